@@ -1,0 +1,46 @@
+# One line a verb; `make` alone lists them. Each makes sure first that .venv is up to date.
+
+PYTHON ?= python3
+WORKERS ?= 2
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check fmt demo bench lock clean
+
+help:  ## list the verbs
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-7s %s\n", $$1, $$2}'
+
+setup:  ## make .venv: the locked tools and libraries, and holdfast itself
+	@$(PYTHON) scripts/setup.py
+
+test: setup  ## run every test
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal
+
+check: setup  ## lint, format, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+fmt: setup  ## format the code and fix what can be fixed
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+demo: setup  ## watch holdfast survive a bad day
+	$(BIN)/holdfast demo
+
+bench: setup  ## measure
+	$(BIN)/python -m benchmarks
+
+lock: setup  ## resolve requirements/dev.txt anew (UPGRADE=1 takes the newest versions)
+	$(BIN)/uv pip compile pyproject.toml --output-file requirements/dev.txt --quiet \
+		--universal --python-version 3.11 --generate-hashes \
+		--extra postgres --extra redis --extra uvloop --extra metrics \
+		--group build --group test --group lint \
+		--no-emit-index-url --no-emit-find-links --no-emit-index-annotation \
+		--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
+	@! grep -nE '://|file:|index-url|find-links' requirements/dev.txt
+
+clean:  ## remove what can be made again
+	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,109 @@
+"""Time as a port.
+
+Promises: every part of Holdfast that needs the time or a pause gets a `Clock`; only this module
+reads the machine's clocks. Never: a rule that calls the clock by itself (rules take `now`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where the time comes from and how to wait for it to pass."""
+
+    def now(self) -> float:
+        """Seconds since the epoch: the time that people see and stores record."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back: for measuring durations."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Let `seconds` pass."""
+        ...
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        """Wait for the event, at most `seconds`; say whether it came."""
+        ...
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    __slots__ = ()
+
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        if event.is_set():
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await event.wait()
+        except TimeoutError:
+            return event.is_set()
+        return True
+
+
+class VirtualClock:
+    """A clock that moves only when told to: for tests.
+
+    Sleepers wake in the order of their deadlines while `advance` passes over them.
+    """
+
+    __slots__ = ("_order", "_sleepers", "_start", "_time")
+
+    def __init__(self, start: float = 1_800_000_000.0) -> None:
+        self._start = start
+        self._time = start
+        self._order = 0
+        self._sleepers: list[tuple[float, int, asyncio.Event]] = []
+
+    def now(self) -> float:
+        return self._time
+
+    def monotonic(self) -> float:
+        return self._time - self._start
+
+    def set(self, now: float) -> None:
+        """Jump to a time; whoever slept until then or earlier wakes up."""
+        self._time = max(self._time, now)
+        for sleeper in sorted(self._sleepers):
+            if sleeper[0] <= self._time:
+                self._sleepers.remove(sleeper)
+                sleeper[2].set()
+
+    def next_wake(self) -> float | None:
+        """The earliest deadline that somebody sleeps for."""
+        return min((deadline for deadline, _, _ in self._sleepers), default=None)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.wait(asyncio.Event(), seconds)
+
+    async def wait(self, event: asyncio.Event, seconds: float) -> bool:
+        if event.is_set():
+            return True
+        due = asyncio.Event()
+        self._order += 1
+        sleeper = (self._time + max(0.0, seconds), self._order, due)
+        self._sleepers.append(sleeper)
+        waits = [asyncio.ensure_future(due.wait()), asyncio.ensure_future(event.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            if sleeper in self._sleepers:
+                self._sleepers.remove(sleeper)
+        return event.is_set()

@@ -1,0 +1,73 @@
+"""Tasks that wait for tasks.
+
+Promises: unknown ids and cycles are refused at enqueue; a child is settled in its parent's transaction;
+an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from graphlib import CycleError, TopologicalSorter
+
+import msgspec
+
+from holdfast.core.command import Settle
+from holdfast.core.task import Status, Task
+from holdfast.errors import DependencyCycle, DependencyFailed, UnknownDependency
+
+
+class Policy(StrEnum):
+    """What a parent's failure does to the child."""
+
+    FAIL = "fail"
+    IGNORE = "ignore"
+
+
+class Edge(msgspec.Struct, frozen=True):
+    """Wait for a task."""
+
+    parent_id: str
+    policy: Policy = Policy.FAIL
+
+
+def check_acyclic(edges: Mapping[str, Iterable[Edge]]) -> list[str]:
+    """The ids of a batch, parents first; only within a batch can a cycle arise, since an older task
+    cannot wait for a newer one."""
+    graph = {child: {edge.parent_id for edge in found} for child, found in edges.items()}
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        path = " -> ".join(error.args[1])
+        raise DependencyCycle(f"tasks wait for each other: {path}; remove one of the edges") from None
+    return [task_id for task_id in order if task_id in edges]
+
+
+def still_pending(
+    child_id: str, edges: Iterable[Edge], parents: Mapping[str, Status]
+) -> tuple[Edge, ...]:
+    """The edges that the child has to wait for, given where its parents are."""
+    pending = []
+    for edge in edges:
+        status = parents.get(edge.parent_id)
+        if status is None:
+            raise UnknownDependency(
+                f"task {child_id} depends on {edge.parent_id}, which does not exist: "
+                "enqueue it first, or in the same batch"
+            )
+        if status in (Status.FAILED, Status.ABORTED):
+            if edge.policy is Policy.FAIL:
+                raise DependencyFailed(
+                    f"task {child_id} depends on {edge.parent_id}, which has {status}: "
+                    "replay it first, or use the edge policy 'ignore'"
+                )
+        elif status is not Status.COMPLETED:
+            pending.append(edge)
+    return tuple(pending)
+
+
+def settlement(parent: Task, policy: Policy) -> Settle:
+    """What the parent's end means for a child on an edge with this policy."""
+    satisfied = parent.status is Status.COMPLETED or policy is Policy.IGNORE
+    message = parent.error or "no error was recorded"
+    return Settle(parent.id, parent.status, satisfied, "" if satisfied else message)

@@ -1,0 +1,51 @@
+"""Failures as data: how an exception is recorded and which failures are the same one.
+
+Promises: bounded evidence; equal causes share a fingerprint although ids, numbers and addresses in the
+message differ. Never: keeps the exception object.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback as tb
+from typing import Final
+
+from holdfast.core.codec import digest
+from holdfast.core.task import Failure, FailureKind
+
+MESSAGE_CHARS_MAX: Final = 2_000
+TRACEBACK_CHARS_MAX: Final = 8_000
+_VOLATILE: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+|'[^']*'|\"[^\"]*\"", re.I)
+
+
+def fingerprint(task_type: str, error_type: str, message: str, place: str = "") -> str:
+    """Groups failures that a person would call the same."""
+    return digest(task_type, error_type, _VOLATILE.sub("#", message)[:300], place)
+
+
+def from_exception(
+    task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
+) -> Failure:
+    """What is kept of an exception that a handler raised."""
+    frames = tb.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
+    text = "".join(tb.format_exception(error))
+    error_type = type(error).__qualname__
+    message = str(error) or error_type
+    return Failure(
+        kind=kind,
+        message=message[:MESSAGE_CHARS_MAX],
+        error_type=error_type,
+        traceback=text[-TRACEBACK_CHARS_MAX:],
+        fingerprint=fingerprint(task_type, error_type, message, place),
+    )
+
+
+def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None = None) -> Failure:
+    """A failure that no exception stands behind."""
+    return Failure(
+        kind=kind,
+        message=message[:MESSAGE_CHARS_MAX],
+        fingerprint=fingerprint(task_type, kind.value, message),
+        cause=cause,
+    )

@@ -1,0 +1,94 @@
+"""Limits: how many may run at once, and how often one may start. Exact, shared by all processes.
+
+A limit is a row in the store; tasks name the limits that they count against. Concurrency is a counter;
+rate is GCRA (one timestamp, no history). Promises: never more than `max_running` at once; in any window
+of `rate_seconds` at most `rate_count + burst - 1` starts; a refusal costs no attempt and does not stand
+in the way of other names. Never: floating drift from the machine's clock (`now` is an argument).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+_RATE: Final = re.compile(r"^(\d+)\s*/\s*(\d+)?\s*(s|m|h|d)$")
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is allowed."""
+
+    max_running: int | None = None
+    rate_count: int | None = None
+    rate_seconds: float = 1.0
+    burst: int = 1
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A rule and how much of it is used."""
+
+    name: str
+    rule: Rule
+    running: int = 0
+    parked: int = 0
+    """Tasks that wait at this limit, out of the way of others."""
+    full_until: float = 0.0
+    """GCRA's theoretical arrival time."""
+
+
+def parse_rate(text: str) -> tuple[int, float]:
+    """'100/m', '5/s', '10/30s' -> (count, seconds); ValueError says what is wrong."""
+    found = _RATE.match(text.strip())
+    if not found or int(found[1]) < 1:
+        raise ValueError(f"'{text}' is not a rate: write count/unit, e.g. '100/m' or '10/30s'")
+    return int(found[1]), float(int(found[2] or 1) * _UNIT_SECONDS[found[3]])
+
+
+def permits(limit: Limit, now: float) -> float:
+    """How many tasks this limit would let start now; infinity when it does not say."""
+    free = math.inf
+    rule = limit.rule
+    if rule.max_running is not None:
+        free = max(0, rule.max_running - limit.running)
+    if rule.rate_count is not None:
+        interval = rule.rate_seconds / rule.rate_count
+        slack = interval * (rule.burst - 1)
+        ahead = max(limit.full_until, now) - now
+        free = min(free, 0 if ahead > slack + 1e-9 else math.floor((slack - ahead) / interval + 1e-9) + 1)
+    return free
+
+
+def take(limit: Limit, now: float) -> Limit:
+    """The limit after one start."""
+    rule = limit.rule
+    if rule.rate_count is None:
+        return replace(limit, running=limit.running + 1)
+    interval = rule.rate_seconds / rule.rate_count
+    return replace(
+        limit, running=limit.running + 1, full_until=max(limit.full_until, now) + interval
+    )
+
+
+def opens_at(limit: Limit, now: float) -> float | None:
+    """When the rate will allow the next start; None when only a running task's end can."""
+    rule = limit.rule
+    if rule.max_running is not None and limit.running >= rule.max_running:
+        return None
+    if rule.rate_count is None:
+        return now
+    slack = rule.rate_seconds / rule.rate_count * (rule.burst - 1)
+    return max(now, limit.full_until - slack)
+
+
+def describe(rule: Rule) -> str:
+    """For people: 'at most 4 running, 100 starts per 60 s'."""
+    parts = []
+    if rule.max_running is not None:
+        parts.append(f"at most {rule.max_running} running")
+    if rule.rate_count is not None:
+        parts.append(f"{rule.rate_count} starts per {rule.rate_seconds:g} s")
+    return ", ".join(parts) or "no bound"

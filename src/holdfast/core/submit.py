@@ -1,0 +1,147 @@
+"""From what a caller asks to a task row: validation and defaults of an enqueue.
+
+Promises: a typed error that names the field for each bad input, before anything is written.
+Never: looks into the store (known types, parents and limits are checked in the store's transaction).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from holdfast.core import codec, priority as priorities
+from holdfast.core.dependency import Edge
+from holdfast.core.limit import Rule
+from holdfast.core.task import Options, Priority, Status, Task
+from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
+
+PAYLOAD_BYTES_MAX: Final = 262_144
+RESULT_BYTES_MAX: Final = 1_048_576
+METADATA_BYTES_MAX: Final = 16_384
+NAME_CHARS_MAX: Final = 200
+BATCH_MAX: Final = 10_000
+EDGES_MAX: Final = 1_000
+DELAY_SECONDS_MAX: Final = 10 * 365 * 86_400.0
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """A task to be inserted, with what the store must check in the same transaction."""
+
+    task: Task
+    edges: tuple[Edge, ...] = ()
+    rules: tuple[tuple[str, Rule], ...] = ()
+    """Limits that the task counts against: name and rule."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Nothing to look up: no edges, no limits, no idempotency key."""
+        return not self.edges and not self.rules and self.task.idempotency_key is None
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller may say about a task."""
+
+    type: str
+    payload: object = None
+    queue: str = "default"
+    priority: Priority | str | int = Priority.NORMAL
+    max_attempts: int = 3
+    delay_seconds: float = 0.0
+    metadata: dict[str, object] | None = None
+    depends_on: tuple[Edge, ...] = ()
+    idempotency_key: str | None = None
+    options: Options = Options()
+    rules: tuple[tuple[str, Rule], ...] = ()
+
+
+def submit(request: Request, *, task_id: str, now: float) -> Submission:
+    """The row to insert. Its status is settled in the store when it has dependencies."""
+    check_name("type", request.type)
+    check_name("queue", request.queue)
+    check_name("id", task_id)
+    if request.idempotency_key is not None:
+        check_name("idempotency_key", request.idempotency_key)
+    delay = _delay(request.delay_seconds)
+    if request.max_attempts < 1:
+        raise InvalidInput(f"max_attempts is {request.max_attempts}: it must be at least 1")
+    if len(request.depends_on) > EDGES_MAX:
+        raise InvalidInput(f"{len(request.depends_on)} dependencies: at most {EDGES_MAX} are allowed")
+    payload_json = encode_payload(request.payload)
+    priority = priorities.parse(request.priority)
+    task = Task(
+        id=task_id,
+        type=request.type,
+        queue=request.queue,
+        priority=priority,
+        status=Status.BLOCKED if request.depends_on else Status.QUEUED,
+        payload_json=payload_json,
+        metadata_json=_metadata(request.metadata),
+        options_json=_options_json(request.options),
+        attempts=0,
+        max_attempts=request.max_attempts,
+        deaths=0,
+        version=1,
+        fence=0,
+        created_at=now,
+        updated_at=now,
+        due_at=now + delay,
+        limits="\n".join(name for name, _ in request.rules) or None,
+        waiting_on=len(request.depends_on),
+        idempotency_key=request.idempotency_key,
+        request_hash=request_hash(request, payload_json, priority),
+    )
+    return Submission(task, request.depends_on, request.rules)
+
+
+def request_hash(request: Request, payload_json: str, priority: Priority) -> str:
+    """What makes two requests with one key, or one id, the same request."""
+    edges = ",".join(sorted(edge.parent_id for edge in request.depends_on))
+    return codec.digest(request.type, request.queue, payload_json, priority.name, edges)
+
+
+def encode_payload(payload: object, *, what: str = "payload", limit: int = PAYLOAD_BYTES_MAX) -> str:
+    """Canonical JSON within the limit, or a typed error."""
+    try:
+        text = codec.dumps(payload)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnserialisablePayload(
+            f"the {what} cannot be written as JSON: {error}; pass plain values, lists and dicts"
+        ) from None
+    if len(text) > limit // 4 and len(text.encode()) > limit:
+        raise PayloadTooLarge(
+            f"the {what} has {len(text.encode())} bytes, the limit is {limit}: "
+            "store it elsewhere and pass a reference"
+        )
+    return text
+
+
+def check_name(field: str, value: str) -> None:
+    """A name is text that a person can type: not empty, not too long, no control characters."""
+    if not isinstance(value, str) or not value or len(value) > NAME_CHARS_MAX:
+        raise InvalidInput(f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {value!r:.80}")
+    if not value.isprintable():
+        raise InvalidInput(f"{field} {value!r:.80} has control characters: use printable text")
+
+
+def _delay(seconds: float) -> float:
+    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise InvalidInput(f"delay is {seconds!r}: give a number of seconds")
+    if seconds < 0 or seconds > DELAY_SECONDS_MAX:
+        raise InvalidInput(f"delay is {seconds:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}")
+    return float(seconds)
+
+
+def _metadata(metadata: dict[str, object] | None) -> str | None:
+    if not metadata:
+        return None
+    return encode_payload(metadata, what="metadata", limit=METADATA_BYTES_MAX)
+
+
+_DEFAULT_OPTIONS: Final = Options()
+_DEFAULT_OPTIONS_JSON: Final = codec.dumps(_DEFAULT_OPTIONS)
+
+
+def _options_json(options: Options) -> str:
+    return _DEFAULT_OPTIONS_JSON if options == _DEFAULT_OPTIONS else codec.dumps(options)

@@ -1,0 +1,196 @@
+"""Every error that Holdfast raises, as one tree.
+
+    HoldfastError
+    ├─ InvalidInput            the caller must change the request
+    │  ├─ UnknownType          no node has registered a handler for the type
+    │  ├─ UnknownPriority
+    │  ├─ UnserialisablePayload
+    │  ├─ PayloadTooLarge
+    │  ├─ BatchTooLarge
+    │  ├─ UnknownDependency
+    │  ├─ DependencyCycle
+    │  └─ BadConfig
+    ├─ NotFound                no such task, queue, schedule ...
+    ├─ Conflict                the state has moved on, or was never as assumed
+    │  ├─ DuplicateTask        the id is taken by another request
+    │  ├─ IdempotencyConflict  the key was used with another body
+    │  ├─ IllegalTransition    the state machine forbids it
+    │  ├─ DependencyFailed     a task to wait for has already failed
+    │  └─ LeaseLost            a newer fence exists; this runner's writes change nothing
+    ├─ QueueFull               backpressure: try later
+    ├─ QueueStopping           the queue takes no new work
+    ├─ NotRunning              the queue was not started
+    ├─ TaskFailed              `result()` of a task that ended without one
+    ├─ WaitTimeout             waited as long as was asked
+    ├─ StoreUnavailable        the store cannot be reached; retryable
+    │  └─ StoreBusy
+    ├─ SchemaMismatch          the store belongs to another version of Holdfast
+    ├─ MissingExtra            an optional dependency is not installed
+    └─ EngineFailed            a part of the engine died more often than its budget allows
+
+Each class has a stable `code`; `OUTCOMES` is the one table from codes to HTTP status, gRPC status and
+exit code. A message says what happened, why, and what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+
+class HoldfastError(Exception):
+    """Base of all errors of Holdfast."""
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+
+
+class InvalidInput(HoldfastError):
+    code = "invalid-input"
+
+
+class UnknownType(InvalidInput):
+    code = "unknown-type"
+
+
+class UnknownPriority(InvalidInput):
+    code = "unknown-priority"
+
+
+class UnserialisablePayload(InvalidInput):
+    code = "unserialisable-payload"
+
+
+class PayloadTooLarge(InvalidInput):
+    code = "payload-too-large"
+
+
+class BatchTooLarge(InvalidInput):
+    code = "batch-too-large"
+
+
+class UnknownDependency(InvalidInput):
+    code = "unknown-dependency"
+
+
+class DependencyCycle(InvalidInput):
+    code = "dependency-cycle"
+
+
+class BadConfig(InvalidInput):
+    code = "bad-config"
+
+
+class NotFound(HoldfastError):
+    code = "not-found"
+
+
+class Conflict(HoldfastError):
+    code = "conflict"
+
+
+class DuplicateTask(Conflict):
+    code = "duplicate-task"
+
+
+class IdempotencyConflict(Conflict):
+    code = "idempotency-conflict"
+
+
+class IllegalTransition(Conflict):
+    code = "illegal-transition"
+
+
+class DependencyFailed(Conflict):
+    code = "dependency-failed"
+
+
+class LeaseLost(Conflict):
+    code = "lease-lost"
+
+
+class QueueFull(HoldfastError):
+    code = "queue-full"
+    retryable = True
+
+
+class QueueStopping(HoldfastError):
+    code = "queue-stopping"
+    retryable = True
+
+
+class NotRunning(HoldfastError):
+    code = "not-running"
+
+
+class TaskFailed(HoldfastError):
+    code = "task-failed"
+
+
+class WaitTimeout(HoldfastError):
+    code = "wait-timeout"
+    retryable = True
+
+
+class StoreUnavailable(HoldfastError):
+    code = "store-unavailable"
+    retryable = True
+
+
+class StoreBusy(StoreUnavailable):
+    code = "store-busy"
+
+
+class SchemaMismatch(HoldfastError):
+    code = "schema-mismatch"
+
+
+class MissingExtra(HoldfastError):
+    code = "missing-extra"
+
+
+class EngineFailed(HoldfastError):
+    code = "engine-failed"
+
+
+class Outcome(NamedTuple):
+    """How one error code looks to each kind of caller."""
+
+    http: int
+    grpc: str
+    exit: int
+
+
+OUTCOMES: dict[str, Outcome] = {
+    "internal": Outcome(500, "INTERNAL", 1),
+    "invalid-input": Outcome(422, "INVALID_ARGUMENT", 2),
+    "unknown-type": Outcome(422, "FAILED_PRECONDITION", 2),
+    "unknown-priority": Outcome(422, "INVALID_ARGUMENT", 2),
+    "unserialisable-payload": Outcome(422, "INVALID_ARGUMENT", 2),
+    "payload-too-large": Outcome(413, "INVALID_ARGUMENT", 2),
+    "batch-too-large": Outcome(413, "INVALID_ARGUMENT", 2),
+    "unknown-dependency": Outcome(422, "FAILED_PRECONDITION", 2),
+    "dependency-cycle": Outcome(422, "INVALID_ARGUMENT", 2),
+    "bad-config": Outcome(422, "INVALID_ARGUMENT", 2),
+    "not-found": Outcome(404, "NOT_FOUND", 5),
+    "conflict": Outcome(409, "ABORTED", 6),
+    "duplicate-task": Outcome(409, "ALREADY_EXISTS", 6),
+    "idempotency-conflict": Outcome(422, "ABORTED", 6),
+    "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
+    "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
+    "lease-lost": Outcome(409, "ABORTED", 6),
+    "queue-full": Outcome(429, "RESOURCE_EXHAUSTED", 10),
+    "queue-stopping": Outcome(503, "UNAVAILABLE", 10),
+    "not-running": Outcome(503, "UNAVAILABLE", 10),
+    "task-failed": Outcome(424, "ABORTED", 1),
+    "wait-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
+    "store-unavailable": Outcome(503, "UNAVAILABLE", 10),
+    "store-busy": Outcome(503, "UNAVAILABLE", 10),
+    "schema-mismatch": Outcome(500, "FAILED_PRECONDITION", 1),
+    "missing-extra": Outcome(500, "UNIMPLEMENTED", 2),
+    "engine-failed": Outcome(500, "INTERNAL", 1),
+}
+
+
+def outcome_of(error: HoldfastError) -> Outcome:
+    """The row of the table for an error; every code of the tree has one (a test checks)."""
+    return OUTCOMES[error.code]

@@ -1,0 +1,83 @@
+"""The seams of a store: a driver runs scripts, a dialect knows its fastest ways.
+
+Everything that both stores do alike is in `scripts/` and `store.py`. A new backend brings a driver, a
+dialect, statements under the same names and migrations; the conformance suite says whether it is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from holdfast.core.decide import Transition
+from holdfast.core.submit import Submission
+from holdfast.store.script import Script
+from holdfast.store.scripts.claim import Claim, Claimed
+from holdfast.core.task import Task
+
+T = TypeVar("T")
+
+
+class Driver(Protocol):
+    """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
+    function that makes it. Raises StoreUnavailable when the database cannot be reached."""
+
+    async def open(self) -> None:
+        """Connects and migrates; SchemaMismatch when the schema is newer than this code."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def write(self, make: Callable[[], Script[T]]) -> T:
+        """In one transaction, durable when this returns."""
+        ...
+
+    async def write_one(self, make: Callable[[], Script[T]]) -> T:
+        """A script of one writing statement, which needs no transaction around it."""
+        ...
+
+    async def read(self, make: Callable[[], Script[T]]) -> T: ...
+
+    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
+        """Within the transaction that a caller has open on a connection of its own."""
+        ...
+
+    def now(self) -> float:
+        """The store's time: the one that judges leases."""
+        ...
+
+
+class Dialect(Protocol):
+    """What a database does in a way of its own."""
+
+    def record(
+        self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
+    ) -> Script[None]: ...
+
+    def number(self) -> Script[None]: ...
+
+    def fold(self) -> Script[None]: ...
+
+    def hint(self, text: str) -> Script[None]:
+        """Wakes whoever listens, once this transaction is committed; '' does nothing."""
+        ...
+
+    def insert_plain(
+        self, group: Sequence[Submission], *, now: float, batch: int, hint: str
+    ) -> Script[set[str]]:
+        """Tasks with nothing to check; the ids that were not there before."""
+        ...
+
+    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
+        """Takes what no limit counts; also says which tasks under limits were next in order."""
+        ...
+
+    def pick_aged(self, claim: Claim, *, now: float, ageing_seconds: float) -> Script[list[Task]]:
+        """Locks the tasks that have waited longest."""
+        ...
+
+    def complete_plain(
+        self, done: Sequence[Transition], *, now: float, batch: int
+    ) -> Script[set[str]]:
+        """Completions that nobody waits for; the ids that were written."""
+        ...

@@ -1,0 +1,181 @@
+"""Connections to PostgreSQL: settings, a small pool, and running a script on one of them.
+
+Promises: plans that do not depend on statistics (a queue's table is empty one moment and full the next);
+a broken connection is thrown away and never handed out again. Never: more connections than allowed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+import asyncpg
+
+from holdfast.core.task import Priority, Status, Task
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.store.script import Call, Rows, Script
+from holdfast.store.sql import Column, Statement, load_statements
+
+T = TypeVar("T")
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+PACKAGE: Final = "holdfast.store.postgres"
+CONNECT_SECONDS: Final = 10.0
+COMMAND_SECONDS: Final = 60.0
+SETTINGS: Final = {
+    "application_name": "holdfast",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+GONE: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+)
+_NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
+_STATUS: Final = {status.value: status for status in Status}
+_PRIORITY: Final = {priority.value: priority for priority in Priority}
+
+
+class Prepared(NamedTuple):
+    """A statement with numbered parameters."""
+
+    text: str
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    returns: str
+
+
+@cache
+def statements() -> dict[str, Prepared]:
+    return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
+
+
+def _rows_macro(columns: tuple[Column, ...]) -> str:
+    arrays = ", ".join(f":r_{column.name}::{column.type}[]" for column in columns)
+    return f"unnest({arrays}) AS r({', '.join(column.name for column in columns)})"
+
+
+def _prepared(statement: Statement) -> Prepared:
+    names: list[str] = []
+
+    def number(found: re.Match[str]) -> str:
+        if found[1] not in names:
+            names.append(found[1])
+        return f"${names.index(found[1]) + 1}"
+
+    text = _NAME.sub(number, statement.text)
+    return Prepared(text, tuple(names), statement.columns, statement.returns)
+
+
+def bind(prepared: Prepared, call: Call) -> list[Any]:
+    """Parameters by number; rows become one array for each column."""
+    values = dict(call.params)
+    if call.rows is not None:
+        arrays = zip(*call.rows, strict=True)
+        for column, array in zip(prepared.columns, arrays, strict=True):
+            values[f"r_{column.name}"] = array
+    return [values[name] for name in prepared.names]
+
+
+async def execute(connection: Connection, call: Call) -> Rows:
+    prepared = statements()[call.name]
+    records = await connection.fetch(prepared.text, *bind(prepared, call))
+    if prepared.returns == "task":
+        return [to_task(record) for record in records]
+    return records
+
+
+def to_task(record: asyncpg.Record) -> Task:
+    task_id, kind, queue, priority, status, *rest = record
+    return Task(task_id, kind, queue, _PRIORITY[priority], _STATUS[status], *rest)
+
+
+async def run(connection: Connection, script: Script[T]) -> T:
+    """Drives a script to its end on this connection."""
+    try:
+        wanted = next(script)
+        while True:
+            wanted = script.send(await execute(connection, wanted))
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+class Pool:
+    """At most `size` connections, made when needed."""
+
+    def __init__(self, dsn: str, size: int) -> None:
+        self._dsn = dsn
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(size)
+        self._closed = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection for the caller alone; it is thrown away if it broke."""
+        async with self._free:
+            connection = await self._take()
+            try:
+                yield connection
+            except (HoldfastError, asyncpg.PostgresError):
+                # A refusal: its transaction was rolled back, the connection itself is sound.
+                self._give_back(connection)
+                raise
+            except BaseException:
+                # It may be in the middle of anything.
+                connection.terminate()
+                raise
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection) -> None:
+        if self._closed or connection.is_closed() or connection.is_in_transaction():
+            connection.terminate()
+        else:
+            self._idle.append(connection)
+
+    async def _take(self) -> Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await connect(self._dsn)
+
+    async def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            connection = self._idle.pop()
+            try:
+                await connection.close(timeout=2)
+            except GONE:
+                connection.terminate()
+
+
+async def connect(dsn: str) -> Connection:
+    try:
+        return await asyncpg.connect(
+            dsn,
+            timeout=CONNECT_SECONDS,
+            command_timeout=COMMAND_SECONDS,
+            server_settings=dict(SETTINGS),
+        )
+    except asyncpg.InvalidCatalogNameError as error:
+        raise StoreUnavailable(f"PostgreSQL has no such database: create it first ({error})") from error
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise StoreUnavailable(f"PostgreSQL refused the login: check user and password ({error})") from error
+    except GONE as error:
+        raise StoreUnavailable(
+            f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"
+        ) from error

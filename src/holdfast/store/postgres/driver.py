@@ -1,0 +1,144 @@
+"""Runs scripts on PostgreSQL.
+
+Promises: a write is committed with `synchronous_commit` as the server has it (on by default) before its
+caller hears yes; a transaction that loses a race (deadlock, serialisation, the same key inserted twice)
+is run again. The store's time is the server's clock, read off at intervals and carried on by this
+machine's monotonic clock, so a wrong wall clock here judges no lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import asyncpg
+
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.store import schema
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import Script
+from holdfast.store.sql import load_migrations
+
+T = TypeVar("T")
+TRIES: Final = 5
+POOL_SIZE: Final = 8
+CLOCK_SECONDS: Final = 5.0
+MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
+RACES: Final = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+)
+
+
+class PostgresDriver:
+    """See `holdfast.store.port.Driver`."""
+
+    def __init__(self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._server_time = server_time
+        self._size = size
+        self._pool: postgres.Pool | None = None
+        self._offset = 0.0
+        self._read_off_at = -CLOCK_SECONDS
+        self._high_water = 0.0
+
+    def now(self) -> float:
+        if not self._server_time:
+            return self._clock.now()
+        self._high_water = max(self._high_water, self._clock.monotonic() + self._offset)
+        return self._high_water
+
+    async def open(self) -> None:
+        self._pool = postgres.Pool(self._dsn, self._size)
+        try:
+            async with self._pool.connection() as connection:
+                await _migrate(connection)
+                await self._read_off_clock(connection)
+        except postgres.GONE as error:
+            raise _gone(error) from error
+
+    async def close(self) -> None:
+        if self._pool is not None:
+            await self._pool.close()
+            self._pool = None
+
+    async def write(self, make: Callable[[], Script[T]]) -> T:
+        return await self._run(make, atomic=True)
+
+    async def write_one(self, make: Callable[[], Script[T]]) -> T:
+        return await self._run(make, atomic=False)
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        # Reading the feed numbers it, so even a read may write; the isolation is what a write has.
+        return await self._run(make, atomic=True)
+
+    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
+        if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+            raise InvalidInput(
+                f"a {type(connection).__name__} cannot carry the enqueue: "
+                "pass the asyncpg connection whose transaction is open"
+            )
+        if not connection.is_in_transaction():
+            raise InvalidInput(
+                "the connection has no open transaction: use `async with connection.transaction():`"
+            )
+        return await postgres.run(connection, make())  # type: ignore[arg-type]
+
+    async def _run(self, make: Callable[[], Script[T]], *, atomic: bool) -> T:
+        """Again after a lost race, and once after a connection that was found dead."""
+        for attempt in range(1, TRIES + 1):
+            try:
+                return await self._once(make, atomic=atomic)
+            except RACES:
+                if attempt == TRIES:
+                    raise
+            except StoreUnavailable:
+                if attempt > 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _once(self, make: Callable[[], Script[T]], *, atomic: bool) -> T:
+        if self._pool is None:
+            raise StoreUnavailable("the PostgreSQL store is closed: open it first")
+        try:
+            async with self._pool.connection() as connection:
+                if self._clock.monotonic() - self._read_off_at > CLOCK_SECONDS:
+                    await self._read_off_clock(connection)
+                if not atomic:
+                    return await postgres.run(connection, make())
+                async with connection.transaction():
+                    return await postgres.run(connection, make())
+        except HoldfastError:
+            raise
+        except postgres.GONE as error:
+            raise _gone(error) from error
+
+    async def _read_off_clock(self, connection: postgres.Connection) -> None:
+        before = self._clock.monotonic()
+        theirs = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+        after = self._clock.monotonic()
+        self._offset = theirs - (before + after) / 2
+        self._read_off_at = after
+
+
+def _gone(error: BaseException) -> StoreUnavailable:
+    return StoreUnavailable(f"the connection to PostgreSQL was lost: {error!r}; it will be tried again")
+
+
+async def _migrate(connection: postgres.Connection) -> None:
+    async with connection.transaction():
+        await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
+        await connection.execute(schema.TABLE)
+        rows = await connection.fetch(schema.APPLIED)
+        known = load_migrations(postgres.PACKAGE)
+        for migration in schema.pending(known, {number: checksum for number, checksum in rows}):
+            await connection.execute(migration.text)
+            await connection.execute(
+                "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",
+                migration.number,
+                migration.name,
+                migration.checksum,
+            )

@@ -1,0 +1,85 @@
+-- Claims: which task is next, and taking it.
+
+-- name: claim_plain
+-- Picks in order of priority and due time, takes what no limit counts, records it: one statement.
+-- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked.
+-- Tasks under limits are returned untaken, for the general path.
+-- index: holdfast_task_ready
+-- returns: task
+WITH lane AS MATERIALIZED (
+    SELECT q.name, p.priority
+    FROM unnest(:queues::text[]) WITH ORDINALITY q(name, n), generate_series(0, 3) p(priority)
+    WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
+    ORDER BY p.priority, q.n
+), picked AS MATERIALIZED (
+    SELECT t.id, t.limits FROM lane CROSS JOIN LATERAL (
+        SELECT id, limits FROM holdfast_task
+        WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
+          AND due_at <= :now::float8 AND type = ANY(:types::text[])
+        ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
+    LIMIT :limit::int
+), taken AS (
+    UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
+        attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
+        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :batch::text, 2000)
+    FROM picked p WHERE t.id = p.id AND p.limits IS NULL
+    RETURNING {task:t}, t.nth
+), recorded AS (
+    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
+    SELECT :batch::text::bigint, count(*), :now::float8, json_agg(json_build_array('task.started', :now::float8, id, type,
+            json_build_object('worker_id', node, 'attempt', attempts)) ORDER BY priority, due_at, nth)::text,
+        (SELECT json_agg(d)::text FROM (
+            SELECT json_build_array(queue, type, priority, 'queued', -count(*)) AS d
+            FROM taken GROUP BY queue, type, priority
+            UNION ALL
+            SELECT json_build_array(queue, type, priority, 'running', count(*))
+            FROM taken GROUP BY queue, type, priority) x)
+    FROM taken HAVING count(*) > 0
+)
+(SELECT {task} FROM taken ORDER BY priority, due_at, nth)
+UNION ALL
+SELECT {task:t} FROM holdfast_task t JOIN picked p ON p.id = t.id WHERE p.limits IS NOT NULL;
+
+-- name: lock_queued
+-- Candidates by id, unless somebody else took them meanwhile.
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE id = ANY(:ids::text[]) AND status = 'queued' AND gate IS NULL
+ORDER BY priority, due_at, nth FOR UPDATE SKIP LOCKED;
+
+-- name: pick_aged
+-- The longest-waiting tasks of all priorities: the share that keeps low from starving.
+-- index: holdfast_task_ready
+-- returns: task
+WITH lane AS MATERIALIZED (
+    SELECT q.name, p.priority FROM unnest(:queues::text[]) q(name), generate_series(1, 3) p(priority)
+    WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
+)
+SELECT {task:t} FROM lane CROSS JOIN LATERAL (
+    SELECT * FROM holdfast_task
+    WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
+      AND due_at <= :now::float8 - :ageing_seconds::float8 AND type = ANY(:types::text[])
+    ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
+ORDER BY t.due_at, t.nth LIMIT :limit::int;
+
+-- name: next_due
+-- When the next task that waits for its time is due.
+-- index: holdfast_task_ready
+-- returns: due_at
+SELECT min(t.due_at) AS due_at
+FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
+CROSS JOIN LATERAL (
+    SELECT due_at FROM holdfast_task
+    WHERE queue = q.name AND priority = p.priority AND status = 'queued' AND gate IS NULL AND due_at > :now::float8
+    ORDER BY due_at LIMIT 1) t;
+
+-- name: oldest_due
+-- Since when the longest-waiting task of a queue has been due.
+-- index: holdfast_task_ready
+-- returns: due_at
+SELECT min(t.due_at) AS due_at FROM generate_series(0, 3) p(priority)
+CROSS JOIN LATERAL (
+    SELECT due_at FROM holdfast_task
+    WHERE queue = :queue::text AND priority = p.priority AND status = 'queued' AND gate IS NULL
+    ORDER BY due_at LIMIT 1) t;

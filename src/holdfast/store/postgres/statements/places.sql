@@ -1,0 +1,83 @@
+-- Queues, types, nodes, schedules, dead letters: what surrounds tasks.
+
+-- name: pause_queue
+-- index: holdfast_queue_pkey
+INSERT INTO holdfast_queue (name, paused_at, paused_by, reason) VALUES (:name::text, :now::float8, :actor::text, :reason::text)
+ON CONFLICT (name) DO UPDATE SET paused_at = :now::float8, paused_by = :actor::text, reason = :reason::text;
+
+-- name: resume_queue
+-- index: holdfast_queue_pkey
+UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name::text;
+
+-- name: queues
+-- returns: name paused_at paused_by reason
+SELECT name, paused_at, paused_by, reason FROM holdfast_queue ORDER BY name;
+
+-- name: register_types
+-- index: holdfast_type_pkey
+INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by)
+SELECT name, queue, config_json, :now::float8, :node::text FROM {rows: name text, queue text, config_json text}
+ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
+    registered_at = excluded.registered_at, registered_by = excluded.registered_by;
+
+-- name: types
+-- returns: name queue config_json
+SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
+
+-- name: beat_node
+-- index: holdfast_node_pkey
+INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id::text, :now::float8, :now::float8, :info_json::text)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now::float8, info_json = :info_json::text;
+
+-- name: nodes
+-- returns: id started_at seen_at info_json
+SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
+
+-- name: forget_node
+-- index: holdfast_node_pkey
+DELETE FROM holdfast_node WHERE id = :id::text;
+
+-- name: prune_nodes
+DELETE FROM holdfast_node WHERE seen_at < :before::float8;
+
+-- name: put_schedule
+-- A schedule that is unchanged keeps its next time; a changed one starts anew.
+-- index: holdfast_schedule_pkey
+INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at)
+VALUES (:name::text, :type::text, :queue::text, :spec::text, :timezone::text, :payload_json::text, :priority::int, :next_at::float8)
+ON CONFLICT (name) DO UPDATE SET type = excluded.type, queue = excluded.queue, payload_json = excluded.payload_json,
+    priority = excluded.priority, spec = excluded.spec, timezone = excluded.timezone,
+    next_at = CASE WHEN holdfast_schedule.spec = excluded.spec AND holdfast_schedule.timezone = excluded.timezone
+              THEN holdfast_schedule.next_at ELSE excluded.next_at END;
+
+-- name: schedules
+-- returns: name type queue spec timezone payload_json priority next_at fired_at paused
+SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused
+FROM holdfast_schedule ORDER BY name;
+
+-- name: take_schedule
+-- Only one instance gets it: whoever still sees the old time under the row's lock.
+-- index: holdfast_schedule_pkey
+-- returns: name
+UPDATE holdfast_schedule SET next_at = :next_at::float8, fired_at = :now::float8
+WHERE name = :name::text AND next_at = :seen::float8 AND paused = 0 RETURNING name;
+
+-- name: drop_schedule
+-- index: holdfast_schedule_pkey
+DELETE FROM holdfast_schedule WHERE name = :name::text;
+
+-- name: dead_groups
+-- index: holdfast_task_dead
+-- returns: fingerprint n first_at last_at sample_id
+SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at) AS first_at,
+    max(finished_at) AS last_at, max(id) AS sample_id
+FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
+
+-- name: find_dead
+-- index: holdfast_task_dead
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status = 'failed'
+  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint::text)
+  AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
+  AND (:before::float8 IS NULL OR finished_at <= :before::float8)
+ORDER BY finished_at DESC, id DESC LIMIT :limit::int OFFSET :skip::int;

@@ -1,0 +1,155 @@
+-- Tasks: read under lock, write under version, insert.
+
+-- name: get_tasks
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]);
+
+-- name: lock_tasks
+-- Sorted, so that two transactions lock in the same order.
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE;
+
+-- name: insert_tasks
+-- index: holdfast_task_pkey
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, limits, gate,
+    waiting_on, idempotency_key, request_hash, nth, history)
+SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
+    0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
+    r.waiting_on, r.idempotency_key, r.request_hash, r.nth, :batch::text
+FROM {rows: id text, type text, queue text, priority smallint, status text, payload_json text,
+    metadata_json text, options_json text, max_attempts integer, created_at double precision,
+    due_at double precision, limits text, gate text, waiting_on integer, idempotency_key text,
+    request_hash text, nth integer};
+
+-- name: insert_plain
+-- Rows, their facts and the counters in one statement: one round trip, one commit.
+-- An id that exists is left alone and not returned; the caller looks closer.
+-- index: holdfast_task_pkey
+-- returns: id
+WITH input AS MATERIALIZED (
+    SELECT * FROM {rows: id text, type text, queue text, priority smallint, payload_json text,
+        metadata_json text, options_json text, max_attempts integer, due_at double precision,
+        request_hash text, nth integer, fact_json text}
+), inserted AS (
+    INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
+        request_hash, nth, history)
+    SELECT id, type, queue, priority, 'queued', payload_json, metadata_json, options_json,
+        0, max_attempts, 0, 1, 0, :now::float8, :now::float8, due_at, request_hash, nth, :batch::text
+    FROM input
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, queue, type, priority
+), recorded AS (
+    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
+    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact_json, ',' ORDER BY nth) || ']',
+        (SELECT json_agg(json_build_array(queue, type, priority, 'queued', n))::text
+         FROM (SELECT queue, type, priority, count(*) AS n FROM inserted GROUP BY 1, 2, 3) d)
+    FROM input
+    -- Nearly always all went in; the OR keeps the other case a hashed lookup instead of a join.
+    WHERE (SELECT count(*) FROM inserted) = (SELECT count(*) FROM input) OR id IN (SELECT id FROM inserted)
+    HAVING count(*) > 0
+)
+SELECT id, CASE WHEN :hint::text <> '' AND row_number() OVER () = 1 THEN pg_notify('holdfast', :hint::text) END
+FROM inserted;
+
+-- name: write_tasks
+-- The version in the WHERE is the guard: nothing is written over a state that was not seen.
+-- index: holdfast_task_pkey
+-- returns: id
+UPDATE holdfast_task t SET
+    status = r.status, version = r.version, fence = r.fence, attempts = r.attempts, deaths = r.deaths,
+    updated_at = r.updated_at, due_at = r.due_at, started_at = r.started_at, finished_at = r.finished_at,
+    node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
+    failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
+    progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
+    history = right(t.history || ',' || :batch::text, 2000)
+FROM {rows: id text, seen bigint, status text, version bigint, fence bigint, attempts integer,
+    deaths integer, updated_at double precision, due_at double precision, started_at double precision,
+    finished_at double precision, node text, lease_until double precision, payload_json text,
+    result_json text, failure_json text, fingerprint text, checkpoint_json text, progress_json text,
+    gate text, waiting_on integer, held_by text}
+WHERE t.id = r.id AND t.version = r.seen
+RETURNING t.id;
+
+-- name: complete_plain
+-- The common end of a task that nobody waits for and no limit counts: fenced, with its fact, in one
+-- statement. Rows that do not match are left to the general path, which says why.
+-- index: holdfast_task_pkey
+-- returns: id
+WITH done AS (
+    UPDATE holdfast_task t SET status = 'completed', version = t.version + 1, updated_at = :now::float8,
+        finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result_json,
+        history = right(t.history || ',' || :batch::text, 2000)
+    FROM {rows: id text, fence bigint, version bigint, result_json text, fact_json text}
+    WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
+      AND t.has_dependents = 0 AND t.limits IS NULL
+    RETURNING t.id, t.queue, t.type, t.priority, r.fact_json
+), recorded AS (
+    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
+    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact_json, ',') || ']',
+        (SELECT json_agg(d)::text FROM (
+            SELECT json_build_array(queue, type, priority, 'running', -count(*)) AS d
+            FROM done GROUP BY queue, type, priority
+            UNION ALL
+            SELECT json_build_array(queue, type, priority, 'completed', count(*))
+            FROM done GROUP BY queue, type, priority) x)
+    FROM done HAVING count(*) > 0
+)
+SELECT id FROM done;
+
+-- name: extend_leases
+-- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
+-- index: holdfast_task_pkey
+-- returns: id
+UPDATE holdfast_task t SET lease_until = :until::float8
+FROM {rows: id text, fence bigint}
+WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
+RETURNING t.id;
+
+-- name: owned_tasks
+-- What the store believes that a node runs.
+-- index: holdfast_task_lease
+-- returns: id fence started_at
+SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node::text;
+
+-- name: expired_tasks
+-- index: holdfast_task_lease
+-- returns: id fence
+SELECT id, fence FROM holdfast_task WHERE status = 'running' AND lease_until <= :now::float8
+ORDER BY lease_until LIMIT :limit::int;
+
+-- name: find_tasks
+-- index: holdfast_task_pkey, or the partial index of the status
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE (:status::text IS NULL OR status = :status::text) AND (:type::text IS NULL OR type = :type::text)
+  AND (:queue::text IS NULL OR queue = :queue::text) AND (:after::text IS NULL OR id < :after::text)
+  AND (:prefix::text IS NULL OR (id >= :prefix::text AND id < :prefix::text || '~'))
+ORDER BY id DESC LIMIT :limit::int;
+
+-- name: find_existing
+-- index: holdfast_task_pkey, holdfast_task_key
+-- returns: id type idempotency_key request_hash status
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status FROM holdfast_task t
+JOIN {rows: id text} ON t.id = r.id
+UNION
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status FROM holdfast_task t
+JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t.idempotency_key = k.key;
+
+-- name: task_history
+-- index: holdfast_task_pkey
+-- returns: history
+SELECT history FROM holdfast_task WHERE id = :id::text;
+
+-- name: prune_tasks
+-- index: holdfast_task_finished
+-- returns: queue type priority status
+DELETE FROM holdfast_task WHERE id IN (
+    SELECT id FROM holdfast_task
+    WHERE finished_at IS NOT NULL AND finished_at < :before::float8
+      AND (status <> 'failed' OR finished_at < :dead_before::float8)
+    ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+RETURNING queue, type, priority, status;

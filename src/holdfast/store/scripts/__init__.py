@@ -1,0 +1,1 @@
+"""The transactions, each written once for all stores (see `holdfast.store.script`)."""

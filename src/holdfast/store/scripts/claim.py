@@ -1,0 +1,77 @@
+"""Claims of the general path: tasks under limits, and the share of the aged.
+
+The common claim is one statement of the dialect (`claim_plain`); what needs a limit's row comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core import decide, limit as rules
+from holdfast.core.task import Task
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import limits as limit_scripts
+from holdfast.store.scripts.work import Recorder, Work
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node asks for."""
+
+    node: str
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+    limit: int
+    lease_seconds: float
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What it got, and when a limit that refused tasks opens again."""
+
+    tasks: list[Task]
+    opens_at: float | None = None
+
+
+def claim_these(
+    candidates: Sequence[Task], claim: Claim, *, now: float, batch: int, recorder: Recorder
+) -> Script[Claimed]:
+    """Takes tasks that are locked and queued, as far as their limits allow; parks the others."""
+    work = Work(now)
+    work.load(candidates)
+    limits = yield from limit_scripts.lock(name for task in candidates for name in task.limit_names)
+    taken = []
+    for task in candidates:
+        full = limit_scripts.admit(task, limits, now)
+        if full is not None:
+            limit_scripts.park(work, task, full, limits)
+            continue
+        moved = decide.claim(task, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
+        work.move(moved)
+        taken.append(moved.after)
+    yield from limit_scripts.save(limits, now)
+    yield from work.save(recorder, batch)
+    openings = [rules.opens_at(limit, now) for limit in limits.values() if limit.parked]
+    return Claimed(taken, min((at for at in openings if at is not None), default=None))
+
+
+def claim_limited(
+    ids: Sequence[str], claim: Claim, *, now: float, batch: int, recorder: Recorder
+) -> Script[Claimed]:
+    """Takes from tasks that were seen in the ready index."""
+    candidates = yield call("lock_queued", ids=sorted(ids))
+    return (yield from claim_these(candidates, claim, now=now, batch=batch, recorder=recorder))
+
+
+def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[int, float | None]]:
+    """Lets in what rates allow again; says how many, and when the next opening is."""
+    due = yield call("open_limits", now=now, limit=100)
+    opened = 0
+    if due:
+        work = Work(now)
+        limits = yield from limit_scripts.lock(row[0] for row in due)
+        opened = yield from limit_scripts.let_in(work, limits)
+        yield from limit_scripts.save(limits, now)
+        yield from work.save(recorder, batch)
+    rows = yield call("next_open")
+    return opened, rows[0][0] if rows else None

@@ -1,0 +1,137 @@
+"""Reading the feed: everything after a position, or an explicit reset.
+
+Promises: contiguous offsets, nothing twice, nothing skipped, never a part without saying so.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from holdfast.core.event import FACTS, Event, Fact, Position
+from holdfast.store.script import Script, call
+
+RECORDS_MAX = 50
+
+
+class ResetReason(StrEnum):
+    """Why a reader must start over."""
+
+    EPOCH = "epoch"
+    """The history was replaced, e.g. by a restore."""
+    PRUNED = "pruned"
+    """The position is older than what is kept."""
+    AHEAD = "ahead"
+    """The position lies after the end: the store lost its tail, or it was never this store's."""
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """The reader cannot go on from its position. It may go on from `oldest` or `head`."""
+
+    reason: ResetReason
+    oldest: Position
+    head: Position
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Events right after the position asked for, and where the reader is now."""
+
+    events: list[Event]
+    position: Position
+    head: Position
+
+
+class FeedDialect(Protocol):
+    def number(self) -> Script[None]:
+        """Gives offsets to what has been committed."""
+        ...
+
+    def fold(self) -> Script[None]:
+        """Adds what the numbered records say to the counters."""
+        ...
+
+
+def head(dialect: FeedDialect) -> Script[Position]:
+    yield from dialect.number()
+    rows = yield call("feed_position")
+    epoch, offset, _ = rows[0]
+    return Position(epoch, offset)
+
+
+def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Page | Reset]:
+    """Up to `limit` events after the position; None reads from the oldest that is kept."""
+    yield from dialect.number()
+    rows = yield call("feed_position")
+    epoch, top, oldest = rows[0]
+    head_at, before_oldest = Position(epoch, top), Position(epoch, oldest - 1)
+    if after is None:
+        after = before_oldest
+    reason = _reset_reason(after, epoch, top, oldest)
+    if reason is not None:
+        return Reset(reason, before_oldest, head_at)
+    records = yield call("read_records", after=after.offset, limit=RECORDS_MAX)
+    events: list[Event] = []
+    for first_offset, _, facts_json in records:
+        events += _events(epoch, first_offset, FACTS.decode(facts_json), after.offset)
+        if len(events) >= limit:
+            break
+    events = events[:limit]
+    return Page(events, events[-1].position if events else after, head_at)
+
+
+def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetReason | None:
+    if after.epoch != epoch:
+        return ResetReason.EPOCH
+    if after.offset > top:
+        return ResetReason.AHEAD
+    if after.offset < oldest - 1:
+        return ResetReason.PRUNED
+    return None
+
+
+def _events(epoch: str, first_offset: int, facts: list[Fact], after: int) -> list[Event]:
+    return [
+        Event(Position(epoch, offset), fact.kind, fact.at, fact.task_id, fact.type, fact.data)
+        for offset, fact in enumerate(facts, first_offset)
+        if offset > after
+    ]
+
+
+def history(dialect: FeedDialect, task_id: str) -> Script[list[Event]]:
+    """What happened to one task, oldest first, as far as the feed is kept."""
+    rows = yield call("task_history", id=task_id)
+    if not rows:
+        return []
+    yield from dialect.number()
+    position = yield call("feed_position")
+    ids = sorted({int(part) for part in rows[0][0].split(",")[-100:] if part})
+    records = yield call("records_by_id", ids=ids)
+    events = []
+    for first_offset, _, facts_json in records:
+        found = _events(position[0][0], first_offset, FACTS.decode(facts_json), 0)
+        events += [event for event in found if event.task_id == task_id]
+    return events
+
+
+def counters(dialect: FeedDialect) -> Script[list[tuple[str, str, int, str, int]]]:
+    """How many tasks there are of each kind: (queue, type, priority, status, n)."""
+    yield from count(dialect)
+    rows = yield call("counters")
+    return [tuple(row) for row in rows]
+
+
+def count(dialect: FeedDialect) -> Script[None]:
+    """Folds the feed into the counters, up to its head."""
+    yield from dialect.number()
+    yield from dialect.fold()
+
+
+def prune(dialect: FeedDialect, *, before: float, limit: int) -> Script[int]:
+    """Forgets old records, and says from where on the feed is whole."""
+    yield from count(dialect)
+    gone = yield call("prune_feed", before=before, limit=limit)
+    if gone:
+        yield call("forget_before", oldest=max(first + n for first, n in gone))
+    return len(gone)

@@ -1,0 +1,181 @@
+"""New tasks: the checks that need the store, the rows, the edges, the limits and the facts, in one go.
+
+Promises: all of a group or none of it; a repeated request is answered with the task that it made before;
+the same key with another body is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import codec, dependency, limit as rules
+from holdfast.core.decide import enqueued
+from holdfast.core.limit import Limit
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task
+from holdfast.errors import DuplicateTask, IdempotencyConflict
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import limits as limit_scripts
+from holdfast.store.scripts.work import Recorder, Work, record
+
+
+class Inserted(msgspec.Struct, frozen=True):
+    """The answer to an enqueue."""
+
+    task_id: str
+    status: Status
+    created: bool
+    """False when an earlier request had made it."""
+
+
+def insert(
+    group: Sequence[Submission], *, now: float, batch: int, recorder: Recorder
+) -> Script[list[Inserted]]:
+    """One caller's tasks, atomically."""
+    answers, fresh = yield from _answer_repeats(group)
+    tasks = yield from _resolve_parents(fresh)
+    tasks = yield from _pass_limits(fresh, tasks, now)
+    if tasks:
+        yield call_rows("insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch))
+        yield from _insert_edges(fresh, {task.id for task in tasks if task.status is Status.BLOCKED})
+        work = Work(now)
+        for task in tasks:
+            work.facts.append(enqueued(task, now))
+            work.count(task, 1)
+        yield from record(recorder, batch, now, work.facts, work.deltas)
+    answers.update({task.id: Inserted(task.id, task.status, True) for task in tasks})
+    return [answers[submission.task.id] for submission in group]
+
+
+def _answer_repeats(
+    group: Sequence[Submission],
+) -> Script[tuple[dict[str, Inserted], list[Submission]]]:
+    """Which of these were asked before."""
+    keyed = [s.task for s in group if s.task.idempotency_key is not None]
+    rows = yield call_rows(
+        "find_existing",
+        [(s.task.id,) for s in group],
+        types=[task.type for task in keyed],
+        keys=[task.idempotency_key for task in keyed],
+    )
+    by_id = {row[0]: row for row in rows}
+    by_key = {(row[1], row[2]): row for row in rows if row[2] is not None}
+    answers: dict[str, Inserted] = {}
+    fresh: list[Submission] = []
+    seen: dict[tuple[str, str], Task] = {}
+    ids: set[str] = set()
+    for submission in group:
+        task = submission.task
+        if task.id in ids:
+            raise DuplicateTask(f"id '{task.id}' stands twice in one batch: give each task its own id")
+        ids.add(task.id)
+        key = (task.type, task.idempotency_key or "")
+        row = (by_key.get(key) if task.idempotency_key else None) or by_id.get(task.id)
+        if row is not None:
+            _check_same(task, row)
+            answers[task.id] = Inserted(row[0], Status(row[4]), False)
+        elif task.idempotency_key and key in seen:
+            _check_same(task, (seen[key].id, *key, seen[key].request_hash))
+            answers[task.id] = Inserted(seen[key].id, seen[key].status, False)
+        else:
+            seen[key] = task
+            fresh.append(submission)
+    return answers, fresh
+
+
+def _check_same(task: Task, row: Sequence[Any]) -> None:
+    if row[3] == task.request_hash:
+        return
+    if task.idempotency_key is not None and row[2] == task.idempotency_key:
+        raise IdempotencyConflict(
+            f"idempotency key '{task.idempotency_key}' made task {row[0]} from another request: "
+            "use a new key for new work"
+        )
+    raise DuplicateTask(f"a different task has the id '{task.id}': choose another or leave it out")
+
+
+def _resolve_parents(group: Sequence[Submission]) -> Script[list[Task]]:
+    """Blocked or not, given where the parents are; parents of the same batch count as waiting."""
+    edges = {s.task.id: s.edges for s in group}
+    if not any(edges.values()):
+        return [s.task for s in group]
+    dependency.check_acyclic(edges)
+    outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
+    parents: list[Task] = yield call("lock_tasks", ids=outside)
+    statuses = {parent.id: parent.status for parent in parents}
+    statuses |= {task_id: Status.QUEUED for task_id in edges}
+    tasks = []
+    for submission in group:
+        task = submission.task
+        if submission.edges:
+            pending = dependency.still_pending(task.id, submission.edges, statuses)
+            status = Status.BLOCKED if pending else Status.QUEUED
+            task = replace(task, status=status, waiting_on=len(pending))
+        tasks.append(task)
+    return tasks
+
+
+def _insert_edges(group: Sequence[Submission], blocked: set[str]) -> Script[None]:
+    """All edges are kept, so that a child can read its parents' results; met ones are settled."""
+    rows = [(s.task.id, edge.parent_id, edge.policy.value) for s in group for edge in s.edges]
+    if not rows:
+        return
+    yield call_rows("insert_edges", rows)
+    parents = sorted({parent for _, parent, _ in rows})
+    yield call("mark_parents", ids=parents)
+    yield call("settle_met", ids=sorted({child for child, _, _ in rows}))
+
+
+def _pass_limits(
+    group: Sequence[Submission], tasks: list[Task], now: float
+) -> Script[list[Task]]:
+    """Behind those that already wait at a full limit, a new task waits there too."""
+    wanted = {name: rule for submission in group for name, rule in submission.rules}
+    if not wanted:
+        return tasks
+    yield call_rows("ensure_limits", [(name, codec.dumps(rule)) for name, rule in sorted(wanted.items())])
+    limits = yield from limit_scripts.lock(wanted)
+    placed = []
+    for task in tasks:
+        gate = _full(task, limits, now) if task.status is Status.QUEUED else None
+        if gate is not None:
+            limits[gate] = replace(limits[gate], parked=limits[gate].parked + 1)
+            task = replace(task, gate=gate)
+        placed.append(task)
+    yield from limit_scripts.save(limits, now)
+    return placed
+
+
+def _full(task: Task, limits: dict[str, Limit], now: float) -> str | None:
+    for name in task.limit_names:
+        limit = limits.get(name)
+        if limit is not None and (limit.parked > 0 or rules.permits(limit, now) < 1):
+            return name
+    return None
+
+
+def insert_row(task: Task, nth: int) -> tuple[Any, ...]:
+    """The columns of statement `insert_tasks`."""
+    return (
+        task.id,
+        task.type,
+        task.queue,
+        int(task.priority),
+        task.status.value,
+        task.payload_json,
+        task.metadata_json,
+        task.options_json,
+        task.max_attempts,
+        task.created_at,
+        task.due_at,
+        task.limits,
+        task.gate,
+        task.waiting_on,
+        task.idempotency_key,
+        task.request_hash,
+        nth,
+    )

@@ -1,0 +1,121 @@
+"""A unit of work: the tasks that a transaction has read, and what it will do to them.
+
+Promises: every change that goes in comes out with its facts, its counter movements and the version that
+was seen, in one write. Never: a row without its record in the feed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from holdfast.core.decide import Transition
+from holdfast.core.event import Fact
+from holdfast.core.task import Priority, Status, Task
+from holdfast.errors import Conflict
+from holdfast.store.script import Script, call_rows
+
+DeltaKey = tuple[str, str, Priority, Status]
+
+
+class Recorder(Protocol):
+    """How a dialect appends a record to the feed."""
+
+    def record(self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str) -> Script[None]: ...
+
+
+class Work:
+    """What one transaction does."""
+
+    __slots__ = ("deltas", "facts", "now", "seen", "tasks", "transitions")
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.tasks: dict[str, Task] = {}
+        self.seen: dict[str, int] = {}
+        self.facts: list[Fact] = []
+        self.deltas: Counter[DeltaKey] = Counter()
+        self.transitions: list[Transition] = []
+
+    def load(self, tasks: Iterable[Task]) -> None:
+        """Rows as read under lock; what was loaded before stays as it is."""
+        for task in tasks:
+            if task.id not in self.seen:
+                self.tasks[task.id] = task
+                self.seen[task.id] = task.version
+
+    def move(self, transition: Transition) -> None:
+        before, after = transition.before, transition.after
+        self.tasks[after.id] = after
+        self.facts.extend(transition.facts)
+        self.transitions.append(transition)
+        if before.status is not after.status:
+            self.count(before, -1)
+            self.count(after, 1)
+
+    def count(self, task: Task, n: int) -> None:
+        self.deltas[task.queue, task.type, task.priority, task.status] += n
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """One row for each task that changed, against the version that was read."""
+        changed = {t.after.id: None for t in self.transitions}
+        return [write_row(self.tasks[task_id], self.seen[task_id]) for task_id in changed]
+
+    def save(self, recorder: Recorder, batch: int) -> Script[None]:
+        """Writes everything: rows first, the record last, when all locks are held."""
+        rows = self.rows()
+        if rows:
+            written = yield call_rows("write_tasks", rows, batch=str(batch))
+            if len(written) != len(rows):
+                raise Conflict("a task changed under a transaction that had locked it")
+        yield from record(recorder, batch, self.now, self.facts, self.deltas)
+
+
+def record(
+    recorder: Recorder, batch: int, now: float, facts: list[Fact], deltas: Counter[DeltaKey]
+) -> Script[None]:
+    """Appends the facts of a transaction to the feed; nothing happened, nothing is written."""
+    if facts:
+        yield from recorder.record(
+            batch=batch,
+            now=now,
+            facts_json=msgspec.json.encode(facts).decode(),
+            facts_count=len(facts),
+            deltas_json=deltas_json(deltas),
+        )
+
+
+def deltas_json(deltas: Counter[DeltaKey]) -> str:
+    moved = [[*key, n] for key, n in deltas.items() if n]
+    return msgspec.json.encode(moved).decode()
+
+
+def write_row(task: Task, seen: int) -> tuple[Any, ...]:
+    """The mutable columns, in the order of statement `write_tasks`."""
+    return (
+        task.id,
+        seen,
+        task.status.value,
+        task.version,
+        task.fence,
+        task.attempts,
+        task.deaths,
+        task.updated_at,
+        task.due_at,
+        task.started_at,
+        task.finished_at,
+        task.node,
+        task.lease_until,
+        task.payload_json,
+        task.result_json,
+        task.failure_json,
+        task.fingerprint,
+        task.checkpoint_json,
+        task.progress_json,
+        task.gate,
+        task.waiting_on,
+        task.held_by,
+    )

@@ -1,0 +1,1 @@
+"""SQLite: nothing to install, one writer, the same promises."""

@@ -1,0 +1,146 @@
+"""One SQLite connection: settings, statements, and running a script on it.
+
+Promises: WAL with `synchronous=FULL`; a read of many rows crosses into Python as one document, so the
+writer thread does not fight for the interpreter at each row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import apsw
+import msgspec
+
+from holdfast.core.task import Task
+from holdfast.errors import HoldfastError, StoreBusy, StoreUnavailable
+from holdfast.store import schema
+from holdfast.store.script import Call, Rows, Script
+from holdfast.store.sql import TASK_COLUMNS, Column, Statement, load_migrations, load_statements
+
+T = TypeVar("T")
+PACKAGE: Final = "holdfast.store.sqlite"
+BUSY_MILLISECONDS: Final = 10_000
+_encode: Final = msgspec.json.Encoder().encode
+_tasks: Final = msgspec.json.Decoder(list[Task])
+_rows: Final = msgspec.json.Decoder(list[list[Any]])
+_WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.I)
+
+
+@cache
+def statements() -> dict[str, Statement]:
+    """The dialect's statements; reads are wrapped to give one document."""
+    return {name: _wrapped(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
+
+
+def _rows_macro(columns: tuple[Column, ...]) -> str:
+    fields = ", ".join(f"value ->> {i} AS {column.name}" for i, column in enumerate(columns))
+    return f"(SELECT {fields} FROM json_each(:rows)) AS r"
+
+
+def _wrapped(statement: Statement) -> Statement:
+    if statement.returns == "nothing" or _WRITES.match(statement.text):
+        return statement
+    names = TASK_COLUMNS if statement.returns == "task" else statement.returns.split()
+    text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
+    return statement._replace(text=text)
+
+
+def bind(statement: Statement, call: Call) -> dict[str, Any]:
+    """Lists become JSON documents; everything else goes as it is."""
+    params = {
+        name: _encode(value).decode() if isinstance(value, list | tuple) else value
+        for name, value in call.params.items()
+    }
+    if call.rows is not None:
+        params["rows"] = _encode(call.rows).decode()
+    return params
+
+
+def connect(path: str, *, shared: bool = False) -> apsw.Connection:
+    """An open connection with our settings."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(path, flags=flags, statementcachesize=200)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {0 if shared else 4000}")
+    except apsw.Error as error:
+        raise translated(error, f"SQLite cannot open '{path}'") from error
+    return connection
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Brings the schema up to date, all or nothing, one process at a time."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(schema.TABLE)
+        applied = {number: checksum for number, checksum in connection.execute(schema.APPLIED)}
+        for migration in schema.pending(load_migrations(PACKAGE), applied):
+            connection.execute(migration.text)
+            connection.execute(
+                "INSERT INTO holdfast_migration VALUES (?, ?, ?)",
+                (migration.number, migration.name, migration.checksum),
+            )
+        connection.execute("COMMIT")
+    except apsw.Error as error:
+        rollback(connection)
+        raise translated(error, "the schema of the SQLite store could not be brought up to date") from error
+    except HoldfastError:
+        rollback(connection)
+        raise
+
+
+def rollback(connection: apsw.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def run(connection: apsw.Connection, script: Script[T]) -> T:
+    """Drives a script to its end on this connection."""
+    return drive(script, lambda call: execute(connection, call))
+
+
+def drive(script: Script[T], answer: Callable[[Call], Rows]) -> T:
+    try:
+        wanted = next(script)
+        while True:
+            wanted = script.send(answer(wanted))
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def execute(connection: apsw.Connection, call: Call) -> Rows:
+    """Rows of a read, or the number of changed rows of a write."""
+    statement = statements()[call.name]
+    cursor = connection.execute(statement.text, bind(statement, call))
+    if statement.returns == "nothing":
+        return [connection.changes()]
+    rows = cursor.fetchall()
+    if _WRITES.match(statement.text):
+        return rows
+    return decode(statement, rows[0][0])
+
+
+def decode(statement: Statement, document: str) -> Rows:
+    return _tasks.decode(document) if statement.returns == "task" else _rows.decode(document)
+
+
+def translated(error: apsw.Error, what: str) -> StoreUnavailable:
+    """An error of SQLite in our words."""
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StoreBusy(f"{what}: another process is writing; try again ({error})")
+    if isinstance(error, apsw.FullError):
+        return StoreUnavailable(f"{what}: the disk is full; free some space ({error})")
+    if isinstance(error, apsw.CantOpenError):
+        return StoreUnavailable(f"{what}: the file or its folder cannot be opened; check the path ({error})")
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return StoreUnavailable(f"{what}: the file is not a sound SQLite database ({error})")
+    return StoreUnavailable(f"{what}: {error}")

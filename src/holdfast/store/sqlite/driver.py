@@ -1,0 +1,243 @@
+"""Runs scripts on SQLite: one writer thread with group commit, one reader thread beside it.
+
+Promises: a write is committed and synced before its caller hears yes; writes that wait together commit
+together; a script that fails takes nothing of its neighbours with it. Never: blocks the event loop,
+unless `inline`, which is for virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import apsw
+
+from holdfast.clock import Clock
+from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.store.script import Rows, Script
+from holdfast.store.script import Call
+from holdfast.store.sqlite import connection as sqlite
+
+T = TypeVar("T")
+GROUP_MAX: Final = 64
+"""Writes that one commit may carry."""
+
+
+class Job(NamedTuple):
+    """A script that waits for its thread."""
+
+    make: Callable[[], Script[Any]]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class Answer(NamedTuple):
+    job: Job
+    value: Any
+    error: BaseException | None
+
+
+class SqliteDriver:
+    """See `holdfast.store.port.Driver`. An empty path is a database in memory."""
+
+    def __init__(self, path: str, clock: Clock, *, inline: bool = False) -> None:
+        self._path = path or ":memory:"
+        self._clock = clock
+        self._inline = inline
+        self._high_water = 0.0
+        self._writer: apsw.Connection | None = None
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def now(self) -> float:
+        """Never goes back: a clock that is set back can only lengthen a lease."""
+        self._high_water = max(self._high_water, self._clock.now())
+        return self._high_water
+
+    async def open(self) -> None:
+        if self._inline:
+            self._open_writer()
+            return
+        await asyncio.to_thread(self._open_writer)
+        self._start("holdfast-sqlite-writer", self._write_loop)
+        if self._path != ":memory:":
+            self._start("holdfast-sqlite-reader", self._read_loop)
+
+    async def close(self) -> None:
+        for jobs in (self._jobs, self._reads):
+            jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        self._threads.clear()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    async def write(self, make: Callable[[], Script[T]]) -> T:
+        if self._inline:
+            return self._write_inline(make)
+        return await self._submit(self._jobs, make)
+
+    write_one = write
+
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        if self._inline:
+            return self._write_inline(make)
+        in_memory = self._path == ":memory:"
+        return await self._submit(self._jobs if in_memory else self._reads, make)
+
+    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
+        if isinstance(connection, apsw.Connection):
+            return sqlite.run(connection, make())
+        if isinstance(connection, sqlite3.Connection):
+            return sqlite.drive(make(), _on_stdlib(connection))
+        raise InvalidInput(
+            f"a {type(connection).__name__} cannot carry the enqueue: "
+            "pass the sqlite3 or apsw connection whose transaction is open on this very file"
+        )
+
+    async def _submit(self, jobs: queue.SimpleQueue[Job | None], make: Callable[[], Script[T]]) -> T:
+        if self._writer is None:
+            raise StoreUnavailable("the SQLite store is closed: open it first")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        jobs.put(Job(make, future, loop))
+        return await future
+
+    def _start(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=target, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _open_writer(self) -> None:
+        self._writer = sqlite.connect(self._path)
+        sqlite.migrate(self._writer)
+
+    def _write_inline(self, make: Callable[[], Script[T]]) -> T:
+        if self._writer is None:
+            raise StoreUnavailable("the SQLite store is closed: open it first")
+        self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            value = sqlite.run(self._writer, make())
+            self._writer.execute("COMMIT")
+        except apsw.Error as error:
+            sqlite.rollback(self._writer)
+            raise sqlite.translated(error, "SQLite refused a transaction") from error
+        except BaseException:
+            sqlite.rollback(self._writer)
+            raise
+        return value
+
+    def _write_loop(self) -> None:
+        assert self._writer is not None
+        while (first := self._jobs.get()) is not None:
+            group = [first]
+            while len(group) < GROUP_MAX:
+                try:
+                    following = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                if following is None:
+                    self._jobs.put(None)
+                    break
+                group.append(following)
+            _deliver(_commit_group(self._writer, group))
+
+    def _read_loop(self) -> None:
+        reader = sqlite.connect(self._path, shared=True)
+        while (job := self._reads.get()) is not None:
+            _deliver([_read(reader, job)])
+        reader.close()
+
+
+def _commit_group(writer: apsw.Connection, group: list[Job]) -> list[Answer]:
+    """Runs a group in one transaction, each script within a savepoint of its own."""
+    answers: list[Answer] = []
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        for job in group:
+            answers.append(_run_job(writer, job, alone=len(group) == 1))
+        if writer.in_transaction:
+            writer.execute("COMMIT")
+    except apsw.Error as error:
+        sqlite.rollback(writer)
+        failure = sqlite.translated(error, "SQLite refused a transaction")
+        return [Answer(job, None, failure) for job in group]
+    return answers
+
+
+def _run_job(writer: apsw.Connection, job: Job, *, alone: bool) -> Answer:
+    if not alone:
+        writer.execute("SAVEPOINT one")
+    try:
+        value = sqlite.run(writer, job.make())
+        if not alone:
+            writer.execute("RELEASE one")
+        return Answer(job, value, None)
+    except Exception as error:
+        if alone or not writer.in_transaction:
+            sqlite.rollback(writer)
+        else:
+            writer.execute("ROLLBACK TO one")
+            writer.execute("RELEASE one")
+        if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+            return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
+        return Answer(job, None, error)
+
+
+def _read(reader: apsw.Connection, job: Job) -> Answer:
+    try:
+        reader.execute("BEGIN")
+        value = sqlite.run(reader, job.make())
+        return Answer(job, value, None)
+    except apsw.Error as error:
+        return Answer(job, None, sqlite.translated(error, "SQLite refused a read"))
+    except Exception as error:
+        return Answer(job, None, error)
+    finally:
+        sqlite.rollback(reader)
+
+
+def _deliver(answers: list[Answer]) -> None:
+    """One wake-up of the event loop for the whole group."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
+    for answer in answers:
+        by_loop.setdefault(answer.job.loop, []).append(answer)
+    for loop, found in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, found)
+
+
+def _resolve(answers: list[Answer]) -> None:
+    for job, value, error in answers:
+        if job.future.done():
+            continue
+        if error is None:
+            job.future.set_result(value)
+        else:
+            job.future.set_exception(error)
+
+
+def _on_stdlib(connection: sqlite3.Connection) -> Callable[[Call], Rows]:
+    """The same statements through the standard library's module."""
+
+    def answer(call: Call) -> Rows:
+        statement = sqlite.statements()[call.name]
+        try:
+            cursor = connection.execute(statement.text, sqlite.bind(statement, call))
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"the caller's transaction could not carry the enqueue: {error}") from error
+        if statement.returns == "nothing":
+            return [cursor.rowcount]
+        rows = cursor.fetchall()
+        return rows if sqlite._WRITES.match(statement.text) else sqlite.decode(statement, rows[0][0])
+
+    return answer
+
+
+__all__ = ["HoldfastError", "SqliteDriver"]

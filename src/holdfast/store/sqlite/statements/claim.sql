@@ -1,0 +1,43 @@
+-- Claims: which task is next, and taking it. One writer at a time, so nothing needs a row lock.
+
+-- name: pick_lane
+-- index: holdfast_task_ready
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
+  AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
+ORDER BY due_at, rowid LIMIT :limit;
+
+-- name: take_tasks
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
+    attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
+    lease_until = :now + :lease_seconds, history = substr(history || ',' || :batch, -2000)
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued';
+
+-- name: lock_queued
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued' AND gate IS NULL
+ORDER BY priority, due_at, rowid;
+
+-- name: next_due
+-- When the next task that waits for its time is due.
+-- index: holdfast_task_ready
+-- returns: due_at
+SELECT min(due_at) AS due_at FROM (
+    SELECT (SELECT due_at FROM holdfast_task
+            WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL AND due_at > :now
+            ORDER BY due_at LIMIT 1) AS due_at
+    FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
+
+-- name: oldest_due
+-- Since when the longest-waiting task of a queue has been due.
+-- index: holdfast_task_ready
+-- returns: due_at
+SELECT min(due_at) AS due_at FROM (
+    SELECT (SELECT due_at FROM holdfast_task
+            WHERE queue = :queue AND priority = p.value AND status = 'queued' AND gate IS NULL
+            ORDER BY due_at LIMIT 1) AS due_at
+    FROM json_each('[0,1,2,3]') p);

@@ -1,0 +1,56 @@
+-- Limits: concurrency and rate, exact across processes because the row is locked while it is judged.
+
+-- name: ensure_limits
+-- index: holdfast_limit (primary key)
+INSERT INTO holdfast_limit (name, rule_json) SELECT name, rule_json FROM {rows: name text, rule_json text} WHERE true
+ON CONFLICT (name) DO UPDATE SET rule_json = excluded.rule_json
+WHERE holdfast_limit.rule_json <> excluded.rule_json;
+
+-- name: lock_limits
+-- index: holdfast_limit (primary key)
+-- returns: name rule_json running parked full_until
+SELECT name, rule_json, running, parked, full_until FROM holdfast_limit
+WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name;
+
+-- name: get_limits
+-- index: holdfast_limit (primary key)
+-- returns: name rule_json running parked full_until
+SELECT name, rule_json, running, parked, full_until FROM holdfast_limit WHERE name IN (SELECT value FROM json_each(:names));
+
+-- name: write_limits
+-- index: holdfast_limit (primary key)
+UPDATE holdfast_limit AS l SET running = r.running, parked = r.parked, full_until = r.full_until,
+    opens_at = r.opens_at
+FROM {rows: name text, running integer, parked integer, full_until real,
+    opens_at real}
+WHERE l.name = r.name;
+
+-- name: open_limits
+-- Limits whose rate lets somebody start again.
+-- index: holdfast_limit_opens
+-- returns: name
+SELECT name FROM holdfast_limit WHERE opens_at IS NOT NULL AND opens_at <= :now ORDER BY opens_at LIMIT :limit;
+
+-- name: next_open
+-- index: holdfast_limit_opens
+-- returns: opens_at
+SELECT min(opens_at) AS opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL;
+
+-- name: parked_tasks
+-- index: holdfast_task_gate
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status = 'queued' AND gate = :gate
+ORDER BY priority, due_at LIMIT :limit;
+
+-- name: limit_holders
+-- index: holdfast_task_lease
+-- returns: id node started_at
+SELECT id, node, started_at FROM holdfast_task
+WHERE status = 'running' AND instr(char(10) || limits || char(10), char(10) || :name || char(10)) > 0
+ORDER BY started_at LIMIT :limit;
+
+-- name: prune_limits
+-- index: holdfast_limit (primary key)
+DELETE FROM holdfast_limit WHERE name IN (
+    SELECT name FROM holdfast_limit WHERE running = 0 AND parked = 0 AND full_until < :before
+    LIMIT :limit);

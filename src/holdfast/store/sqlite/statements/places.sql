@@ -1,0 +1,83 @@
+-- Queues, types, nodes, schedules, dead letters: what surrounds tasks.
+
+-- name: pause_queue
+-- index: holdfast_queue (primary key)
+INSERT INTO holdfast_queue (name, paused_at, paused_by, reason) VALUES (:name, :now, :actor, :reason)
+ON CONFLICT (name) DO UPDATE SET paused_at = :now, paused_by = :actor, reason = :reason;
+
+-- name: resume_queue
+-- index: holdfast_queue (primary key)
+UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name;
+
+-- name: queues
+-- returns: name paused_at paused_by reason
+SELECT name, paused_at, paused_by, reason FROM holdfast_queue ORDER BY name;
+
+-- name: register_types
+-- index: holdfast_type (primary key)
+INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by)
+SELECT name, queue, config_json, :now, :node FROM {rows: name text, queue text, config_json text} WHERE true
+ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
+    registered_at = excluded.registered_at, registered_by = excluded.registered_by;
+
+-- name: types
+-- returns: name queue config_json
+SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
+
+-- name: beat_node
+-- index: holdfast_node (primary key)
+INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id, :now, :now, :info_json)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json;
+
+-- name: nodes
+-- returns: id started_at seen_at info_json
+SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
+
+-- name: forget_node
+-- index: holdfast_node (primary key)
+DELETE FROM holdfast_node WHERE id = :id;
+
+-- name: prune_nodes
+DELETE FROM holdfast_node WHERE seen_at < :before;
+
+-- name: put_schedule
+-- A schedule that is unchanged keeps its next time; a changed one starts anew.
+-- index: holdfast_schedule (primary key)
+INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at)
+VALUES (:name, :type, :queue, :spec, :timezone, :payload_json, :priority, :next_at)
+ON CONFLICT (name) DO UPDATE SET type = excluded.type, queue = excluded.queue, payload_json = excluded.payload_json,
+    priority = excluded.priority, spec = excluded.spec, timezone = excluded.timezone,
+    next_at = CASE WHEN holdfast_schedule.spec = excluded.spec AND holdfast_schedule.timezone = excluded.timezone
+              THEN holdfast_schedule.next_at ELSE excluded.next_at END;
+
+-- name: schedules
+-- returns: name type queue spec timezone payload_json priority next_at fired_at paused
+SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired_at, paused
+FROM holdfast_schedule ORDER BY name;
+
+-- name: take_schedule
+-- Only one instance gets it: whoever still sees the old time under the row's lock.
+-- index: holdfast_schedule (primary key)
+-- returns: name
+UPDATE holdfast_schedule SET next_at = :next_at, fired_at = :now
+WHERE name = :name AND next_at = :seen AND paused = 0 RETURNING name;
+
+-- name: drop_schedule
+-- index: holdfast_schedule (primary key)
+DELETE FROM holdfast_schedule WHERE name = :name;
+
+-- name: dead_groups
+-- index: holdfast_task_dead
+-- returns: fingerprint n first_at last_at sample_id
+SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at) AS first_at,
+    max(finished_at) AS last_at, max(id) AS sample_id
+FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit;
+
+-- name: find_dead
+-- index: holdfast_task_dead
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status = 'failed'
+  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
+  AND (:type IS NULL OR type = :type) AND (:queue IS NULL OR queue = :queue)
+  AND (:before IS NULL OR finished_at <= :before)
+ORDER BY finished_at DESC, id DESC LIMIT :limit OFFSET :skip;

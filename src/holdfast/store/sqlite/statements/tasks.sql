@@ -1,0 +1,128 @@
+-- Tasks: read under lock, write under version, insert.
+
+-- name: get_tasks
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: lock_tasks
+-- Sorted, so that two transactions lock in the same order.
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
+-- name: insert_tasks
+-- index: holdfast_task (primary key)
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, limits, gate,
+    waiting_on, idempotency_key, request_hash, history)
+SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
+    0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
+    r.waiting_on, r.idempotency_key, r.request_hash, :batch
+FROM {rows: id text, type text, queue text, priority integer, status text, payload_json text,
+    metadata_json text, options_json text, max_attempts integer, created_at real,
+    due_at real, limits text, gate text, waiting_on integer, idempotency_key text,
+    request_hash text, nth integer};
+
+-- name: insert_plain
+-- An id that exists is left alone; the caller looks closer when fewer rows changed.
+-- index: holdfast_task (primary key)
+INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
+    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
+    request_hash, history)
+SELECT r.id, r.type, r.queue, r.priority, 'queued', r.payload_json, r.metadata_json, r.options_json,
+    0, r.max_attempts, 0, 1, 0, :now, :now, r.due_at, r.request_hash, :batch
+FROM {rows: id text, type text, queue text, priority integer, payload_json text, metadata_json text,
+    options_json text, max_attempts integer, due_at real, request_hash text};
+
+-- name: changed_by
+-- Which of these were written by this batch.
+-- index: holdfast_task (primary key)
+-- returns: id
+SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
+  AND (history = :batch OR history LIKE '%,' || :batch);
+
+-- name: write_tasks
+-- The version in the WHERE is the guard: nothing is written over a state that was not seen.
+-- index: holdfast_task (primary key)
+-- returns: id
+UPDATE holdfast_task AS t SET
+    status = r.status, version = r.version, fence = r.fence, attempts = r.attempts, deaths = r.deaths,
+    updated_at = r.updated_at, due_at = r.due_at, started_at = r.started_at, finished_at = r.finished_at,
+    node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
+    failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
+    progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
+    history = substr(t.history || ',' || :batch, -2000)
+FROM {rows: id text, seen integer, status text, version integer, fence integer, attempts integer,
+    deaths integer, updated_at real, due_at real, started_at real,
+    finished_at real, node text, lease_until real, payload_json text,
+    result_json text, failure_json text, fingerprint text, checkpoint_json text, progress_json text,
+    gate text, waiting_on integer, held_by text}
+WHERE t.id = r.id AND t.version = r.seen
+RETURNING id;
+
+-- name: complete_plain
+-- The common end of a task that nobody waits for and no limit counts. Rows that do not match are left to
+-- the general path, which says why.
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
+    finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
+    history = substr(t.history || ',' || :batch, -2000)
+FROM {rows: id text, fence integer, version integer, result_json text}
+WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
+  AND t.has_dependents = 0 AND t.limits IS NULL;
+
+-- name: extend_leases
+-- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
+-- index: holdfast_task (primary key)
+-- returns: id
+UPDATE holdfast_task AS t SET lease_until = :until
+FROM {rows: id text, fence integer}
+WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
+RETURNING id;
+
+-- name: owned_tasks
+-- What the store believes that a node runs.
+-- index: holdfast_task_lease
+-- returns: id fence started_at
+SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node;
+
+-- name: expired_tasks
+-- index: holdfast_task_lease
+-- returns: id fence
+SELECT id, fence FROM holdfast_task WHERE status = 'running' AND lease_until <= :now
+ORDER BY lease_until LIMIT :limit;
+
+-- name: find_tasks
+-- index: holdfast_task (primary key), or the partial index of the status
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE (:status IS NULL OR status = :status) AND (:type IS NULL OR type = :type)
+  AND (:queue IS NULL OR queue = :queue) AND (:after IS NULL OR id < :after)
+  AND (:prefix IS NULL OR (id >= :prefix AND id < :prefix || '~'))
+ORDER BY id DESC LIMIT :limit;
+
+-- name: find_existing
+-- index: holdfast_task (primary key), holdfast_task_key
+-- returns: id type idempotency_key request_hash status
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status
+FROM {rows: id text} JOIN holdfast_task t ON t.id = r.id
+UNION
+SELECT t.id, t.type, t.idempotency_key, t.request_hash, t.status
+FROM json_each(:types) ty JOIN json_each(:keys) k ON k.key = ty.key
+JOIN holdfast_task t ON t.type = ty.value AND t.idempotency_key = k.value;
+
+-- name: task_history
+-- index: holdfast_task (primary key)
+-- returns: history
+SELECT history FROM holdfast_task WHERE id = :id;
+
+-- name: prune_tasks
+-- index: holdfast_task_finished
+-- returns: queue type priority status
+DELETE FROM holdfast_task WHERE id IN (
+    SELECT id FROM holdfast_task
+    WHERE finished_at IS NOT NULL AND finished_at < :before
+      AND (status <> 'failed' OR finished_at < :dead_before)
+    ORDER BY finished_at LIMIT :limit)
+RETURNING queue, type, priority, status;

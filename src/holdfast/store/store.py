@@ -1,0 +1,266 @@
+"""The store: the verbs that move tasks, the same over every database.
+
+Promises: what a verb acknowledges is durable; every change has its facts in the same transaction; every
+write of a runner is fenced. Never: decides (the core does), never hands out SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from holdfast.core.command import Complete, Expire, Order
+from holdfast.core.decide import Decision, Refusal, Transition, decide
+from holdfast.core.event import Event, Position
+from holdfast.core.ids import Ids
+from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task
+from holdfast.store.port import Dialect, Driver
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import admin, apply as apply_script, claim as claim_script, feed, insert as insert_script
+from holdfast.store.scripts.claim import Claim, Claimed
+from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.scripts.insert import Inserted
+
+T = TypeVar("T")
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """What a runner holds of one task."""
+
+    task_id: str
+    fence: int
+
+
+class Store:
+    """The one store class; `driver` and `dialect` are what differs."""
+
+    def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
+        self._driver = driver
+        self._dialect = dialect
+        self._ids = ids
+
+    async def open(self) -> None:
+        await self._driver.open()
+
+    async def close(self) -> None:
+        await self._driver.close()
+
+    def now(self) -> float:
+        """The store's time, the one that judges leases."""
+        return self._driver.now()
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    async def insert(self, group: Sequence[Submission]) -> list[Inserted]:
+        """One caller's tasks: all of them or none."""
+        now = self.now()
+        return await self._driver.write(lambda: self._insert(group, now))
+
+    async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
+        """Tasks of many callers with nothing to check, in one statement where the dialect can."""
+        now = self.now()
+        new = await self._driver.write_one(
+            lambda: self._dialect.insert_plain(
+                group, now=now, batch=self._ids.record(now), hint=hint
+            )
+        )
+        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
+
+    async def insert_carried(
+        self, connection: object, group: Sequence[Submission], *, hint: str = ""
+    ) -> list[Inserted]:
+        """Within the caller's own transaction."""
+        now = self.now()
+        return await self._driver.carry(connection, lambda: self._insert(group, now, hint=hint))
+
+    def _insert(self, group: Sequence[Submission], now: float, *, hint: str = "") -> Script[list[Inserted]]:
+        found = yield from insert_script.insert(
+            group, now=now, batch=self._ids.record(now), recorder=self._dialect
+        )
+        yield from self._dialect.hint(hint)
+        return found
+
+    async def claim(self, claim: Claim) -> Claimed:
+        """The next tasks in order, under new fences."""
+        now = self.now()
+        claimed, limited = await self._driver.write_one(
+            lambda: self._dialect.claim(claim, now=now, batch=self._ids.record(now))
+        )
+        if not limited:
+            return claimed
+        ids = [task.id for task in limited]
+        more = await self._driver.write(
+            lambda: claim_script.claim_limited(
+                ids, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
+            )
+        )
+        return Claimed(claimed.tasks + more.tasks, more.opens_at)
+
+    async def claim_aged(self, claim: Claim, ageing_seconds: float = AGEING_SECONDS) -> Claimed:
+        """The tasks that have waited longest, whatever their priority."""
+        now = self.now()
+
+        def script() -> Script[Claimed]:
+            aged = yield from self._dialect.pick_aged(claim, now=now, ageing_seconds=ageing_seconds)
+            return (
+                yield from claim_script.claim_these(
+                    aged, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
+                )
+            )
+
+        return await self._driver.write(script)
+
+    async def open_gates(self) -> tuple[int, float | None]:
+        """Lets tasks in that waited for a rate; says how many, and when the next may come."""
+        now = self.now()
+        return await self._driver.write(
+            lambda: claim_script.open_gates(
+                now=now, batch=self._ids.record(now), recorder=self._dialect
+            )
+        )
+
+    async def next_due(self, queues: Sequence[str]) -> float | None:
+        now = self.now()
+        rows = await self._one("next_due", queues=list(queues), now=now)
+        return rows[0][0] if rows else None
+
+    async def apply(self, orders: Sequence[Order]) -> list[Decision]:
+        """Carries out orders; an answer for each, in their order."""
+        now = self.now()
+        return await self._driver.write(
+            lambda: apply_script.apply(
+                orders, now=now, batch=self._ids.record(now), recorder=self._dialect
+            )
+        )
+
+    async def finish(self, ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+        """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
+        the rest, and whatever is not as the runner believes, goes the general way."""
+        now = self.now()
+        plain = {
+            task.id: moved
+            for task, order in ended
+            if isinstance(order.command, Complete)
+            and not task.limits
+            and isinstance(moved := decide(task, order, now), Transition)
+        }
+        answers: dict[str, Decision] = {}
+        if plain:
+            written = await self._driver.write_one(
+                lambda: self._dialect.complete_plain(
+                    list(plain.values()), now=now, batch=self._ids.record(now)
+                )
+            )
+            answers.update({task_id: plain[task_id] for task_id in written})
+        rest = [order for _, order in ended if order.task_id not in answers]
+        if rest:
+            decided = await self.apply(rest)
+            answers.update(zip((order.task_id for order in rest), decided, strict=True))
+        return [answers[order.task_id] for _, order in ended]
+
+    async def extend(self, leases: Sequence[Lease], lease_seconds: float) -> set[str]:
+        """Renews leases; the ids that this runner has lost."""
+        if not leases:
+            return set()
+        until = self.now() + lease_seconds
+        rows = [(lease.task_id, lease.fence) for lease in leases]
+        kept = await self._driver.write_one(
+            lambda: _single_rows("extend_leases", rows, until=until)
+        )
+        return {lease.task_id for lease in leases} - {row[0] for row in kept}
+
+    async def owned(self, node: str) -> list[tuple[str, int, float]]:
+        """What the store believes that a node runs: (id, fence, started at)."""
+        return await self._one("owned_tasks", node=node)
+
+    async def expire(self, limit: int = 100) -> list[Decision]:
+        """Takes back what dead runners held."""
+        rows = await self._one("expired_tasks", now=self.now(), limit=limit)
+        if not rows:
+            return []
+        return await self.apply([Order(row[0], Expire(), fence=row[1]) for row in rows])
+
+    async def get(self, ids: Sequence[str]) -> dict[str, Task]:
+        tasks: list[Task] = await self._one("get_tasks", ids=list(ids))
+        return {task.id: task for task in tasks}
+
+    async def find(
+        self,
+        *,
+        status: Status | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[Task]:
+        """Newest first; `after` is the last id of the page before."""
+        return await self._one(
+            "find_tasks",
+            status=status.value if status else None,
+            type=type,
+            queue=queue,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+        )
+
+    # -- the feed ------------------------------------------------------------------------------
+
+    async def events(self, after: Position | None, limit: int = 500) -> Page | Reset:
+        return await self._driver.read(lambda: feed.read(self._dialect, after, limit))
+
+    async def head(self) -> Position:
+        return await self._driver.read(lambda: feed.head(self._dialect))
+
+    async def history(self, task_id: str) -> list[Event]:
+        return await self._driver.read(lambda: feed.history(self._dialect, task_id))
+
+    async def counters(self) -> list[tuple[str, str, int, str, int]]:
+        """(queue, type, priority, status, n), exact as of now."""
+        return await self._driver.write(lambda: feed.counters(self._dialect))
+
+    # -- what surrounds tasks --------------------------------------------------------------------
+
+    async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
+        """Runs a script of `scripts.admin` that writes."""
+        now = self.now()
+        return await self._driver.write(lambda: make(self._dialect, self._ids, now))
+
+    async def query(self, statement: str, **params: Any) -> list[Any]:
+        """The rows of one named statement that reads."""
+        return await self._one(statement, **params)
+
+    async def execute(self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any) -> list[Any]:
+        """One named statement that writes what has no facts, e.g. a node's heartbeat."""
+        made = (lambda: _single_rows(statement, rows, **params)) if rows is not None else (
+            lambda: _single(statement, **params)
+        )
+        return await self._driver.write_one(made)
+
+    async def prune(self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000) -> int:
+        """Forgets what retention no longer covers; how many rows went."""
+        gone = await self._driver.write(
+            lambda: admin.prune_tasks(self._dialect, before=before, dead_before=dead_before, limit=limit)
+        )
+        return gone + await self._driver.write(
+            lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
+        )
+
+    async def _one(self, statement: str, **params: Any) -> list[Any]:
+        return await self._driver.read(lambda: _single(statement, **params))
+
+
+def _single(statement: str, **params: Any) -> Script[list[Any]]:
+    return (yield call(statement, **params))
+
+
+def _single_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Script[list[Any]]:
+    return (yield call_rows(statement, rows, **params))
+
+
+__all__ = ["Claim", "Claimed", "Inserted", "Lease", "Page", "Refusal", "Reset", "Store"]

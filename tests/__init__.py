@@ -1,0 +1,1 @@
+"""The tests of holdfast; README.md says which folder holds what."""

@@ -1,0 +1,125 @@
+"""The rules of style that a linter does not know, measured over the sources.
+
+    pytest tests/test_tidy.py -s        # also shows the five largest functions and files
+
+The rules are in CONTRIBUTING.md; a number here is the rule, there is no list of exceptions.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 400
+WORST_SHOWN = 5
+
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+SLEEPS = {"time.sleep", "asyncio.sleep"}
+
+
+class Place(NamedTuple):
+    lines: int
+    name: str
+
+
+class Source(NamedTuple):
+    """One file, read and parsed once."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+    def at(self, node: ast.stmt | ast.expr | ast.excepthandler) -> str:
+        return f"{self.name}:{node.lineno}"
+
+
+def read(*folders: str) -> list[Source]:
+    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    sources = []
+    for path in paths:
+        text = path.read_text(encoding="utf-8")
+        sources.append(Source(str(path.relative_to(ROOT)), text, ast.parse(text)))
+    return sources
+
+
+SRC = read("src")
+TESTS = read("tests")
+OURS = [*SRC, *TESTS, *read("scripts", "benchmarks", "examples")]
+
+
+def test_functions_are_short() -> None:
+    assert_small(list(functions(SRC)), FUNCTION_LINES_MAX)
+
+
+def test_files_are_short() -> None:
+    places = [Place(source.text.count("\n"), source.name) for source in SRC]
+    assert_small(places, FILE_LINES_MAX)
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [s.name for s in OURS if not ast.get_docstring(s.tree)] == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    found = [
+        f"{source.name}:{number}"
+        for source in OURS
+        if source.name != "tests/test_tidy.py"
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        if UNFINISHED.search(line)
+    ]
+    assert found == []
+
+
+def test_no_error_is_swallowed() -> None:
+    assert [s.at(handler) for s in OURS for handler in handlers(s.tree) if swallows(handler)] == []
+
+
+def test_tests_wait_for_events_not_for_time() -> None:
+    assert [s.at(node) for s in TESTS for node in calls(s.tree) if sleeps(node)] == []
+
+
+def functions(sources: Iterable[Source]) -> Iterator[Place]:
+    """Every function with its length, from its `def` to its last line."""
+    for source in sources:
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                yield Place(lines, f"{source.at(node)} {node.name}")
+
+
+def assert_small(places: list[Place], limit: int) -> None:
+    places.sort(reverse=True)
+    for place in places[:WORST_SHOWN]:
+        print(f"{place.lines:5}  {place.name}")
+    assert [place for place in places if place.lines > limit] == []
+
+
+def handlers(tree: ast.Module) -> Iterator[ast.ExceptHandler]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler))
+
+
+def swallows(handler: ast.ExceptHandler) -> bool:
+    """True for a handler of everything that does nothing."""
+    is_broad = handler.type is None or ast.unparse(handler.type) in {"Exception", "BaseException"}
+    return is_broad and all(is_empty(statement) for statement in handler.body)
+
+
+def is_empty(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass)
+
+
+def calls(tree: ast.Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def sleeps(call: ast.Call) -> bool:
+    """True for a sleep of a fixed time; `asyncio.sleep(0)` only lets others run."""
+    if ast.unparse(call.func) not in SLEEPS:
+        return False
+    return any(isinstance(a, ast.Constant) and a.value != 0 for a in call.args[:1])

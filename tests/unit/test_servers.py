@@ -1,0 +1,147 @@
+"""The servers that the other tests stand on: they start, crash, hang and come back as promised."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+from redis import Redis as RedisClient
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError, TimeoutError as RedisTimeout
+from redis.retry import Retry
+
+from tests import servers
+from tests.servers import (
+    PREFIX,
+    Postgres,
+    Redis,
+    ServerFailed,
+    scratch,
+    valkey_binary,
+    wait_for_all,
+)
+
+
+def client(server: Redis) -> RedisClient:
+    retry = Retry(NoBackoff(), 0)  # the default retries for seconds against a dead node
+    return RedisClient.from_url(
+        server.url, retry=retry, socket_timeout=0.2, decode_responses=True, protocol=2
+    )
+
+
+async def test_each_test_has_a_database_of_its_own(pg_server: Postgres, pg_dsn: str) -> None:
+    connection = await asyncpg.connect(pg_dsn)
+    name = await connection.fetchval("select current_database()")
+    await connection.execute("create table mine (id int)")
+    await connection.close()
+    assert name != "postgres"
+    assert pg_dsn == pg_server.dsn(name)
+
+
+async def test_postgres_keeps_what_it_committed_through_a_crash() -> None:
+    with Postgres(fsync="on", synchronous_commit="on", full_page_writes="on") as server:
+        dsn = server.dsn()
+        connection = await asyncpg.connect(dsn)
+        await connection.execute("create table kept (id int)")
+        await connection.execute("insert into kept values (7)")
+        server.kill()
+        with pytest.raises((asyncpg.PostgresConnectionError, OSError)):
+            await connection.fetch("select 1")
+        assert not server.is_running
+
+        server.start()
+        again = await asyncpg.connect(dsn)
+        assert await again.fetchval("select id from kept") == 7
+        await again.close()
+
+
+async def test_a_paused_postgres_hangs_and_then_answers() -> None:
+    with Postgres() as server:
+        connection = await asyncpg.connect(server.dsn())
+        server.pause()
+        with pytest.raises(TimeoutError):
+            await connection.fetchval("select 1", timeout=0.05)
+        server.resume()
+        connection.terminate()
+        again = await asyncpg.connect(server.dsn())
+        assert await again.fetchval("select 1") == 1
+        await again.close()
+
+
+def test_redis_starts_and_is_empty(redis_url: str) -> None:
+    with RedisClient.from_url(redis_url, protocol=2) as connection:
+        assert connection.dbsize() == 0
+
+
+def test_a_redis_with_a_log_keeps_its_data_through_a_crash() -> None:
+    with Redis("--appendonly", "yes", "--appendfsync", "always") as server:
+        with client(server) as connection:
+            connection.set("key", "value")
+        server.kill()
+        server.start()
+        with client(server) as connection:
+            assert connection.get("key") == "value"
+
+
+def test_redlock_nodes_fail_one_by_one(redlock_nodes: list[Redis]) -> None:
+    dead, hung, *alive = redlock_nodes
+    dead.kill()
+    hung.pause()
+    with client(dead) as connection, pytest.raises(RedisConnectionError):
+        connection.ping()
+    with client(hung) as connection, pytest.raises(RedisTimeout):
+        connection.ping()
+    for node in alive:
+        with client(node) as connection:
+            assert connection.set("lock", "me", nx=True)
+
+
+def test_redlock_nodes_are_whole_and_empty_again(redlock_nodes: list[Redis]) -> None:
+    assert len({node.port for node in redlock_nodes}) == 5
+    for node in redlock_nodes:
+        with client(node) as connection:
+            assert connection.dbsize() == 0
+
+
+def test_valkey_is_the_second_redis(tmp_path: Path) -> None:
+    with Redis(binary=valkey_binary(tmp_path)) as server:
+        assert "valkey" in server.command("INFO server")
+        server.restart()
+        assert server.command("PING") == "+PONG\r\n"
+
+
+def test_servers_run_as_a_user_that_postgres_accepts(
+    pg_server: Postgres, redis_server: Redis
+) -> None:
+    for server in (pg_server, redis_server):
+        assert psutil.Process(server.pid).uids().real == servers.server_user()[0] != 0
+
+
+def test_a_server_that_cannot_start_tells_why() -> None:
+    with pytest.raises(ServerFailed, match="no-such-option"):
+        Redis("--no-such-option", "1")
+
+
+def test_binaries_below_a_closed_folder_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servers, "is_open", lambda _: os.geteuid() != 0)
+    with Redis() as server:
+        assert server.command("PING") == "+PONG\r\n"
+    assert not server.root.exists()
+
+
+def test_nothing_is_left_when_the_test_process_is_killed() -> None:
+    code = "from tests.servers import Redis; print(Redis().pid, flush=True); input()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout is not None
+        server = psutil.Process(int(process.stdout.readline()))
+        process.kill()
+    wait_for_all([server])
+
+    scratch.cache_clear()
+    assert not list(scratch().glob(f"{PREFIX}{process.pid}-*"))
