@@ -7,21 +7,44 @@ Never: pickles, NaN, or keys that are not text.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final, TypeAlias, cast
+import math
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 Json: TypeAlias = Any
 """A value of JSON: None, bool, number, text, list or dict."""
 
-_canonical: Final = msgspec.json.Encoder(order="deterministic")
+
+def plain(value: object) -> object:
+    """Kinds of text (e.g. a task handle) go as text; anything else does not fit."""
+    if isinstance(value, str):
+        return str(value)
+    raise TypeError(f"a {type(value).__qualname__} is not a value of JSON")
+
+
+_canonical: Final = msgspec.json.Encoder(order="deterministic", enc_hook=plain)
 _object: Final = msgspec.json.Decoder(dict[str, Any])
 _any: Final = msgspec.json.Decoder()
 
 
 def dumps(value: object) -> str:
     """Canonical JSON text; TypeError or ValueError names what does not fit."""
-    return _canonical.encode(value).decode()
+    text = _canonical.encode(value).decode()
+    if "null" in text:
+        _refuse_nan(value)
+    return text
+
+
+def _refuse_nan(value: object) -> None:
+    """JSON has no NaN; the encoder writes null for it, which would be another value."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value} is not a number of JSON")
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            _refuse_nan(item)
 
 
 def loads(text: str | bytes) -> Json:
@@ -29,7 +52,7 @@ def loads(text: str | bytes) -> Json:
 
 
 def loads_object(text: str | bytes) -> dict[str, Json]:
-    return cast("dict[str, Json]", _object.decode(text))
+    return _object.decode(text)
 
 
 def digest(*parts: str) -> str:

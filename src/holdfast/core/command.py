@@ -35,7 +35,7 @@ class Snooze(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class CancelSelf(msgspec.Struct, frozen=True):
+class Cancel(msgspec.Struct, frozen=True):
     """The handler says that the work is no longer wanted."""
 
     reason: str
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, frozen=True):
     checkpoint_json: str | None = None
 
 
-RunnerCommand: TypeAlias = Complete | Fail | Snooze | CancelSelf | Release | Report
+RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report
 
 
 class Expire(msgspec.Struct, frozen=True):

@@ -51,7 +51,7 @@ Decision = Transition | Refusal
 def decide(task: Task, order: c.Order, now: float) -> Decision:
     """The one path for every change of an existing task."""
     command = order.command
-    if isinstance(command, c.Complete | c.Fail | c.Snooze | c.CancelSelf | c.Release | c.Report):
+    if isinstance(command, c.Complete | c.Fail | c.Snooze | c.Cancel | c.Release | c.Report):
         if order.fence != task.fence or task.status is not Status.RUNNING:
             return _stale(task, order, now)
         return _runner(task, command, now)
@@ -98,7 +98,9 @@ def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transit
 
 
 def started(task: Task, now: float) -> Fact:
-    return Fact("task.started", now, task.id, task.type, {"worker_id": task.node, "attempt": task.attempts})
+    return Fact(
+        "task.started", now, task.id, task.type, {"worker_id": task.node, "attempt": task.attempts}
+    )
 
 
 def enqueued(task: Task, now: float) -> Fact:
@@ -144,13 +146,15 @@ def _runner(task: Task, command: c.RunnerCommand, now: float) -> Decision:
             return Transition(
                 task, after, (_fact("task.snoozed", task, now, due_at=now + delay, reason=reason),)
             )
-        case c.CancelSelf(reason):
+        case c.Cancel(reason):
             after = _freed(task, Status.ABORTED, now, finished_at=now)
             return Transition(
                 task, after, (_fact("task.aborted", task, now, actor="handler", reason=reason),)
             )
         case c.Release(reason):
-            after = _freed(task, Status.QUEUED, now, attempts=task.attempts - 1, fence=task.fence + 1)
+            after = _freed(
+                task, Status.QUEUED, now, attempts=task.attempts - 1, fence=task.fence + 1
+            )
             return Transition(task, after, (_fact("task.released", task, now, reason=reason),))
         case c.Report():
             return _report(task, command, now)
@@ -192,7 +196,9 @@ def _evidence(failure: Failure) -> dict[str, Any]:
     return {"failure_json": codec.dumps(failure), "fingerprint": failure.fingerprint}
 
 
-def _failed(task: Task, failure: Failure, now: float, *, will_retry: bool, duration: float = 0.0) -> Fact:
+def _failed(
+    task: Task, failure: Failure, now: float, *, will_retry: bool, duration: float = 0.0
+) -> Fact:
     return _fact(
         "task.failed",
         task,
@@ -209,7 +215,9 @@ def _failed(task: Task, failure: Failure, now: float, *, will_retry: bool, durat
 def _bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> Transition:
     """Into the dead letters: rests in failed, with its evidence."""
     fence = task.fence if task.status is Status.RUNNING else task.fence + 1
-    after = _freed(task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **_evidence(failure))
+    after = _freed(
+        task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **_evidence(failure)
+    )
     dead = _fact(
         "task.dead",
         task,
@@ -255,7 +263,7 @@ def _is_echo(task: Task, command: c.Command) -> bool:
             return task.status in (Status.FAILED, Status.QUEUED)
         case c.Snooze():
             return task.status is Status.QUEUED
-        case c.CancelSelf():
+        case c.Cancel():
             return task.status is Status.ABORTED
         case _:
             return False
@@ -284,7 +292,9 @@ def _settle(task: Task, command: c.Settle, now: float) -> Decision:
         return _refuse(task, "conflict", "it waits for nothing")
     if not command.satisfied:
         message = f"dependency {command.parent_id} {command.parent_status}: {command.message}"
-        failure = failures.plain(task.type, FailureKind.DEPENDENCY, message, cause=command.parent_id)
+        failure = failures.plain(
+            task.type, FailureKind.DEPENDENCY, message, cause=command.parent_id
+        )
         grouped = failures.fingerprint(task.type, "dependency", command.message)
         return _bury(task, replace(failure, fingerprint=grouped), now)
     if task.waiting_on > 1:
@@ -365,7 +375,9 @@ def _replay(task: Task, command: c.Replay, now: float) -> Decision:
         waiting_on=0,
         payload_json=payload,
     )
-    fact = _fact("task.replayed", task, now, actor=command.actor, edited=payload != task.payload_json)
+    fact = _fact(
+        "task.replayed", task, now, actor=command.actor, edited=payload != task.payload_json
+    )
     return Transition(task, after, (fact,))
 
 

@@ -39,7 +39,9 @@ def check_acyclic(edges: Mapping[str, Iterable[Edge]]) -> list[str]:
         order = list(TopologicalSorter(graph).static_order())
     except CycleError as error:
         path = " -> ".join(error.args[1])
-        raise DependencyCycle(f"tasks wait for each other: {path}; remove one of the edges") from None
+        raise DependencyCycle(
+            f"tasks wait for each other: {path}; remove one of the edges"
+        ) from None
     return [task_id for task_id in order if task_id in edges]
 
 

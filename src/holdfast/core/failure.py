@@ -15,7 +15,9 @@ from holdfast.core.task import Failure, FailureKind
 
 MESSAGE_CHARS_MAX: Final = 2_000
 TRACEBACK_CHARS_MAX: Final = 8_000
-_VOLATILE: Final = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+|'[^']*'|\"[^\"]*\"", re.I)
+_VOLATILE: Final = re.compile(
+    r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27,}|\d+|'[^']*'|\"[^\"]*\"", re.IGNORECASE
+)
 
 
 def fingerprint(task_type: str, error_type: str, message: str, place: str = "") -> str:

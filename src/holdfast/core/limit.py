@@ -58,7 +58,9 @@ def permits(limit: Limit, now: float) -> float:
         interval = rule.rate_seconds / rule.rate_count
         slack = interval * (rule.burst - 1)
         ahead = max(limit.full_until, now) - now
-        free = min(free, 0 if ahead > slack + 1e-9 else math.floor((slack - ahead) / interval + 1e-9) + 1)
+        free = min(
+            free, 0 if ahead > slack + 1e-9 else math.floor((slack - ahead) / interval + 1e-9) + 1
+        )
     return free
 
 

@@ -48,5 +48,8 @@ def judge(bounds: Bounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
         if value > bound:
             return Pressure.REJECTED, f"{name} bound: {value:g} {unit}, the bound is {bound:g}"
         if value > bound * bounds.warn_share:
-            answer, reason = Pressure.UNDER_PRESSURE, f"{name} near its bound: {value:g} of {bound:g}"
+            answer, reason = (
+                Pressure.UNDER_PRESSURE,
+                f"{name} near its bound: {value:g} of {bound:g}",
+            )
     return answer, reason

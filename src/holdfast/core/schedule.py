@@ -28,7 +28,7 @@ class Schedule(msgspec.Struct, frozen=True):
     priority: int
     next_at: float
     fired_at: float | None = None
-    paused: bool = False
+    paused: int = 0
 
 
 def next_fire(spec: str, timezone: str, after: float) -> float:
@@ -42,7 +42,9 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
     except CronSimError as error:
         raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
     except ZoneInfoNotFoundError:
-        raise BadConfig(f"time zone '{timezone}' is not known: use a name like 'Europe/Prague'") from None
+        raise BadConfig(
+            f"time zone '{timezone}' is not known: use a name like 'Europe/Prague'"
+        ) from None
     except StopIteration:
         raise InvalidInput(f"'{spec}' never fires: no such date exists") from None
 

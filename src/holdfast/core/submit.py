@@ -67,7 +67,9 @@ def submit(request: Request, *, task_id: str, now: float) -> Submission:
     if request.max_attempts < 1:
         raise InvalidInput(f"max_attempts is {request.max_attempts}: it must be at least 1")
     if len(request.depends_on) > EDGES_MAX:
-        raise InvalidInput(f"{len(request.depends_on)} dependencies: at most {EDGES_MAX} are allowed")
+        raise InvalidInput(
+            f"{len(request.depends_on)} dependencies: at most {EDGES_MAX} are allowed"
+        )
     payload_json = encode_payload(request.payload)
     priority = priorities.parse(request.priority)
     task = Task(
@@ -101,7 +103,9 @@ def request_hash(request: Request, payload_json: str, priority: Priority) -> str
     return codec.digest(request.type, request.queue, payload_json, priority.name, edges)
 
 
-def encode_payload(payload: object, *, what: str = "payload", limit: int = PAYLOAD_BYTES_MAX) -> str:
+def encode_payload(
+    payload: object, *, what: str = "payload", limit: int = PAYLOAD_BYTES_MAX
+) -> str:
     """Canonical JSON within the limit, or a typed error."""
     try:
         text = codec.dumps(payload)
@@ -120,7 +124,9 @@ def encode_payload(payload: object, *, what: str = "payload", limit: int = PAYLO
 def check_name(field: str, value: str) -> None:
     """A name is text that a person can type: not empty, not too long, no control characters."""
     if not isinstance(value, str) or not value or len(value) > NAME_CHARS_MAX:
-        raise InvalidInput(f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {value!r:.80}")
+        raise InvalidInput(
+            f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {value!r:.80}"
+        )
     if not value.isprintable():
         raise InvalidInput(f"{field} {value!r:.80} has control characters: use printable text")
 
@@ -129,7 +135,9 @@ def _delay(seconds: float) -> float:
     if not isinstance(seconds, int | float) or not math.isfinite(seconds):
         raise InvalidInput(f"delay is {seconds!r}: give a number of seconds")
     if seconds < 0 or seconds > DELAY_SECONDS_MAX:
-        raise InvalidInput(f"delay is {seconds:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}")
+        raise InvalidInput(
+            f"delay is {seconds:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}"
+        )
     return float(seconds)
 
 

@@ -11,9 +11,9 @@ from typing import Protocol, TypeVar
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-from holdfast.store.script import Script
-from holdfast.store.scripts.claim import Claim, Claimed
 from holdfast.core.task import Task
+from holdfast.store.claims import Claim, Claimed
+from holdfast.store.script import Script
 
 T = TypeVar("T")
 

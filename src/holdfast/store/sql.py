@@ -18,10 +18,10 @@ from holdfast.core.task import Task
 
 TASK_COLUMNS: Final = Task.__struct_fields__
 
-_BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.M)
-_HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.M)
+_BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
+_HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
 _TASK: Final = re.compile(r"\{task(?::(\w+))?\}")
-_ROWS: Final = re.compile(r"\{rows: *([^}]*)\}", re.S)
+_ROWS: Final = re.compile(r"\{rows: *([^}]*)\}", re.DOTALL)
 
 
 class Column(NamedTuple):

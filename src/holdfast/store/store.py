@@ -18,10 +18,16 @@ from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
+from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import admin, apply as apply_script, claim as claim_script, feed, insert as insert_script
-from holdfast.store.scripts.claim import Claim, Claimed
+from holdfast.store.scripts import (
+    admin,
+    apply as apply_script,
+    claim as claim_script,
+    feed,
+    insert as insert_script,
+)
 from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.insert import Inserted
 
@@ -77,7 +83,9 @@ class Store:
         now = self.now()
         return await self._driver.carry(connection, lambda: self._insert(group, now, hint=hint))
 
-    def _insert(self, group: Sequence[Submission], now: float, *, hint: str = "") -> Script[list[Inserted]]:
+    def _insert(
+        self, group: Sequence[Submission], now: float, *, hint: str = ""
+    ) -> Script[list[Inserted]]:
         found = yield from insert_script.insert(
             group, now=now, batch=self._ids.record(now), recorder=self._dialect
         )
@@ -235,17 +243,25 @@ class Store:
         """The rows of one named statement that reads."""
         return await self._one(statement, **params)
 
-    async def execute(self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any) -> list[Any]:
+    async def execute(
+        self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
+    ) -> list[Any]:
         """One named statement that writes what has no facts, e.g. a node's heartbeat."""
-        made = (lambda: _single_rows(statement, rows, **params)) if rows is not None else (
-            lambda: _single(statement, **params)
+        made = (
+            (lambda: _single_rows(statement, rows, **params))
+            if rows is not None
+            else (lambda: _single(statement, **params))
         )
         return await self._driver.write_one(made)
 
-    async def prune(self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000) -> int:
+    async def prune(
+        self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
+    ) -> int:
         """Forgets what retention no longer covers; how many rows went."""
         gone = await self._driver.write(
-            lambda: admin.prune_tasks(self._dialect, before=before, dead_before=dead_before, limit=limit)
+            lambda: admin.prune_tasks(
+                self._dialect, before=before, dead_before=dead_before, limit=limit
+            )
         )
         return gone + await self._driver.write(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)

@@ -172,9 +172,13 @@ async def connect(dsn: str) -> Connection:
             server_settings=dict(SETTINGS),
         )
     except asyncpg.InvalidCatalogNameError as error:
-        raise StoreUnavailable(f"PostgreSQL has no such database: create it first ({error})") from error
+        raise StoreUnavailable(
+            f"PostgreSQL has no such database: create it first ({error})"
+        ) from error
     except asyncpg.InvalidAuthorizationSpecificationError as error:
-        raise StoreUnavailable(f"PostgreSQL refused the login: check user and password ({error})") from error
+        raise StoreUnavailable(
+            f"PostgreSQL refused the login: check user and password ({error})"
+        ) from error
     except GONE as error:
         raise StoreUnavailable(
             f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"

@@ -8,8 +8,8 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
 from holdfast.store import plain
+from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts.claim import Claim, Claimed
 
 
 class PostgresDialect:

@@ -35,7 +35,9 @@ RACES: Final = (
 class PostgresDriver:
     """See `holdfast.store.port.Driver`."""
 
-    def __init__(self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE) -> None:
+    def __init__(
+        self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE
+    ) -> None:
         self._dsn = dsn
         self._clock = clock
         self._server_time = server_time
@@ -125,7 +127,9 @@ class PostgresDriver:
 
 
 def _gone(error: BaseException) -> StoreUnavailable:
-    return StoreUnavailable(f"the connection to PostgreSQL was lost: {error!r}; it will be tried again")
+    return StoreUnavailable(
+        f"the connection to PostgreSQL was lost: {error!r}; it will be tried again"
+    )
 
 
 async def _migrate(connection: postgres.Connection) -> None:
@@ -134,7 +138,7 @@ async def _migrate(connection: postgres.Connection) -> None:
         await connection.execute(schema.TABLE)
         rows = await connection.fetch(schema.APPLIED)
         known = load_migrations(postgres.PACKAGE)
-        for migration in schema.pending(known, {number: checksum for number, checksum in rows}):
+        for migration in schema.pending(known, dict(rows)):
             await connection.execute(migration.text)
             await connection.execute(
                 "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",

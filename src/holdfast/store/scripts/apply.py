@@ -98,7 +98,11 @@ def _revive_dependents(work: Work) -> Script[None]:
 
 def _came_back(transition: Transition) -> bool:
     before, after = transition.before, transition.after
-    return before.status is Status.FAILED and after.status is Status.QUEUED and bool(after.has_dependents)
+    return (
+        before.status is Status.FAILED
+        and after.status is Status.QUEUED
+        and bool(after.has_dependents)
+    )
 
 
 def _failed_with(task: Task, parent_id: str) -> bool:

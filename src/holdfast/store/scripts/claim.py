@@ -7,30 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from holdfast.core import decide, limit as rules
 from holdfast.core.task import Task
+from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import limits as limit_scripts
 from holdfast.store.scripts.work import Recorder, Work
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node asks for."""
-
-    node: str
-    queues: tuple[str, ...]
-    types: tuple[str, ...]
-    limit: int
-    lease_seconds: float
-
-
-class Claimed(msgspec.Struct, frozen=True):
-    """What it got, and when a limit that refused tasks opens again."""
-
-    tasks: list[Task]
-    opens_at: float | None = None
 
 
 def claim_these(

@@ -40,8 +40,12 @@ def insert(
     tasks = yield from _resolve_parents(fresh)
     tasks = yield from _pass_limits(fresh, tasks, now)
     if tasks:
-        yield call_rows("insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch))
-        yield from _insert_edges(fresh, {task.id for task in tasks if task.status is Status.BLOCKED})
+        yield call_rows(
+            "insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch)
+        )
+        yield from _insert_edges(
+            fresh, {task.id for task in tasks if task.status is Status.BLOCKED}
+        )
         work = Work(now)
         for task in tasks:
             work.facts.append(enqueued(task, now))
@@ -71,7 +75,9 @@ def _answer_repeats(
     for submission in group:
         task = submission.task
         if task.id in ids:
-            raise DuplicateTask(f"id '{task.id}' stands twice in one batch: give each task its own id")
+            raise DuplicateTask(
+                f"id '{task.id}' stands twice in one batch: give each task its own id"
+            )
         ids.add(task.id)
         key = (task.type, task.idempotency_key or "")
         row = (by_key.get(key) if task.idempotency_key else None) or by_id.get(task.id)
@@ -107,7 +113,7 @@ def _resolve_parents(group: Sequence[Submission]) -> Script[list[Task]]:
     outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
     parents: list[Task] = yield call("lock_tasks", ids=outside)
     statuses = {parent.id: parent.status for parent in parents}
-    statuses |= {task_id: Status.QUEUED for task_id in edges}
+    statuses |= dict.fromkeys(edges, Status.QUEUED)
     tasks = []
     for submission in group:
         task = submission.task
@@ -130,22 +136,21 @@ def _insert_edges(group: Sequence[Submission], blocked: set[str]) -> Script[None
     yield call("settle_met", ids=sorted({child for child, _, _ in rows}))
 
 
-def _pass_limits(
-    group: Sequence[Submission], tasks: list[Task], now: float
-) -> Script[list[Task]]:
+def _pass_limits(group: Sequence[Submission], tasks: list[Task], now: float) -> Script[list[Task]]:
     """Behind those that already wait at a full limit, a new task waits there too."""
     wanted = {name: rule for submission in group for name, rule in submission.rules}
     if not wanted:
         return tasks
-    yield call_rows("ensure_limits", [(name, codec.dumps(rule)) for name, rule in sorted(wanted.items())])
+    yield call_rows(
+        "ensure_limits", [(name, codec.dumps(rule)) for name, rule in sorted(wanted.items())]
+    )
     limits = yield from limit_scripts.lock(wanted)
     placed = []
     for task in tasks:
         gate = _full(task, limits, now) if task.status is Status.QUEUED else None
         if gate is not None:
             limits[gate] = replace(limits[gate], parked=limits[gate].parked + 1)
-            task = replace(task, gate=gate)
-        placed.append(task)
+        placed.append(replace(task, gate=gate))
     yield from limit_scripts.save(limits, now)
     return placed
 

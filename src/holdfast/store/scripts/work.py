@@ -24,7 +24,9 @@ DeltaKey = tuple[str, str, Priority, Status]
 class Recorder(Protocol):
     """How a dialect appends a record to the feed."""
 
-    def record(self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str) -> Script[None]: ...
+    def record(
+        self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
+    ) -> Script[None]: ...
 
 
 class Work:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import msgspec
 
+from holdfast.core import codec
 from holdfast.core.task import Task
 from holdfast.errors import HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
@@ -23,10 +24,10 @@ from holdfast.store.sql import TASK_COLUMNS, Column, Statement, load_migrations,
 T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"
 BUSY_MILLISECONDS: Final = 10_000
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=codec.plain).encode
 _tasks: Final = msgspec.json.Decoder(list[Task])
 _rows: Final = msgspec.json.Decoder(list[list[Any]])
-_WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.I)
+WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
 @cache
@@ -41,7 +42,7 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
 
 
 def _wrapped(statement: Statement) -> Statement:
-    if statement.returns == "nothing" or _WRITES.match(statement.text):
+    if statement.returns == "nothing" or WRITES.match(statement.text):
         return statement
     names = TASK_COLUMNS if statement.returns == "task" else statement.returns.split()
     text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
@@ -81,7 +82,7 @@ def migrate(connection: apsw.Connection) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(schema.TABLE)
-        applied = {number: checksum for number, checksum in connection.execute(schema.APPLIED)}
+        applied: dict[int, str] = dict(connection.execute(schema.APPLIED).fetchall())
         for migration in schema.pending(load_migrations(PACKAGE), applied):
             connection.execute(migration.text)
             connection.execute(
@@ -91,7 +92,9 @@ def migrate(connection: apsw.Connection) -> None:
         connection.execute("COMMIT")
     except apsw.Error as error:
         rollback(connection)
-        raise translated(error, "the schema of the SQLite store could not be brought up to date") from error
+        raise translated(
+            error, "the schema of the SQLite store could not be brought up to date"
+        ) from error
     except HoldfastError:
         rollback(connection)
         raise
@@ -124,9 +127,9 @@ def execute(connection: apsw.Connection, call: Call) -> Rows:
     if statement.returns == "nothing":
         return [connection.changes()]
     rows = cursor.fetchall()
-    if _WRITES.match(statement.text):
+    if WRITES.match(statement.text):
         return rows
-    return decode(statement, rows[0][0])
+    return decode(statement, str(rows[0][0]))
 
 
 def decode(statement: Statement, document: str) -> Rows:
@@ -140,7 +143,9 @@ def translated(error: apsw.Error, what: str) -> StoreUnavailable:
     if isinstance(error, apsw.FullError):
         return StoreUnavailable(f"{what}: the disk is full; free some space ({error})")
     if isinstance(error, apsw.CantOpenError):
-        return StoreUnavailable(f"{what}: the file or its folder cannot be opened; check the path ({error})")
+        return StoreUnavailable(
+            f"{what}: the file or its folder cannot be opened; check the path ({error})"
+        )
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return StoreUnavailable(f"{what}: the file is not a sound SQLite database ({error})")
     return StoreUnavailable(f"{what}: {error}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-
-
 from holdfast.core import decide
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
 from holdfast.store import plain
+from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Script, call, call_rows
-from holdfast.store.scripts.claim import Claim, Claimed, claim_these
+from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import Work, record
 
 
@@ -80,7 +79,9 @@ class SqliteDialect:
             )
         work = Work(now)
         for task in picked:
-            work.move(decide.claim(task, node=claim.node, lease_seconds=claim.lease_seconds, now=now))
+            work.move(
+                decide.claim(task, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
+            )
         yield from record(self, batch, now, work.facts, work.deltas)
         return Claimed(list(work.tasks.values())), []
 
@@ -99,7 +100,9 @@ class SqliteDialect:
         picked: list[Task] = []
         for priority in (Priority.HIGH, Priority.NORMAL, Priority.LOW):
             for queue in queues:
-                picked += yield self._lane(queue, priority, claim, now - ageing_seconds, claim.limit)
+                picked += yield self._lane(
+                    queue, priority, claim, now - ageing_seconds, claim.limit
+                )
         return sorted(picked, key=lambda task: task.due_at)[: claim.limit]
 
     def _lane(self, queue: str, priority: Priority, claim: Claim, due: float, limit: int) -> Call:

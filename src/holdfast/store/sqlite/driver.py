@@ -17,9 +17,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
-from holdfast.store.script import Rows, Script
-from holdfast.store.script import Call
+from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sqlite import connection as sqlite
 
 T = TypeVar("T")
@@ -50,6 +49,7 @@ class SqliteDriver:
         self._inline = inline
         self._high_water = 0.0
         self._writer: apsw.Connection | None = None
+        self._watcher: apsw.Connection | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -58,6 +58,13 @@ class SqliteDriver:
         """Never goes back: a clock that is set back can only lengthen a lease."""
         self._high_water = max(self._high_water, self._clock.now())
         return self._high_water
+
+    def version(self) -> int:
+        """Changes with every commit that another connection makes to the file."""
+        if self._watcher is None:
+            self._watcher = sqlite.connect(self._path, shared=True)
+        found = self._watcher.execute("PRAGMA data_version").fetchall()
+        return int(str(found[0][0]))
 
     async def open(self) -> None:
         if self._inline:
@@ -74,9 +81,10 @@ class SqliteDriver:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         self._threads.clear()
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        for connection in (self._watcher, self._writer):
+            if connection is not None:
+                connection.close()
+        self._watcher = self._writer = None
 
     async def write(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
@@ -101,7 +109,9 @@ class SqliteDriver:
             "pass the sqlite3 or apsw connection whose transaction is open on this very file"
         )
 
-    async def _submit(self, jobs: queue.SimpleQueue[Job | None], make: Callable[[], Script[T]]) -> T:
+    async def _submit(
+        self, jobs: queue.SimpleQueue[Job | None], make: Callable[[], Script[T]]
+    ) -> T:
         if self._writer is None:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         loop = asyncio.get_running_loop()
@@ -157,11 +167,9 @@ class SqliteDriver:
 
 def _commit_group(writer: apsw.Connection, group: list[Job]) -> list[Answer]:
     """Runs a group in one transaction, each script within a savepoint of its own."""
-    answers: list[Answer] = []
     try:
         writer.execute("BEGIN IMMEDIATE")
-        for job in group:
-            answers.append(_run_job(writer, job, alone=len(group) == 1))
+        answers = [_run_job(writer, job, alone=len(group) == 1) for job in group]
         if writer.in_transaction:
             writer.execute("COMMIT")
     except apsw.Error as error:
@@ -231,13 +239,12 @@ def _on_stdlib(connection: sqlite3.Connection) -> Callable[[Call], Rows]:
         try:
             cursor = connection.execute(statement.text, sqlite.bind(statement, call))
         except sqlite3.Error as error:
-            raise StoreUnavailable(f"the caller's transaction could not carry the enqueue: {error}") from error
+            raise StoreUnavailable(
+                f"the caller's transaction could not carry the enqueue: {error}"
+            ) from error
         if statement.returns == "nothing":
             return [cursor.rowcount]
         rows = cursor.fetchall()
-        return rows if sqlite._WRITES.match(statement.text) else sqlite.decode(statement, rows[0][0])
+        return rows if sqlite.WRITES.match(statement.text) else sqlite.decode(statement, rows[0][0])
 
     return answer
-
-
-__all__ = ["HoldfastError", "SqliteDriver"]

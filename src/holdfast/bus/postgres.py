@@ -1,0 +1,136 @@
+"""Hints through PostgreSQL's NOTIFY, which proves itself.
+
+Promises: a connection of its own; at the start and at intervals it sends itself a probe and must hear it;
+when it does not, `mode` says "polling" and why, and it keeps reconnecting. NOTIFY serialises commits in
+the server, so hints are few: one in `QUIET_SECONDS` rides along with an enqueue, a late one follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+import asyncpg
+
+from holdfast.bus.local import LocalBus
+from holdfast.bus.port import FEED, WORK, Mode
+from holdfast.clock import Clock
+
+CHANNEL: Final = "holdfast"
+QUIET_SECONDS: Final = 0.005
+FEED_SECONDS: Final = 0.02
+PROBE_SECONDS: Final = 15.0
+PROBE_WAIT_SECONDS: Final = 3.0
+RECONNECT_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
+GONE: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+log = logging.getLogger("holdfast.bus")
+
+
+class PostgresBus(LocalBus):
+    """See `holdfast.bus.port.Bus`."""
+
+    def __init__(self, dsn: str, clock: Clock) -> None:
+        super().__init__()
+        self._dsn = dsn
+        self._clock = clock
+        self._mode = Mode(False, "not connected yet")
+        self._task: asyncio.Task[None] | None = None
+        self._outbox: set[str] = set()
+        self._stir = asyncio.Event()
+        self._heard = asyncio.Event()
+        self._lost = asyncio.Event()
+        self._rode_at: dict[str, float] = {}
+        self._probes = 0
+
+    async def start(self) -> None:
+        ready = asyncio.Event()
+        self._task = asyncio.create_task(self._run(ready), name="holdfast-listen")
+        await ready.wait()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def mode(self) -> Mode:
+        return self._mode
+
+    def publish(self, topic: str) -> None:
+        super().publish(topic)
+        self._outbox.add(topic)
+        self._stir.set()
+
+    def ride_along(self, topic: str) -> str:
+        now = self._clock.monotonic()
+        if now - self._rode_at.get(topic, 0.0) >= QUIET_SECONDS:
+            self._rode_at[topic] = now
+            return topic
+        self._outbox.add(topic)
+        self._stir.set()
+        return ""
+
+    async def _run(self, ready: asyncio.Event) -> None:
+        failures = 0
+        while True:
+            try:
+                await self._session(ready)
+            except GONE as error:
+                self._mode = Mode(False, f"LISTEN is down: {error!r}")
+                log.warning("wake-ups by NOTIFY are down, polling instead: %s", error)
+            finally:
+                ready.set()
+            await self._clock.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
+            failures += 1
+
+    async def _session(self, ready: asyncio.Event) -> None:
+        """One connection, until it breaks."""
+        connection = await asyncpg.connect(self._dsn, timeout=10, command_timeout=10)
+        try:
+            self._lost.clear()
+            connection.add_termination_listener(self._ended)
+            await connection.add_listener(CHANNEL, self._receive)
+            await self._probe(connection)
+            ready.set()
+            # Whatever was said while nobody listened is lost: look again.
+            LocalBus.publish(self, WORK)
+            LocalBus.publish(self, FEED)
+            while not self._lost.is_set():
+                await self._clock.wait(self._stir, PROBE_SECONDS)
+                if self._stir.is_set():
+                    await self._send(connection)
+                else:
+                    await self._probe(connection)
+            raise ConnectionError("the server closed the connection")
+        finally:
+            connection.terminate()
+
+    def _ended(self, _connection: object) -> None:
+        self._lost.set()
+        self._stir.set()
+
+    async def _send(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        """What gathered, each topic once; then a pause, so that hints stay few."""
+        self._stir.clear()
+        topics, self._outbox = self._outbox, set()
+        for topic in sorted(topics):
+            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, topic)
+        await self._clock.sleep(FEED_SECONDS)
+
+    async def _probe(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self._probes += 1
+        self._heard.clear()
+        await connection.execute(
+            "SELECT pg_notify($1, $2)", CHANNEL, f"probe {id(self)} {self._probes}"
+        )
+        if not await self._clock.wait(self._heard, PROBE_WAIT_SECONDS):
+            raise TimeoutError("a probe was sent but did not come back (a pooler in between?)")
+        self._mode = Mode(True, "LISTEN/NOTIFY, proved by a probe")
+
+    def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        text = str(payload)
+        if text == f"probe {id(self)} {self._probes}":
+            self._heard.set()
+        elif not text.startswith("probe "):
+            LocalBus.publish(self, text)

@@ -1,0 +1,137 @@
+"""What a handler is given besides its task.
+
+Promises: progress, checkpoints and the lease are fenced: once the lease is lost every call raises
+LeaseLost and `cancel_requested` is true. `fence` may be handed to outside systems that can compare it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from holdfast.core import codec
+from holdfast.core.command import Order, Report
+from holdfast.core.decide import Decision, Refusal
+from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
+from holdfast.core.task import Task
+from holdfast.errors import LeaseLost
+
+T = TypeVar("T")
+PROGRESS_BYTES_MAX = 4_096
+
+
+class Services(Protocol):
+    """What a context asks of the engine."""
+
+    async def report(self, order: Order) -> Decision: ...
+
+    async def parents(self, task_id: str) -> dict[str, Task]: ...
+
+
+class Context:
+    """For handlers that run in the event loop."""
+
+    __slots__ = ("_cancelled", "_services", "task")
+
+    def __init__(self, task: Task, services: Services) -> None:
+        self.task = task
+        self._services = services
+        self._cancelled: threading.Event | None = None
+
+    @property
+    def attempt(self) -> int:
+        return self.task.attempts
+
+    @property
+    def fence(self) -> int:
+        """Rises with every claim of this task."""
+        return self.task.fence
+
+    @property
+    def saved(self) -> codec.Json:
+        """The latest checkpoint, perhaps of an earlier attempt."""
+        return self.task.checkpoint
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether the work is no longer wanted: aborted, paused, timed out or taken over."""
+        return self._cancelled is not None and self._cancelled.is_set()
+
+    def request_cancel(self) -> None:
+        """Called by the engine; visible to the handler's thread."""
+        if self._cancelled is None:
+            self._cancelled = threading.Event()
+        self._cancelled.set()
+
+    async def progress(self, done: float, note: str = "") -> None:
+        """Tells everyone who watches how far it is (0 to 1)."""
+        value = {"done": done, "note": note} if note else {"done": done}
+        text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
+        await self._report(Report(progress_json=text))
+
+    async def save(self, checkpoint: object) -> None:
+        """Keeps a value for the next attempt; durable when this returns."""
+        text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
+        await self._report(Report(checkpoint_json=text))
+
+    async def parents(self) -> dict[str, Task]:
+        """The tasks that this one depended on, by id, with their results."""
+        return await self._services.parents(self.task.id)
+
+    async def _report(self, report: Report) -> None:
+        if self.cancel_requested:
+            raise LeaseLost(
+                f"task {self.task.id} was taken away from this runner: stop working on it"
+            )
+        decision = await self._services.report(Order(self.task.id, report, fence=self.task.fence))
+        if isinstance(decision, Refusal):
+            self.request_cancel()
+            raise LeaseLost(decision.message)
+        self.task = decision.after
+
+
+class BlockingContext:
+    """The same for handlers in threads: calls wait for the event loop's answer."""
+
+    __slots__ = ("_context", "_loop")
+
+    def __init__(self, context: Context, loop: asyncio.AbstractEventLoop) -> None:
+        self._context = context
+        self._loop = loop
+
+    @property
+    def task(self) -> Task:
+        return self._context.task
+
+    @property
+    def attempt(self) -> int:
+        return self._context.attempt
+
+    @property
+    def fence(self) -> int:
+        return self._context.fence
+
+    @property
+    def saved(self) -> codec.Json:
+        return self._context.saved
+
+    @property
+    def cancel_requested(self) -> bool:
+        return self._context.cancel_requested
+
+    def progress(self, done: float, note: str = "") -> None:
+        self._wait(lambda: self._context.progress(done, note))
+
+    def save(self, checkpoint: object) -> None:
+        self._wait(lambda: self._context.save(checkpoint))
+
+    def parents(self) -> dict[str, Task]:
+        return self._wait(self._context.parents)
+
+    def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
+        async def call() -> T:
+            return await start()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result()

@@ -1,0 +1,124 @@
+"""Claims tasks for free workers.
+
+Promises: claims in batches and only what can start soon; wakes on hints, when a worker is free and when
+the next task is due; keeps the share of the aged (`core.priority`). Never: runs or finishes anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.bus.port import Bus
+from holdfast.clock import Clock
+from holdfast.core import capacity
+from holdfast.core.priority import AGEING_SECONDS, aged_share
+from holdfast.core.task import Task
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.loop import Loop
+from holdfast.engine.pool import Pool
+from holdfast.store.store import Claim, Store
+
+PUSHED_POLL_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 0.25
+NO_AGED_SECONDS: Final = 1.0
+GATES_SECONDS: Final = 1.0
+
+
+class Dispatcher(Loop):
+    """One for each process."""
+
+    name = "dispatcher"
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        bus: Bus,
+        pool: Pool,
+        handlers: Handlers,
+        *,
+        node: str,
+        lease_seconds: float,
+        queues: tuple[str, ...] | None = None,
+        ageing_seconds: float = AGEING_SECONDS,
+    ) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._bus = bus
+        self._pool = pool
+        self._handlers = handlers
+        self._node = node
+        self._lease_seconds = lease_seconds
+        self._queues = queues
+        self._ageing_seconds = ageing_seconds
+        self._starts = 0
+        self._no_aged_until = 0.0
+        self._gates_at = 0.0
+        self.stopping = False
+        self.claimed = 0
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that this process serves: those asked for, else those of its handlers."""
+        return self._queues if self._queues is not None else self._handlers.queues()
+
+    async def tick(self) -> float:
+        if self.stopping or not len(self._handlers):
+            return PUSHED_POLL_SECONDS
+        room = min(self._pool.room(), capacity.CLAIM_MAX)
+        # Small claims while much is running cost more than they bring: wait until some have ended.
+        if room < 1 or (
+            self._pool.busy and room < min(capacity.CLAIM_MAX, self._pool.maximum) // 4
+        ):
+            return PUSHED_POLL_SECONDS
+        opened_at = await self._open_gates()
+        tasks = await self._claim(room)
+        self._pool.give(tasks)
+        if len(tasks) >= room:
+            return 0.0
+        return await self._pause(opened_at)
+
+    async def _claim(self, room: int) -> list[Task]:
+        claim = Claim(
+            node=self._node,
+            queues=self.queues,
+            types=self._handlers.types(),
+            limit=room,
+            lease_seconds=self._lease_seconds,
+        )
+        tasks: list[Task] = []
+        share = aged_share(self._starts, room)
+        now = self._store.now()
+        if share.aged and now >= self._no_aged_until:
+            aged = await self._store.claim_aged(
+                replace(claim, limit=share.aged), self._ageing_seconds
+            )
+            tasks += aged.tasks
+            if not aged.tasks:
+                self._no_aged_until = now + NO_AGED_SECONDS
+        if len(tasks) < room:
+            claimed = await self._store.claim(replace(claim, limit=room - len(tasks)))
+            tasks += claimed.tasks
+            if claimed.opens_at is not None:
+                self._gates_at = min(self._gates_at, claimed.opens_at)
+        self._starts = aged_share(self._starts, len(tasks)).counted
+        self.claimed += len(tasks)
+        return tasks
+
+    async def _open_gates(self) -> float | None:
+        """Lets in what waited for a rate, when it is time."""
+        now = self._store.now()
+        if now < self._gates_at:
+            return self._gates_at
+        _, opens_at = await self._store.open_gates()
+        self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
+        return self._gates_at
+
+    async def _pause(self, gates_at: float | None) -> float:
+        poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
+        due_at = await self._store.next_due(self.queues)
+        moments = [at for at in (due_at, self._gates_at) if at is not None]
+        now = self._store.now()
+        return max(0.0, min([poll, *(at - now for at in moments)]))

@@ -1,0 +1,223 @@
+"""The engine of one process: its loops, put together, started and stopped in order.
+
+Promises: `stop` takes no new work, waits for what runs up to a limit, gives the rest back unpunished, and
+leaves nothing uncommitted. Stopping twice is fine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.clock import Clock
+from holdfast.core.command import Order, Release
+from holdfast.core.decide import Decision
+from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.schedule import Schedule
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task
+from holdfast.engine.completer import Completer, applied
+from holdfast.engine.dispatcher import Dispatcher
+from holdfast.engine.execute import Executor
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.keeper import Keeper
+from holdfast.engine.loop import Loop
+from holdfast.engine.pool import Pool
+from holdfast.engine.scheduler import Scheduler
+from holdfast.engine.supervisor import Supervisor
+from holdfast.engine.sweeper import Retention, Sweeper
+from holdfast.errors import EngineFailed, StoreUnavailable
+from holdfast.store.store import Store
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine may be told."""
+
+    node: str
+    min_workers: int = 1
+    max_workers: int = 10
+    lease_seconds: float = 9.0
+    task_timeout: float | None = 30.0
+    shutdown_timeout: float = 30.0
+    ageing_seconds: float = AGEING_SECONDS
+    queues: tuple[str, ...] | None = None
+    retention: Retention = Retention()
+
+
+class Engine:
+    """Composes the loops over a store and a bus that somebody else opened."""
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        *,
+        clock: Clock,
+        store: Store,
+        bus: Bus,
+        handlers: Handlers,
+        make_scheduled: Callable[[Schedule, float], Submission],
+        on_ended: Callable[[Task], None],
+        on_failed: Callable[[EngineFailed], None],
+    ) -> None:
+        self.config = config
+        self._clock = clock
+        self._store = store
+        self._bus = bus
+        self._handlers = handlers
+        self._on_ended = on_ended
+        self.supervisor = Supervisor(clock, on_failed)
+        self.executor = Executor(threads=config.max_workers + 4)
+        self.completer = Completer(clock, store, self._done)
+        self.pool = Pool(
+            clock=clock,
+            handlers=handlers,
+            executor=self.executor,
+            services=self,
+            deliver=self.completer.deliver,
+            supervisor=self.supervisor,
+            on_free=self._freed,
+            minimum=config.min_workers,
+            maximum=config.max_workers,
+            default_timeout=config.task_timeout,
+        )
+        self.dispatcher = Dispatcher(
+            clock,
+            store,
+            bus,
+            self.pool,
+            handlers,
+            node=config.node,
+            lease_seconds=config.lease_seconds,
+            queues=config.queues,
+            ageing_seconds=config.ageing_seconds,
+        )
+        self.keeper = Keeper(
+            clock,
+            store,
+            self.pool,
+            node=config.node,
+            lease_seconds=config.lease_seconds,
+            describe=self.describe,
+        )
+        self.sweeper = Sweeper(clock, store, config.retention, self._work_came)
+        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came)
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._stopped = False
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.completer, self.dispatcher, self.keeper, self.sweeper, self.scheduler)
+
+    async def prepare(self) -> None:
+        """Announces the node and its workers; starts nothing that ticks."""
+        await self.keeper.tick()
+        self.pool.start()
+        self._unsubscribe = self._bus.subscribe(self._hinted)
+
+    async def start(self) -> None:
+        await self.prepare()
+        for loop in self.loops:
+            self.supervisor.start(loop.name, loop.run)
+        self.supervisor.start("scaler", self._scale)
+
+    def announce_soon(self) -> None:
+        """A handler was registered while running."""
+        self.keeper.wake()
+        self.dispatcher.wake()
+
+    async def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        if self.dispatcher.is_woken:
+            await self._last_claim()
+        self.dispatcher.stopping = True
+        self._unsubscribe()
+        await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
+        if not await self.pool.wait_quiet(self.config.shutdown_timeout):
+            await self._give_back(
+                self.pool.abandon(), "the worker stops and the task took too long"
+            )
+        await self.completer.flush(self.config.shutdown_timeout)
+        await self.supervisor.stop()
+        await self.executor.close()
+        try:
+            await self._store.execute("forget_node", id=self.config.node)
+        except StoreUnavailable:
+            return
+
+    async def _last_claim(self) -> None:
+        """Work that was enqueued before the stop and has an idle worker still starts."""
+        await self.supervisor.stop(self.dispatcher.name)
+        await self.dispatcher.step()
+        await asyncio.sleep(0)
+
+    async def _give_back(self, tasks: Sequence[Task], reason: str) -> None:
+        if not tasks:
+            return
+        for task in tasks:
+            self.pool.held.pop(task.id, None)
+        orders = [Order(task.id, Release(reason), fence=task.fence) for task in tasks]
+        try:
+            await self._store.apply(orders)
+        except StoreUnavailable:
+            return  # The leases run out by themselves.
+        self._bus.publish(WORK)
+
+    async def _scale(self) -> None:
+        while True:
+            self.pool.rescale()
+            await self._clock.sleep(1.0)
+
+    # -- wiring ----------------------------------------------------------------------------------
+
+    def _hinted(self, topic: str) -> None:
+        if topic == WORK:
+            self.dispatcher.wake()
+
+    def _freed(self) -> None:
+        self.dispatcher.wake()
+
+    def _work_came(self) -> None:
+        self._bus.publish(WORK)
+
+    def _done(self, answers: Sequence[tuple[Task, Decision]]) -> None:
+        """Outcomes that are in the store."""
+        more_work = False
+        for task, decision in answers:
+            self.pool.held.pop(task.id, None)
+            now = applied(decision)
+            if now is not None:
+                more_work |= (
+                    now.status is Status.QUEUED or bool(now.limits) or bool(now.has_dependents)
+                )
+                self._on_ended(now)
+        if more_work or any(task.has_dependents or task.limits for task, _ in answers):
+            self._bus.publish(WORK)
+        self._bus.publish(FEED)
+        if not self.pool.busy:
+            self.dispatcher.wake()
+
+    def describe(self) -> dict[str, object]:
+        """What other processes may know about this one."""
+        return {
+            "types": list(self._handlers.types()),
+            "queues": list(self.dispatcher.queues),
+            "workers": self.pool.workers,
+            "busy": self.pool.busy,
+            "hints": self._bus.mode().why,
+        }
+
+    # -- services of a task's context --------------------------------------------------------------
+
+    async def report(self, order: Order) -> Decision:
+        decisions = await self._store.apply([order])
+        self._bus.publish(FEED)
+        return decisions[0]
+
+    async def parents(self, task_id: str) -> dict[str, Task]:
+        rows = await self._store.query("dependencies", id=task_id)
+        return await self._store.get([row[0] for row in rows])

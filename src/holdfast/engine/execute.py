@@ -1,0 +1,123 @@
+"""Runs one handler to its end and says what came of it, as a command.
+
+Promises: whatever a handler does becomes one command; a timeout ends the attempt in all three kinds of
+isolation, and a process really dies. Never: touches the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from holdfast.core import failure as failures
+from holdfast.core.command import Cancel, Complete, Fail, RunnerCommand, Snooze
+from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
+from holdfast.core.task import FailureKind, Task
+from holdfast.engine.context import BlockingContext, Context
+from holdfast.engine.handlers import Handler, Isolation
+from holdfast.engine.process import ProcessDied, ProcessHost
+from holdfast.errors import HoldfastError, LeaseLost
+
+SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
+
+
+class Reject(Exception):
+    """Raised by a handler: this task can never succeed, do not try again."""
+
+
+class Executor:
+    """Calls handlers in the loop, in threads and in processes."""
+
+    def __init__(self, *, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-handler")
+        self._processes = ProcessHost()
+        self.abandoned_threads = 0
+        """Plain handlers that outlived their timeout; a thread cannot be killed."""
+
+    async def run(
+        self, handler: Handler, context: Context, timeout: float | None, clock: Callable[[], float]
+    ) -> RunnerCommand:
+        """The command that the attempt amounts to. CancelledError passes through."""
+        task = context.task
+        begun = clock()
+        try:
+            async with asyncio.timeout(timeout):
+                value = await self._call(handler, context)
+            return _outcome(value, clock() - begun)
+        except TimeoutError as error:
+            # Ours or one that the handler raised itself: ours came after the limit.
+            if timeout is None or clock() - begun < timeout:
+                return Fail(failures.from_exception(task.type, error), clock() - begun)
+            context.request_cancel()
+            message = f"it ran longer than its timeout of {timeout:g} s"
+            return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), clock() - begun)
+        except Reject as error:
+            failure = failures.from_exception(task.type, error, kind=FailureKind.REJECTED)
+            return Fail(failure, clock() - begun, final=True)
+        except LeaseLost:
+            raise
+        except ProcessDied as error:
+            failure = failures.plain(task.type, FailureKind.LOST, str(error))
+            return Fail(failure, clock() - begun)
+        except (Exception, SystemExit) as error:
+            return Fail(failures.from_exception(task.type, error), clock() - begun)
+
+    async def _call(self, handler: Handler, context: Context) -> Any:
+        match handler.isolation:
+            case Isolation.LOOP:
+                return await _invoke(handler, context.task, context)
+            case Isolation.THREAD:
+                return await self._in_thread(handler, context)
+            case Isolation.PROCESS:
+                return await self._processes.run(handler, context)
+
+    async def _in_thread(self, handler: Handler, context: Context) -> Any:
+        loop = asyncio.get_running_loop()
+        blocking = BlockingContext(context, loop)
+        call = functools.partial(_invoke, handler, context.task, blocking)
+        future = loop.run_in_executor(self._threads, call)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            context.request_cancel()
+            if not future.done():
+                self.abandoned_threads += 1
+                future.add_done_callback(self._returned)
+            raise
+
+    def _returned(self, future: asyncio.Future[Any]) -> None:
+        self.abandoned_threads -= 1
+        if not future.cancelled():
+            future.exception()
+
+    async def close(self) -> None:
+        await self._processes.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _invoke(handler: Handler, task: Task, context: object) -> Any:
+    """Calls the function; for an async one the answer is to be awaited."""
+    if handler.by_keyword:
+        arguments = dict(task.payload or {})
+        if handler.context_name is not None:
+            arguments[handler.context_name] = context
+        return handler.function(**arguments)
+    return handler.function(task, context) if handler.wants_context else handler.function(task)
+
+
+def _outcome(value: object, duration: float) -> RunnerCommand:
+    if value is None:
+        return Complete("null", duration)
+    if isinstance(value, Cancel):
+        return value
+    if isinstance(value, Snooze):
+        delay = min(max(0.0, float(value.delay_seconds)), SNOOZE_SECONDS_MAX)
+        return Snooze(delay, value.reason)
+    try:
+        return Complete(encode_payload(value, what="result", limit=RESULT_BYTES_MAX), duration)
+    except HoldfastError as error:
+        # The work is done; trying again would do it twice for the same answer.
+        return Fail(failures.from_exception("result", error), duration, final=True)

@@ -1,0 +1,157 @@
+"""Handlers: what runs for a type, and how it is called.
+
+Promises: one registry for each queue, none global. Async functions run in the event loop, plain ones in
+threads, and with `isolation="process"` in processes that can be killed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from holdfast.core.limit import Rule
+from holdfast.core.submit import check_name
+from holdfast.core.task import Options, Priority
+from holdfast.errors import BadConfig, InvalidInput
+
+CONTEXT_NAMES = ("ctx", "context")
+
+
+class Isolation(StrEnum):
+    """Where a handler runs."""
+
+    LOOP = "loop"
+    THREAD = "thread"
+    PROCESS = "process"
+
+
+class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How tasks of a type are made, unless the caller says otherwise. Known to all through the store."""
+
+    queue: str = "default"
+    priority: Priority = Priority.NORMAL
+    max_attempts: int | None = None
+    options: Options = Options()
+    limit: Rule | None = None
+    """For the whole type."""
+    key_limit: Rule | None = None
+    """For each key on its own."""
+
+
+class Handler(msgspec.Struct, frozen=True):
+    """A function bound to a type."""
+
+    type: str
+    function: Callable[..., Any]
+    isolation: Isolation
+    config: TypeConfig
+    by_keyword: bool = False
+    """True: the payload's fields are its arguments. False: it gets the task."""
+    wants_context: bool = False
+    context_name: str | None = None
+
+
+class Handlers:
+    """The handlers of one queue."""
+
+    def __init__(self) -> None:
+        self._by_type: dict[str, Handler] = {}
+
+    def add(self, handler: Handler) -> None:
+        check_name("type", handler.type)
+        self._by_type[handler.type] = handler
+
+    def get(self, task_type: str) -> Handler | None:
+        return self._by_type.get(task_type)
+
+    def types(self) -> tuple[str, ...]:
+        return tuple(sorted(self._by_type))
+
+    def queues(self) -> tuple[str, ...]:
+        return tuple(sorted({handler.config.queue for handler in self._by_type.values()}))
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._by_type.values())
+
+    def __len__(self) -> int:
+        return len(self._by_type)
+
+
+def for_task(
+    task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
+) -> Handler:
+    """A handler that gets the task, and the context when it takes two arguments."""
+    if not callable(function):
+        raise InvalidInput(
+            f"the handler of '{task_type}' is a {type(function).__name__}, not a function"
+        )
+    parameters = inspect.signature(function).parameters.values()
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return Handler(
+        task_type, function, _isolation(function, isolation), config, False, len(positional) >= 2
+    )
+
+
+def for_arguments(
+    task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
+) -> Handler:
+    """A handler whose arguments are the payload; a parameter named `ctx` gets the context."""
+    parameters = inspect.signature(function).parameters.values()
+    for parameter in parameters:
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
+            raise BadConfig(
+                f"task '{task_type}': parameter '{parameter.name}' cannot be given by name; "
+                "use ordinary or keyword parameters"
+            )
+    context = next((p.name for p in parameters if p.name in CONTEXT_NAMES), None)
+    return Handler(
+        task_type,
+        function,
+        _isolation(function, isolation),
+        config,
+        True,
+        context is not None,
+        context,
+    )
+
+
+def bind_payload(handler: Handler, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The payload that calls the function with these arguments later."""
+    if handler.context_name is not None:
+        kwargs = {**kwargs, handler.context_name: None}
+    try:
+        bound = inspect.signature(handler.function).bind(*args, **kwargs)
+    except TypeError as error:
+        raise InvalidInput(f"task '{handler.type}' cannot be called like this: {error}") from None
+    payload: dict[str, Any] = {}
+    for name, value in bound.arguments.items():
+        parameter = bound.signature.parameters[name]
+        if parameter.kind is parameter.VAR_KEYWORD:
+            payload.update(value)
+        elif name != handler.context_name:
+            payload[name] = value
+    return payload
+
+
+def _isolation(function: Callable[..., Any], wanted: str | None) -> Isolation:
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
+    )
+    if wanted is None:
+        return Isolation.LOOP if is_async else Isolation.THREAD
+    try:
+        isolation = Isolation(wanted)
+    except ValueError:
+        names = ", ".join(each.value for each in Isolation)
+        raise BadConfig(f"isolation '{wanted}' is not known: use one of {names}") from None
+    if isolation is Isolation.LOOP and not is_async:
+        raise BadConfig(
+            "isolation 'loop' needs an async function: a plain one would block all others"
+        )
+    if isolation is Isolation.THREAD and is_async:
+        raise BadConfig("isolation 'thread' needs a plain function: an async one runs in the loop")
+    return isolation

@@ -1,0 +1,77 @@
+"""Keeps the leases of what this process runs, and says that it is alive.
+
+Promises: every held lease is renewed each third of its length; what was lost is told to the pool at once;
+what the store believes to be ours but is not (a claim whose answer never came) is given back unpunished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.clock import Clock
+from holdfast.core.codec import dumps
+from holdfast.core.command import Order, Release
+from holdfast.engine.loop import Loop, log
+from holdfast.engine.pool import Pool
+from holdfast.store.store import Lease, Store
+
+UNKNOWN_AFTER_SECONDS: Final = 3.0
+"""A claim that is still on its way is not yet unknown."""
+
+
+class Keeper(Loop):
+    """One for each process."""
+
+    name = "keeper"
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        pool: Pool,
+        *,
+        node: str,
+        lease_seconds: float,
+        describe: Callable[[], dict[str, object]],
+    ) -> None:
+        super().__init__(clock)
+        self._store = store
+        self._pool = pool
+        self._node = node
+        self._lease_seconds = lease_seconds
+        self._describe = describe
+        self.lost = 0
+        self.renewed_at = clock.monotonic()
+
+    async def tick(self) -> float:
+        leases = [Lease(held.task.id, held.task.fence) for held in self._pool.held.values()]
+        lost = await self._store.extend(leases, self._lease_seconds)
+        # Whatever was committed while the renewal was on its way is not lost but done.
+        lost &= self._pool.held.keys()
+        if lost:
+            self.lost += len(lost)
+            log.warning(
+                "%s lost the lease of %d tasks: %s", self._node, len(lost), sorted(lost)[:5]
+            )
+            self._pool.lose(lost)
+        await self._store.execute(
+            "beat_node",
+            id=self._node,
+            now=self._store.now(),
+            info_json=dumps(self._describe()),
+        )
+        await self._release_unknown()
+        self.renewed_at = self.clock.monotonic()
+        return self._lease_seconds / 3
+
+    async def _release_unknown(self) -> None:
+        now = self._store.now()
+        owned = await self._store.owned(self._node)
+        unknown = [
+            Order(task_id, Release("the claim's answer was lost"), fence=fence)
+            for task_id, fence, started_at in owned
+            if task_id not in self._pool.held and now - started_at > UNKNOWN_AFTER_SECONDS
+        ]
+        if unknown:
+            await self._store.apply(unknown)

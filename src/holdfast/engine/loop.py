@@ -1,0 +1,63 @@
+"""A loop that ticks, sleeps and can be woken.
+
+Promises: the pause after a tick is what the tick returned, or less when woken; a store that cannot be
+reached is waited for with growing pauses and costs no restart. Never: two ticks at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from typing import Final
+
+from holdfast.clock import Clock
+from holdfast.errors import StoreUnavailable
+
+OUTAGE_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+log = logging.getLogger("holdfast.engine")
+
+
+class Loop(ABC):
+    """Base of everything that runs until it is told to stop."""
+
+    name: str
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.outages = 0
+        self._wake = asyncio.Event()
+
+    @abstractmethod
+    async def tick(self) -> float:
+        """Does what is to be done now; says in how many seconds to look again at the latest."""
+
+    def wake(self) -> None:
+        """Tick as soon as possible."""
+        self._wake.set()
+
+    @property
+    def is_woken(self) -> bool:
+        return self._wake.is_set()
+
+    async def run(self) -> None:
+        """Ticks for ever; the supervisor cancels it."""
+        while True:
+            await self.clock.wait(self._wake, await self.step())
+
+    async def step(self) -> float:
+        """One tick; an outage of the store becomes a pause."""
+        self._wake.clear()
+        try:
+            delay = await self.tick()
+        except StoreUnavailable as error:
+            pause = OUTAGE_SECONDS[min(self.outages, len(OUTAGE_SECONDS) - 1)]
+            self.outages += 1
+            if self.outages == 1:
+                log.warning("%s: the store is unavailable, waiting for it: %s", self.name, error)
+            self._wake.clear()
+            return pause
+        if self.outages:
+            log.info("%s: the store is back after %d tries", self.name, self.outages)
+            self.outages = 0
+        return delay

@@ -1,0 +1,249 @@
+"""The workers: each runs one task at a time, taken from what the dispatcher has claimed.
+
+Promises: between min and max workers; grows when work waits, and shrinks only by workers that are idle;
+a handler that is cancelled frees its worker; a worker that dies is replaced and its task fails like any
+other. Never: claims or writes; outcomes go to the completer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.clock import Clock
+from holdfast.core import capacity, failure as failures
+from holdfast.core.command import Fail, Order, RunnerCommand
+from holdfast.core.task import FailureKind, Task
+from holdfast.engine.context import Context, Services
+from holdfast.engine.execute import Executor
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.supervisor import Supervisor
+from holdfast.errors import LeaseLost
+
+Deliver = Callable[[Task, Order], Awaitable[None]]
+LOST: Final[str] = "lost"
+"""Cancelled because the lease is gone: nothing is to be written."""
+RELEASED: Final[str] = "released"
+"""Cancelled because this process stops: the owner gives the task back."""
+
+
+class Held:
+    """A claimed task, from claim to commit."""
+
+    __slots__ = ("cancelled", "context", "started", "task", "worker")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.started = False
+        self.context: Context | None = None
+        self.worker: asyncio.Task[None] | None = None
+        self.cancelled: str | None = None
+
+    def is_cancelled(self) -> bool:
+        return self.cancelled is not None
+
+    @property
+    def current(self) -> Task:
+        """With what reports have changed."""
+        return self.context.task if self.context is not None else self.task
+
+
+class Pool:
+    """The workers of one process."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        handlers: Handlers,
+        executor: Executor,
+        services: Services,
+        deliver: Deliver,
+        supervisor: Supervisor,
+        on_free: Callable[[], None],
+        minimum: int,
+        maximum: int,
+        default_timeout: float | None,
+    ) -> None:
+        self._clock = clock
+        self._handlers = handlers
+        self._executor = executor
+        self._services = services
+        self._deliver = deliver
+        self._supervisor = supervisor
+        self._on_free = on_free
+        self.minimum = minimum
+        self.maximum = maximum
+        self._default_timeout = default_timeout
+        self.held: dict[str, Held] = {}
+        self._buffer: deque[Held] = deque()
+        self._idle: deque[asyncio.Future[Held | None]] = deque()
+        self._numbers = 0
+        self.workers = 0
+        self.busy = 0
+        self.mean_seconds = 0.0
+        self._busy_at = clock.monotonic()
+        self._quiet = asyncio.Event()
+
+    # -- capacity --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._scale_to(self.minimum)
+
+    def room(self) -> int:
+        """How many more tasks may be claimed now: for workers that are free or may be started, and a
+        little ahead of them when tasks are short."""
+        ahead = capacity.ahead(self.maximum, self.mean_seconds) if self.mean_seconds else 0
+        return self.maximum - self.busy - len(self._buffer) + ahead
+
+    def rescale(self) -> None:
+        """More workers for what waits, fewer after quiet time."""
+        target = capacity.target_workers(
+            current=self.workers,
+            busy=self.busy,
+            waiting=len(self._buffer),
+            minimum=self.minimum,
+            maximum=self.maximum,
+            quiet_seconds=self._clock.monotonic() - self._busy_at,
+        )
+        self._scale_to(target)
+
+    def resize(self, by: int) -> int:
+        """An operator's wish: this many more (or fewer) workers at least; the number it comes to."""
+        self.minimum = max(1, self.minimum + by)
+        self.maximum = max(self.maximum, self.minimum)
+        self._scale_to(
+            max(self.minimum, min(self.workers, self.maximum)) if by >= 0 else self.minimum
+        )
+        return self.workers
+
+    def _scale_to(self, target: int) -> None:
+        while self.workers < target:
+            self._numbers += 1
+            self.workers += 1
+            self._supervisor.start(f"worker-{self._numbers}", self._work)
+        while self.workers > target and self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                self.workers -= 1
+                waiter.set_result(None)
+
+    # -- work ------------------------------------------------------------------------------------
+
+    def give(self, tasks: list[Task]) -> None:
+        """Claimed tasks, in order."""
+        for task in tasks:
+            held = Held(task)
+            self.held[task.id] = held
+            self._buffer.append(held)
+        self._busy_at = self._clock.monotonic()
+        self._hand_out()
+        if self._buffer and self.workers < self.maximum:
+            self.rescale()
+
+    def _hand_out(self) -> None:
+        while self._buffer and self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(self._buffer.popleft())
+
+    async def _next(self) -> Held | None:
+        if self._buffer:
+            return self._buffer.popleft()
+        waiter: asyncio.Future[Held | None] = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        return await waiter
+
+    async def _work(self) -> None:
+        """A worker's life; the supervisor replaces it when it dies."""
+        while (held := await self._next()) is not None:
+            if held.is_cancelled():
+                self.held.pop(held.task.id, None)
+                continue
+            held.started = True
+            held.worker = asyncio.current_task()
+            self.busy += 1
+            try:
+                command = await self._run(held)
+            finally:
+                self.busy -= 1
+                held.worker = None
+                self._busy_at = self._clock.monotonic()
+            if command is not None:
+                order = Order(held.task.id, command, fence=held.task.fence)
+                await self._deliver(held.current, order)
+            elif held.cancelled == LOST:
+                self.held.pop(held.task.id, None)
+            if not self._buffer:
+                self._on_free()
+            if self.busy == 0:
+                self._quiet.set()
+
+    async def _run(self, held: Held) -> RunnerCommand | None:
+        """What came of the task, or None when it is no longer this process's business."""
+        task = held.task
+        handler = self._handlers.get(task.type)
+        if handler is None:
+            message = f"no handler for '{task.type}' in this process"
+            return Fail(failures.plain(task.type, FailureKind.ERROR, message))
+        held.context = Context(task, self._services)
+        timeout = task.options.timeout_seconds or self._default_timeout
+        begun = self._clock.monotonic()
+        try:
+            command = await self._executor.run(
+                handler, held.context, timeout, self._clock.monotonic
+            )
+        except LeaseLost:
+            held.cancelled = LOST
+            return None
+        except asyncio.CancelledError:
+            if held.cancelled is None:
+                raise
+            current = asyncio.current_task()
+            if current is not None:
+                current.uncancel()
+            return None
+        self.mean_seconds = capacity.smoothed(self.mean_seconds, self._clock.monotonic() - begun)
+        return None if held.cancelled else command
+
+    # -- taking away -----------------------------------------------------------------------------
+
+    def lose(self, task_ids: set[str]) -> None:
+        """The leases are gone: stop working on these."""
+        for task_id in task_ids:
+            held = self.held.get(task_id)
+            if held is not None:
+                self._cancel(held, LOST)
+                if not held.started:
+                    self.held.pop(task_id, None)
+
+    def _cancel(self, held: Held, why: str) -> None:
+        if held.cancelled is None:
+            held.cancelled = why
+            if held.context is not None:
+                held.context.request_cancel()
+            if held.worker is not None:
+                held.worker.cancel()
+
+    def take_unstarted(self) -> list[Task]:
+        """What was claimed but not begun, for giving back."""
+        waiting = [held for held in self._buffer if not held.cancelled]
+        self._buffer.clear()
+        return [held.task for held in waiting]
+
+    async def wait_quiet(self, seconds: float) -> bool:
+        """Until no handler runs, at most this long."""
+        while self.busy:
+            self._quiet.clear()
+            if not await self._clock.wait(self._quiet, seconds):
+                return False
+        return True
+
+    def abandon(self) -> list[Task]:
+        """Cancels every handler that still runs; the tasks are to be given back."""
+        running = [held for held in self.held.values() if held.worker is not None]
+        for held in running:
+            self._cancel(held, RELEASED)
+        return [held.current for held in running]

@@ -1,0 +1,222 @@
+"""Handlers in processes of their own, which can be killed.
+
+Promises: a process runs one task at a time; on timeout, cancellation or loss of the lease it is killed
+(SIGKILL) and replaced; one that dies by itself fails the attempt with what is known. Idle processes are
+kept for the next task. Never: fork (threads and event loops do not survive it); children are spawned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import multiprocessing
+import sys
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any, Final
+
+from holdfast.core.command import Cancel, Snooze
+from holdfast.core.task import Task
+from holdfast.engine.context import Context
+from holdfast.engine.handlers import Handler
+from holdfast.errors import BadConfig
+
+IDLE_MAX: Final = 4
+
+
+class ProcessDied(Exception):
+    """The process ended without an answer."""
+
+
+class Remote(Exception):
+    """An exception that a handler raised in its process."""
+
+
+class Child:
+    """One process and the pipe to it."""
+
+    def __init__(self) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        self.process: BaseProcess = spawn.Process(
+            target=serve, args=(theirs, list(sys.path)), daemon=True, name="holdfast-handler"
+        )
+        self.process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+class ProcessHost:
+    """Hands tasks to processes."""
+
+    def __init__(self) -> None:
+        self._idle: list[Child] = []
+
+    async def run(self, handler: Handler, context: Context) -> Any:
+        place = place_of(handler)
+        child = self._idle.pop() if self._idle else await asyncio.to_thread(Child)
+        try:
+            child.pipe.send(
+                (
+                    place,
+                    handler.by_keyword,
+                    handler.wants_context,
+                    handler.context_name,
+                    context.task,
+                )
+            )
+            value = await self._answer(child, context)
+        except BaseException:
+            # Cancelled, timed out, dead or raising: only a clean answer leaves a reusable process.
+            child.kill()
+            raise
+        if len(self._idle) < IDLE_MAX:
+            self._idle.append(child)
+        else:
+            child.kill()
+        return value
+
+    async def _answer(self, child: Child, context: Context) -> Any:
+        while True:
+            kind, value = await _receive(child)
+            match kind:
+                case "result":
+                    return value
+                case "error":
+                    error_type, message, text = value
+                    error = type(error_type, (Remote,), {})(message)
+                    error.add_note(text)
+                    raise error
+                case "progress":
+                    await context.progress(*value)
+                    child.pipe.send(("ok", None))
+                case "save":
+                    await context.save(value)
+                    child.pipe.send(("ok", None))
+                case "parents":
+                    child.pipe.send(("ok", await context.parents()))
+
+    async def close(self) -> None:
+        while self._idle:
+            self._idle.pop().kill()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _receive(child: Child) -> tuple[str, Any]:
+    """The child's next message, without blocking the loop."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    number = child.pipe.fileno()
+    loop.add_reader(number, _set, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(number)
+    try:
+        message: tuple[str, Any] = child.pipe.recv()
+        return message
+    except (EOFError, OSError):
+        child.process.join(1)
+        raise ProcessDied(
+            f"the handler's process ended with exit code {child.process.exitcode} and no answer"
+        ) from None
+
+
+def place_of(handler: Handler) -> tuple[str, str]:
+    """Where a child finds the function: module and name."""
+    function = handler.function
+    name = getattr(function, "__qualname__", "")
+    module = getattr(function, "__module__", "")
+    if "<" in name or not module:
+        raise BadConfig(
+            f"the handler of '{handler.type}' runs in a process, so it must be a function at the top "
+            f"level of a module, not {name or function!r}"
+        )
+    return module, name
+
+
+class PipeContext:
+    """The context inside the process; the parent does the writing."""
+
+    def __init__(self, pipe: Connection, task: Task) -> None:
+        self._pipe = pipe
+        self.task = task
+        self.attempt = task.attempts
+        self.fence = task.fence
+        self.saved = task.checkpoint
+        self.cancel_requested = False
+
+    def progress(self, done: float, note: str = "") -> None:
+        self._ask("progress", (done, note))
+
+    def save(self, checkpoint: object) -> None:
+        self._ask("save", checkpoint)
+
+    def parents(self) -> Any:
+        return self._ask("parents", None)
+
+    def _ask(self, kind: str, value: object) -> Any:
+        self._pipe.send((kind, value))
+        return self._pipe.recv()[1]
+
+
+def serve(pipe: Connection, path: list[str]) -> None:
+    """The life of a child: run what comes, one at a time, until the parent is gone."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path[:] = path
+    while True:
+        try:
+            place, by_keyword, wants_context, context_name, task = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            value = _call(
+                place, by_keyword, wants_context, context_name, task, PipeContext(pipe, task)
+            )
+            if not isinstance(value, Cancel | Snooze):
+                _check_json(value)
+            pipe.send(("result", value))
+        except Exception as error:
+            import traceback
+
+            pipe.send(("error", (type(error).__qualname__, str(error), traceback.format_exc())))
+
+
+def _check_json(value: object) -> None:
+    from holdfast.core.codec import dumps
+
+    dumps(value)
+
+
+def _call(
+    place: tuple[str, str],
+    by_keyword: bool,
+    wants_context: bool,
+    context_name: str | None,
+    task: Task,
+    context: PipeContext,
+) -> Any:
+    target: Any = importlib.import_module(place[0])
+    for part in place[1].split("."):
+        target = getattr(target, part)
+    function = getattr(target, "function", target)
+    if by_keyword:
+        arguments = dict(task.payload or {})
+        if context_name is not None:
+            arguments[context_name] = context
+        value = function(**arguments)
+    else:
+        value = function(task, context) if wants_context else function(task)
+    if asyncio.iscoroutine(value):
+        value = asyncio.run(value)
+    return value

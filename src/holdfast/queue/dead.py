@@ -1,0 +1,183 @@
+"""Dead letters: tasks that rest in failed. Listed, grouped, edited, replayed, discarded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.bus.port import FEED, WORK
+from holdfast.core.command import Abort, Order, Replay
+from holdfast.core.decide import Transition
+from holdfast.core.submit import encode_payload
+from holdfast.core.task import Status, Task
+from holdfast.errors import InvalidInput
+from holdfast.queue.observe import check_page
+from holdfast.queue.operate import Operate
+
+REPLAY_BATCH = 500
+
+
+class DeadGroup(msgspec.Struct, frozen=True):
+    """Dead letters with the same cause."""
+
+    fingerprint: str
+    count: int
+    first_at: float
+    last_at: float
+    sample_id: str
+    type: str = ""
+    error: str = ""
+
+
+class DeadLetters(Operate):
+    """The part of a queue that looks after what failed."""
+
+    async def get_dead_tasks(
+        self,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        type: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+    ) -> list[Task]:
+        """The latest first."""
+        return await self._dead(
+            limit=check_page(limit), skip=offset, type=type, queue=queue, fingerprint=fingerprint
+        )
+
+    async def get_dead_groups(self, *, limit: int = 50) -> list[DeadGroup]:
+        """By error fingerprint, the largest first."""
+        backend = await self.open()
+        rows = await backend.store.query("dead_groups", limit=check_page(limit))
+        samples = await backend.store.get([row[4] for row in rows])
+        groups = []
+        for fingerprint, n, first_at, last_at, sample_id in rows:
+            sample = samples.get(sample_id)
+            groups.append(
+                DeadGroup(
+                    fingerprint,
+                    n,
+                    first_at,
+                    last_at,
+                    sample_id,
+                    sample.type if sample else "",
+                    (sample.error or "") if sample else "",
+                )
+            )
+        return groups
+
+    async def replay_dead_task(
+        self,
+        task_id: str,
+        *,
+        payload: object = msgspec.UNSET,
+        delay: float = 0.0,
+        actor: str = "api",
+    ) -> bool:
+        """Gives a dead letter new attempts, with another payload if one is given; dependents that
+        failed with it wait for it again. False when it is no dead letter."""
+        if delay < 0:
+            raise InvalidInput(f"delay is {delay:g} s: it must not be negative")
+        text = None if payload is msgspec.UNSET else encode_payload(payload)
+        backend = await self.open()
+        decision = (await backend.store.apply([Order(task_id, Replay(actor, delay, text))]))[0]
+        backend.bus.publish(WORK)
+        backend.bus.publish(FEED)
+        return isinstance(decision, Transition)
+
+    async def replay_dead(
+        self,
+        *,
+        type: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        rate: float | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        actor: str = "api",
+    ) -> int:
+        """Replays all dead letters that match, at most `rate` a second; how many. The pace is kept
+        in the store: each gets its own due time, so it survives a restart."""
+        if rate is not None and not rate > 0:
+            raise InvalidInput(f"rate is {rate:g} a second: it must be positive")
+        return await self._each_dead(
+            lambda task, n: Order(task.id, Replay(actor, n / rate if rate else 0.0)),
+            type=type,
+            queue=queue,
+            fingerprint=fingerprint,
+            limit=limit,
+            dry_run=dry_run,
+        )
+
+    async def discard_dead(
+        self,
+        *,
+        type: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        actor: str = "api",
+        reason: str = "discarded",
+    ) -> int:
+        """Ends all dead letters that match, for good; how many."""
+        return await self._each_dead(
+            lambda task, _: Order(task.id, Abort(actor, reason)),
+            type=type,
+            queue=queue,
+            fingerprint=fingerprint,
+            limit=limit,
+            dry_run=dry_run,
+        )
+
+    async def _each_dead(
+        self,
+        make: Any,
+        *,
+        type: str | None,
+        queue: str | None,
+        fingerprint: str | None,
+        limit: int | None,
+        dry_run: bool,
+    ) -> int:
+        backend = await self.open()
+        before = backend.store.now()
+        done = 0
+        skip = 0
+        while limit is None or done < limit:
+            size = REPLAY_BATCH if limit is None else min(REPLAY_BATCH, limit - done)
+            tasks = await self._dead(
+                limit=size,
+                skip=skip,
+                type=type,
+                queue=queue,
+                fingerprint=fingerprint,
+                before=before,
+            )
+            if not tasks:
+                break
+            if dry_run:
+                done += len(tasks)
+                skip += len(tasks)
+                continue
+            decisions = await backend.store.apply(
+                [make(task, done + n) for n, task in enumerate(tasks)]
+            )
+            moved = sum(isinstance(decision, Transition) for decision in decisions)
+            done += moved
+            skip += len(tasks) - moved
+        if done and not dry_run:
+            backend.bus.publish(WORK)
+            backend.bus.publish(FEED)
+        return done
+
+    async def _dead(
+        self, *, limit: int, skip: int, before: float | None = None, **wanted: str | None
+    ) -> list[Task]:
+        backend = await self.open()
+        tasks: list[Task] = await backend.store.query(
+            "find_dead", limit=limit, skip=skip, before=before, **wanted
+        )
+        return [task for task in tasks if task.status is Status.FAILED]

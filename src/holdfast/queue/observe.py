@@ -1,0 +1,241 @@
+"""Looking: statistics, lists, events and reasons. Nothing here changes a task."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.bus.port import FEED, Mode
+from holdfast.core.event import Event, Position
+from holdfast.core.task import Priority, Status, Task
+from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.queue.backend import Backend
+from holdfast.queue.define import Define
+from holdfast.queue.why import Why, explain
+from holdfast.store.store import Reset
+
+PAGE_MAX: Final = 1_000
+EVENTS_PAGE: Final = 500
+POLL_SECONDS: Final = 1.0
+log = logging.getLogger("holdfast.events")
+
+EventHandler = Callable[[Event], Awaitable[None] | None]
+
+
+class FeedReset(HoldfastError):
+    """The feed cannot go on from the position asked for; `reset` says why and from where it can."""
+
+    code = "conflict"
+
+    def __init__(self, reset: Reset) -> None:
+        super().__init__(
+            f"the feed cannot continue from there ({reset.reason}): read the state anew, then go on "
+            f"from {reset.head}"
+        )
+        self.reset = reset
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """How a queue is doing. Counts are exact as of the call and cost no scan."""
+
+    pending: int
+    processing: int
+    workers: int
+    dead_letter_count: int
+    blocked: int
+    paused: int
+    completed: int
+    aborted: int
+    pending_by_priority: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    registered_handlers: list[str]
+    available_workers: int
+    hints: Mode
+    nodes: int
+    fenced: int
+    leases_lost: int
+    restarts: int
+
+
+class Observe(Define):
+    """The part of a queue that answers questions."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._subscriptions: set[asyncio.Task[None]] = set()
+        self._draining: Position | None = None
+
+    async def get_stats(self) -> Stats:
+        backend = await self.open()
+        rows = await backend.store.counters()
+        nodes = await backend.store.query("nodes")
+        by_status = dict.fromkeys(Status, 0)
+        by_priority = {priority.name.lower(): 0 for priority in Priority}
+        by_queue: dict[str, dict[str, int]] = {}
+        for queue, _, priority, status, n in rows:
+            by_status[Status(status)] += n
+            counts = by_queue.setdefault(queue, {})
+            counts[status] = counts.get(status, 0) + n
+            if status == Status.QUEUED:
+                by_priority[Priority(priority).name.lower()] += n
+        engine = self._engine
+        return Stats(
+            pending=by_status[Status.QUEUED],
+            processing=by_status[Status.RUNNING],
+            workers=engine.pool.workers if engine else 0,
+            dead_letter_count=by_status[Status.FAILED],
+            blocked=by_status[Status.BLOCKED],
+            paused=by_status[Status.PAUSED] + by_status[Status.STUCK],
+            completed=by_status[Status.COMPLETED],
+            aborted=by_status[Status.ABORTED],
+            pending_by_priority=by_priority,
+            by_queue=by_queue,
+            registered_handlers=list(self._handlers.types()),
+            available_workers=engine.pool.workers - engine.pool.busy if engine else 0,
+            hints=backend.bus.mode(),
+            nodes=len(nodes),
+            fenced=engine.completer.fenced if engine else 0,
+            leases_lost=engine.keeper.lost if engine else 0,
+            restarts=engine.supervisor.restarts if engine else 0,
+        )
+
+    async def get_queue_size(self, queue: str | None = None) -> int:
+        """Tasks that wait or run."""
+        backend = await self.open()
+        counted = (Status.QUEUED, Status.RUNNING)
+        rows = await backend.store.counters()
+        return sum(n for q, _, _, status, n in rows if status in counted and queue in (None, q))
+
+    async def find_tasks(
+        self,
+        *,
+        status: Status | str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[Task]:
+        """Newest first, a page at a time; `after` is the last id of the page before."""
+        backend = await self.open()
+        return await backend.store.find(
+            status=Status(status) if status else None,
+            type=type,
+            queue=queue,
+            prefix=prefix,
+            after=after,
+            limit=check_page(limit),
+        )
+
+    async def get_dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
+        """The tasks that depend on this one."""
+        backend = await self.open()
+        rows = await backend.store.query("dependents", id=task_id, limit=check_page(limit))
+        return [row[0] for row in rows]
+
+    async def history(self, task_id: str) -> list[Event]:
+        """What happened to a task, oldest first, as far as events are kept."""
+        backend = await self.open()
+        return await backend.store.history(task_id)
+
+    async def why(self, task_id: str) -> Why:
+        """Why a task is not running."""
+        return await explain(await self.open(), task_id, self._settings)
+
+    # -- events ------------------------------------------------------------------------------------
+
+    async def position(self) -> Position:
+        """The end of the feed."""
+        backend = await self.open()
+        return await backend.store.head()
+
+    async def events(
+        self, after: Position | str | None = None, *, follow: bool = True
+    ) -> AsyncIterator[Event]:
+        """Everything after a position, in order, nothing twice; then what comes. None starts at the
+        oldest that is kept. Raises FeedReset when the position is no longer covered."""
+        backend = await self.open()
+        position = Position.parse(after) if isinstance(after, str) else after
+        stir = asyncio.Event()
+        unsubscribe = backend.bus.subscribe(lambda topic: stir.set() if topic == FEED else None)
+        try:
+            while True:
+                stir.clear()
+                page = await _page(backend, position)
+                for event in page:
+                    position = event.position
+                    yield event
+                if not page:
+                    if not follow or self._reached(position):
+                        return
+                    await backend.clock.wait(stir, POLL_SECONDS)
+        finally:
+            unsubscribe()
+
+    def _reached(self, position: Position | None) -> bool:
+        """Whether a stopping queue has nothing more for this reader."""
+        return self._draining is not None and (
+            position is None or position.offset >= self._draining.offset
+        )
+
+    def on_event(self, handler: EventHandler) -> Callable[[], None]:
+        """Calls back for every event from now on, in order; the answer ends it. A slow handler falls
+        behind without holding up anybody: it reads the feed at its own pace."""
+        started = asyncio.Event()
+        self._subscribing.add(started)
+        task = asyncio.create_task(self._call_back(handler, started), name="holdfast-on-event")
+        self._subscriptions.add(task)
+        task.add_done_callback(self._subscriptions.discard)
+        return lambda: None if task.done() else (task.cancel(), None)[1]
+
+    async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
+        try:
+            backend = await self._connect()
+            position = await backend.store.head()
+        finally:
+            self._subscribing.discard(started)
+            started.set()
+        async for event in self.events(position):
+            try:
+                answer = handler(event)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception:
+                log.exception("an event handler failed on %s; the next event follows", event.kind)
+
+    async def _before_close(self) -> None:
+        """Subscribers get everything that was committed before the stop."""
+        assert self._backend is not None
+        try:
+            self._draining = await self._backend.store.head()
+        except StoreUnavailable:
+            self._draining = Position("", 0)
+        self._backend.bus.publish(FEED)
+        tasks = list(self._subscriptions)
+        if tasks:
+            await asyncio.wait(tasks, timeout=5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._draining = None
+
+
+async def _page(backend: Backend, position: Position | None) -> list[Event]:
+    try:
+        page = await backend.store.events(position, EVENTS_PAGE)
+    except StoreUnavailable:
+        return []
+    if isinstance(page, Reset):
+        raise FeedReset(page)
+    return page.events
+
+
+def check_page(limit: int) -> int:
+    if not 1 <= limit <= PAGE_MAX:
+        raise InvalidInput(f"limit is {limit}: a page has 1 to {PAGE_MAX} entries")
+    return limit

@@ -1,0 +1,85 @@
+"""Intervening: an operator's commands to tasks and queues. Each is recorded with who and why."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from holdfast import errors
+from holdfast.bus.port import FEED, WORK
+from holdfast.core.command import Abort, Edit, OperatorCommand, Order, Pause, Resume
+from holdfast.core.decide import Refusal
+from holdfast.core.submit import check_name, encode_payload
+from holdfast.core.task import Task
+from holdfast.queue.observe import Observe
+from holdfast.store.scripts import admin
+
+
+class Operate(Observe):
+    """The part of a queue that changes what exists."""
+
+    _REFUSALS: ClassVar[dict[str, type[errors.HoldfastError]]] = {
+        "not-found": errors.NotFound,
+        "illegal-transition": errors.IllegalTransition,
+        "lease-lost": errors.LeaseLost,
+    }
+
+    async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> bool:
+        """Aborts a task, whatever it is doing; a running handler is cancelled. False when it had
+        already ended or does not exist."""
+        try:
+            await self._order(task_id, Abort(actor, reason))
+        except (errors.IllegalTransition, errors.NotFound):
+            return False
+        return True
+
+    async def pause_task(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
+        """Stops a running task until it is resumed; no attempt is spent."""
+        return await self._order(task_id, Pause(actor, reason))
+
+    async def resume_task(self, task_id: str, *, actor: str = "api") -> Task:
+        return await self._order(task_id, Resume(actor))
+
+    async def edit_task(self, task_id: str, payload: object, *, actor: str = "api") -> Task:
+        """Gives a waiting or dead task another payload."""
+        return await self._order(task_id, Edit(actor, encode_payload(payload)))
+
+    async def pause_queue(
+        self, name: str = "default", *, actor: str = "api", reason: str = ""
+    ) -> None:
+        """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
+        check_name("queue", name)
+        backend = await self.open()
+        await backend.store.run(
+            lambda dialect, ids, now: admin.pause_queue(
+                dialect, ids, now, name=name, actor=actor, reason=reason
+            )
+        )
+        backend.bus.publish(FEED)
+
+    async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
+        backend = await self.open()
+        await backend.store.run(
+            lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name=name, actor=actor)
+        )
+        backend.bus.publish(WORK)
+        backend.bus.publish(FEED)
+
+    async def scale_workers(self, count: int) -> int:
+        """Adds workers to this process (or takes idle ones away); the number that there are now."""
+        if self._engine is None:
+            raise errors.NotRunning("no workers run in this process: start the queue first")
+        return self._engine.pool.resize(count)
+
+    async def _order(self, task_id: str, command: OperatorCommand) -> Task:
+        """Sends one command and raises what the core refuses."""
+        backend = await self.open()
+        decision = (await backend.store.apply([Order(task_id, command)]))[0]
+        if isinstance(decision, Refusal):
+            raise self._REFUSALS.get(decision.code, errors.Conflict)(decision.message)
+        backend.bus.publish(WORK)
+        backend.bus.publish(FEED)
+        self._ended(decision.after)
+        if self._engine is not None:
+            # A runner here hears at once that its lease is gone; others with their next renewal.
+            self._engine.keeper.wake()
+        return decision.after

@@ -1,0 +1,24 @@
+"""What a node asks for when it claims, and what it gets."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.task import Task
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What a node asks for."""
+
+    node: str
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+    limit: int
+    lease_seconds: float
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """What it got, and when a limit that refused tasks opens again."""
+
+    tasks: list[Task]
+    opens_at: float | None = None
