@@ -45,7 +45,7 @@ def backend_for(
     ids: Ids | None = None,
 ) -> Callable[[], Backend]:
     """A function that makes the backend when it is needed; a bad URL is refused at once."""
-    source = ids or Ids(random.SystemRandom())
+    source = ids or Ids(random.Random(random.SystemRandom().getrandbits(128)))
     if url.startswith("sqlite:"):
         path = sqlite_path(url)
         return lambda: _sqlite(path, clock, source, inline=inline)

@@ -6,7 +6,8 @@ task never changes; a runner with an old fence changes nothing. Never: I/O, cloc
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -51,34 +52,20 @@ Decision = Transition | Refusal
 def decide(task: Task, order: c.Order, now: float) -> Decision:
     """The one path for every change of an existing task."""
     command = order.command
-    if isinstance(command, c.Complete | c.Fail | c.Snooze | c.Cancel | c.Release | c.Report):
+    rule = _RUNNER_RULES.get(type(command))
+    if rule is not None:
         if order.fence != task.fence or task.status is not Status.RUNNING:
             return _stale(task, order, now)
-        return _runner(task, command, now)
+        return rule(task, command, now)
     if order.version is not None and order.version != task.version:
         return _refuse(
             task,
             "conflict",
             f"version {order.version} was expected, but it is at {task.version}: read it again",
         )
-    match command:
-        case c.Expire():
-            return _expire(task, order.fence, now)
-        case c.Settle():
-            return _settle(task, command, now)
-        case c.Revive():
-            return _revive(task, command, now)
-        case c.Abort():
-            return _abort(task, command, now)
-        case c.Pause():
-            return _pause(task, command, now)
-        case c.Resume():
-            return _resume(task, command, now)
-        case c.Replay():
-            return _replay(task, command, now)
-        case c.Edit():
-            return _edit(task, command, now)
-    assert_never(command)
+    if type(command) is c.Expire:
+        return _expire(task, order.fence, now)
+    return _OTHER_RULES[type(command)](task, command, now)
 
 
 def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transition:
@@ -132,33 +119,35 @@ def _fact(kind: str, task: Task, now: float, **data: Any) -> Fact:
     return Fact(kind, now, task.id, task.type, data)
 
 
-def _runner(task: Task, command: c.RunnerCommand, now: float) -> Decision:
-    match command:
-        case c.Complete(result_json, duration):
-            after = _freed(task, Status.COMPLETED, now, finished_at=now, result_json=result_json)
-            data = {"worker_id": task.node, "attempt": task.attempts, "duration": duration}
-            fact = Fact("task.completed", now, task.id, task.type, with_result(data, result_json))
-            return Transition(task, after, (fact,))
-        case c.Fail():
-            return _fail(task, command, now)
-        case c.Snooze(delay, reason):
-            after = _freed(task, Status.QUEUED, now, due_at=now + delay, attempts=task.attempts - 1)
-            return Transition(
-                task, after, (_fact("task.snoozed", task, now, due_at=now + delay, reason=reason),)
-            )
-        case c.Cancel(reason):
-            after = _freed(task, Status.ABORTED, now, finished_at=now)
-            return Transition(
-                task, after, (_fact("task.aborted", task, now, actor="handler", reason=reason),)
-            )
-        case c.Release(reason):
-            after = _freed(
-                task, Status.QUEUED, now, attempts=task.attempts - 1, fence=task.fence + 1
-            )
-            return Transition(task, after, (_fact("task.released", task, now, reason=reason),))
-        case c.Report():
-            return _report(task, command, now)
-    assert_never(command)
+def _complete(task: Task, command: c.Complete, now: float) -> Transition:
+    result_json = command.result_json
+    after = _freed(task, Status.COMPLETED, now, finished_at=now, result_json=result_json)
+    data = {
+        "worker_id": task.node,
+        "attempt": task.attempts,
+        "duration": command.duration_seconds,
+    }
+    fact = Fact("task.completed", now, task.id, task.type, with_result(data, result_json))
+    return Transition(task, after, (fact,))
+
+
+def _snooze(task: Task, command: c.Snooze, now: float) -> Transition:
+    due_at = now + command.delay_seconds
+    after = _freed(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
+    fact = _fact("task.snoozed", task, now, due_at=due_at, reason=command.reason)
+    return Transition(task, after, (fact,))
+
+
+def _cancel(task: Task, command: c.Cancel, now: float) -> Transition:
+    after = _freed(task, Status.ABORTED, now, finished_at=now)
+    fact = _fact("task.aborted", task, now, actor="handler", reason=command.reason)
+    return Transition(task, after, (fact,))
+
+
+def _release(task: Task, command: c.Release, now: float) -> Transition:
+    attempts, fence = task.attempts - 1, task.fence + 1
+    after = _freed(task, Status.QUEUED, now, attempts=attempts, fence=fence)
+    return Transition(task, after, (_fact("task.released", task, now, reason=command.reason),))
 
 
 def _report(task: Task, command: c.Report, now: float) -> Transition:
@@ -399,3 +388,25 @@ def left_running(transition: Transition) -> bool:
     """Whether this change gives back what the task held of its limits."""
     running = Status.RUNNING
     return transition.before.status is running and transition.after.status is not running
+
+
+Rule = Callable[[Task, Any, float], Decision]
+# By exact type: a table is many times faster here than a chain of instance checks, and a test checks
+# that it covers every command.
+_RUNNER_RULES: Final[dict[type, Rule]] = {
+    c.Complete: _complete,
+    c.Fail: _fail,
+    c.Snooze: _snooze,
+    c.Cancel: _cancel,
+    c.Release: _release,
+    c.Report: _report,
+}
+_OTHER_RULES: Final[dict[type, Rule]] = {
+    c.Settle: _settle,
+    c.Revive: _revive,
+    c.Abort: _abort,
+    c.Pause: _pause,
+    c.Resume: _resume,
+    c.Replay: _replay,
+    c.Edit: _edit,
+}

@@ -10,6 +10,7 @@ import math
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core import codec, priority as priorities
 from holdfast.core.dependency import Edge
@@ -56,8 +57,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[tuple[str, Rule], ...] = ()
 
 
-def submit(request: Request, *, task_id: str, now: float) -> Submission:
-    """The row to insert. Its status is settled in the store when it has dependencies."""
+def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -> Submission:
+    """The row to insert. Its status is settled in the store when it has dependencies. With an id of
+    ours (`own_id` false) and no key there is nothing that a second request could repeat."""
     check_name("type", request.type)
     check_name("queue", request.queue)
     check_name("id", task_id)
@@ -92,9 +94,17 @@ def submit(request: Request, *, task_id: str, now: float) -> Submission:
         limits="\n".join(name for name, _ in request.rules) or None,
         waiting_on=len(request.depends_on),
         idempotency_key=request.idempotency_key,
-        request_hash=request_hash(request, payload_json, priority),
+        request_hash=request_hash(request, payload_json, priority)
+        if own_id or request.idempotency_key is not None
+        else None,
     )
     return Submission(task, request.depends_on, request.rules)
+
+
+def submit_like(model: Submission, payload: object, task_id: str) -> Submission:
+    """Another task that differs from a checked one in its payload only; for bulk."""
+    task = replace(model.task, id=task_id, payload_json=encode_payload(payload))
+    return Submission(task, (), ())
 
 
 def request_hash(request: Request, payload_json: str, priority: Priority) -> str:

@@ -41,14 +41,19 @@ class Completer(Loop):
         self._empty.set()
         self.fenced = 0
 
-    async def deliver(self, task: Task, order: Order) -> None:
-        """Takes an outcome; waits only when too many are waiting already."""
+    def deliver(self, task: Task, order: Order) -> bool:
+        """Takes an outcome; False asks the worker to wait for `room` before it takes another task."""
+        self._waiting.append((task, order))
+        if len(self._waiting) == 1:
+            self._empty.clear()
+            self.wake()
+        return len(self._waiting) < WAITING_MAX
+
+    async def room(self) -> None:
+        """Until there are fewer outcomes waiting."""
         while len(self._waiting) >= WAITING_MAX:
             self._room.clear()
             await self._room.wait()
-        self._waiting.append((task, order))
-        self._empty.clear()
-        self.wake()
 
     async def tick(self) -> float:
         while self._waiting:

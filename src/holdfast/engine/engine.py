@@ -69,7 +69,7 @@ class Engine:
         self._handlers = handlers
         self._on_ended = on_ended
         self.supervisor = Supervisor(clock, on_failed)
-        self.executor = Executor(threads=config.max_workers + 4)
+        self.executor = Executor(threads=config.max_workers + 4, monotonic=clock.monotonic)
         self.completer = Completer(clock, store, self._done)
         self.pool = Pool(
             clock=clock,
@@ -77,6 +77,7 @@ class Engine:
             executor=self.executor,
             services=self,
             deliver=self.completer.deliver,
+            room=self.completer.room,
             supervisor=self.supervisor,
             on_free=self._freed,
             minimum=config.min_workers,

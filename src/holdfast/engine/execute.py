@@ -31,48 +31,39 @@ class Reject(Exception):
 class Executor:
     """Calls handlers in the loop, in threads and in processes."""
 
-    def __init__(self, *, threads: int) -> None:
+    def __init__(self, *, threads: int, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-handler")
         self._processes = ProcessHost()
         self.abandoned_threads = 0
         """Plain handlers that outlived their timeout; a thread cannot be killed."""
 
-    async def run(
-        self, handler: Handler, context: Context, timeout: float | None, clock: Callable[[], float]
-    ) -> RunnerCommand:
-        """The command that the attempt amounts to. CancelledError passes through."""
-        task = context.task
-        begun = clock()
+    async def run(self, handler: Handler, context: Context) -> RunnerCommand:
+        """The command that the attempt amounts to. CancelledError and LeaseLost pass through."""
+        begun = self._monotonic()
         try:
-            async with asyncio.timeout(timeout):
-                value = await self._call(handler, context)
-            return _outcome(value, clock() - begun)
-        except TimeoutError as error:
-            # Ours or one that the handler raised itself: ours came after the limit.
-            if timeout is None or clock() - begun < timeout:
-                return Fail(failures.from_exception(task.type, error), clock() - begun)
-            context.request_cancel()
-            message = f"it ran longer than its timeout of {timeout:g} s"
-            return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), clock() - begun)
+            if handler.isolation is Isolation.LOOP:
+                value = await _invoke(handler, context.task, context)
+            else:
+                value = await self._call_elsewhere(handler, context)
+            return _outcome(value, self._monotonic() - begun)
         except Reject as error:
-            failure = failures.from_exception(task.type, error, kind=FailureKind.REJECTED)
-            return Fail(failure, clock() - begun, final=True)
+            kind, final = FailureKind.REJECTED, True
+            failure = failures.from_exception(context.task.type, error, kind=kind)
         except LeaseLost:
             raise
         except ProcessDied as error:
-            failure = failures.plain(task.type, FailureKind.LOST, str(error))
-            return Fail(failure, clock() - begun)
+            final = False
+            failure = failures.plain(context.task.type, FailureKind.LOST, str(error))
         except (Exception, SystemExit) as error:
-            return Fail(failures.from_exception(task.type, error), clock() - begun)
+            final = False
+            failure = failures.from_exception(context.task.type, error)
+        return Fail(failure, self._monotonic() - begun, final=final)
 
-    async def _call(self, handler: Handler, context: Context) -> Any:
-        match handler.isolation:
-            case Isolation.LOOP:
-                return await _invoke(handler, context.task, context)
-            case Isolation.THREAD:
-                return await self._in_thread(handler, context)
-            case Isolation.PROCESS:
-                return await self._processes.run(handler, context)
+    async def _call_elsewhere(self, handler: Handler, context: Context) -> Any:
+        if handler.isolation is Isolation.THREAD:
+            return await self._in_thread(handler, context)
+        return await self._processes.run(handler, context)
 
     async def _in_thread(self, handler: Handler, context: Context) -> Any:
         loop = asyncio.get_running_loop()
@@ -108,12 +99,18 @@ def _invoke(handler: Handler, task: Task, context: object) -> Any:
     return handler.function(task, context) if handler.wants_context else handler.function(task)
 
 
+def timed_out(task: Task, seconds: float) -> Fail:
+    """What a timeout amounts to."""
+    message = f"it ran longer than its timeout of {seconds:g} s"
+    return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), seconds)
+
+
 def _outcome(value: object, duration: float) -> RunnerCommand:
     if value is None:
         return Complete("null", duration)
-    if isinstance(value, Cancel):
+    if type(value) is Cancel:
         return value
-    if isinstance(value, Snooze):
+    if type(value) is Snooze:
         delay = min(max(0.0, float(value.delay_seconds)), SNOOZE_SECONDS_MAX)
         return Snooze(delay, value.reason)
     try:

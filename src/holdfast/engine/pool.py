@@ -17,14 +17,18 @@ from holdfast.core import capacity, failure as failures
 from holdfast.core.command import Fail, Order, RunnerCommand
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import Context, Services
-from holdfast.engine.execute import Executor
+from holdfast.engine.deadlines import Deadlines
+from holdfast.engine.execute import Executor, timed_out
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import LeaseLost
 
-Deliver = Callable[[Task, Order], Awaitable[None]]
+Deliver = Callable[[Task, Order], bool]
+Room = Callable[[], Awaitable[None]]
 LOST: Final[str] = "lost"
 """Cancelled because the lease is gone: nothing is to be written."""
+TIMEOUT: Final[str] = "timeout"
+"""Cancelled because it took too long: the attempt has failed."""
 RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the owner gives the task back."""
 
@@ -61,6 +65,7 @@ class Pool:
         executor: Executor,
         services: Services,
         deliver: Deliver,
+        room: Room,
         supervisor: Supervisor,
         on_free: Callable[[], None],
         minimum: int,
@@ -72,6 +77,7 @@ class Pool:
         self._executor = executor
         self._services = services
         self._deliver = deliver
+        self._room = room
         self._supervisor = supervisor
         self._on_free = on_free
         self.minimum = minimum
@@ -86,6 +92,7 @@ class Pool:
         self.mean_seconds = 0.0
         self._busy_at = clock.monotonic()
         self._quiet = asyncio.Event()
+        self._deadlines: Deadlines[Held] = Deadlines(lambda held: self._cancel(held, TIMEOUT))
 
     # -- capacity --------------------------------------------------------------------------------
 
@@ -173,7 +180,8 @@ class Pool:
                 self._busy_at = self._clock.monotonic()
             if command is not None:
                 order = Order(held.task.id, command, fence=held.task.fence)
-                await self._deliver(held.current, order)
+                if not self._deliver(held.current, order):
+                    await self._room()
             elif held.cancelled == LOST:
                 self.held.pop(held.task.id, None)
             if not self._buffer:
@@ -190,11 +198,11 @@ class Pool:
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         held.context = Context(task, self._services)
         timeout = task.options.timeout_seconds or self._default_timeout
+        if timeout is not None:
+            self._deadlines.add(held, timeout)
         begun = self._clock.monotonic()
         try:
-            command = await self._executor.run(
-                handler, held.context, timeout, self._clock.monotonic
-            )
+            command = await self._executor.run(handler, held.context)
         except LeaseLost:
             held.cancelled = LOST
             return None
@@ -204,7 +212,10 @@ class Pool:
             current = asyncio.current_task()
             if current is not None:
                 current.uncancel()
-            return None
+            return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
+        finally:
+            if timeout is not None:
+                self._deadlines.remove(held)
         self.mean_seconds = capacity.smoothed(self.mean_seconds, self._clock.monotonic() - begun)
         return None if held.cancelled else command
 

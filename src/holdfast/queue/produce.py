@@ -18,7 +18,7 @@ from holdfast.core.dependency import Edge, Policy
 from holdfast.core.limit import Rule
 from holdfast.core.pressure import Load, Pressure
 from holdfast.core.schedule import Schedule, next_fire
-from holdfast.core.submit import BATCH_MAX, Request, Submission, encode_payload, submit
+from holdfast.core.submit import BATCH_MAX, Request, Submission, encode_payload, submit, submit_like
 from holdfast.core.task import Options, Priority, Status, Task
 from holdfast.engine.batcher import Batcher
 from holdfast.engine.handlers import TypeConfig
@@ -33,6 +33,7 @@ LOAD_SECONDS: Final = 1.0
 TYPES_SECONDS: Final = 1.0
 TYPE: Final = msgspec.json.Decoder(TypeConfig)
 
+_SIMPLE: Final = {"type", "payload"}
 DependsOn = Iterable[str | Edge] | Mapping[str, str]
 
 
@@ -85,7 +86,9 @@ class Produce(Lifecycle):
         )
         pressure = await self._pressure(backend, request.queue, 1)
         now = backend.store.now()
-        submission = submit(request, task_id=id or backend.ids.task(now), now=now)
+        submission = submit(
+            request, task_id=id or backend.ids.task(now), now=now, own_id=id is not None
+        )
         if tx is not None:
             hint = backend.bus.ride_along(WORK)
             inserted = (await backend.store.insert_carried(tx, [submission], hint=hint))[0]
@@ -107,24 +110,43 @@ class Produce(Lifecycle):
             raise BatchTooLarge(
                 f"{len(asked)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
             )
+        for type_name in {each.get("type") for each in asked}:
+            if not isinstance(type_name, str):
+                raise InvalidInput("a task of the batch has no type: give each a 'type'")
+            await self._config(backend, type_name)
+        group, plain = self._submissions(backend, asked)
+        pressure = await self._pressures(backend, group)
+        inserted = await self._insert_group(backend, group, plain=plain and tx is None, tx=tx)
+        return [self._handle(each, pressure) for each in inserted]
+
+    def _submissions(
+        self, backend: Backend, asked: list[Mapping[str, Any]]
+    ) -> tuple[list[Submission], bool]:
+        """The rows of a batch, and whether none of them needs a look into the store. Items that say
+        only type and payload are checked once for each type."""
         now = backend.store.now()
+        models: dict[str, Submission] = {}
         group: list[Submission] = []
-        plain = tx is None
+        plain = True
         for each in asked:
+            model = models.get(each["type"]) if each.keys() <= _SIMPLE else None
+            if model is not None:
+                group.append(submit_like(model, each.get("payload"), backend.ids.task(now)))
+                continue
             fields = dict(each)
             task_id = fields.pop("id", None)
-            type_name = fields.get("type")
-            if not isinstance(type_name, str):
-                raise InvalidInput(f"a task of the batch has no type: {each!r:.100}")
-            config = self._types.get(type_name) or await self._config(backend, type_name)
+            config = self._known_config(fields["type"])
             submission = submit(
-                self._request(config, **fields), task_id=task_id or backend.ids.task(now), now=now
+                self._request(config, **fields),
+                task_id=task_id or backend.ids.task(now),
+                now=now,
+                own_id=task_id is not None,
             )
             plain = plain and task_id is None and submission.is_plain
+            if each.keys() <= _SIMPLE and submission.is_plain:
+                models[submission.task.type] = submission
             group.append(submission)
-        pressure = await self._pressures(backend, group)
-        inserted = await self._insert_group(backend, group, plain=plain, tx=tx)
-        return [self._handle(each, pressure) for each in inserted]
+        return group, plain
 
     async def _insert_group(
         self, backend: Backend, group: list[Submission], *, plain: bool, tx: object
@@ -203,6 +225,10 @@ class Produce(Lifecycle):
             else s.max_retry_delay,
             max_deaths=own.max_deaths if own.max_deaths != default.max_deaths else s.max_deaths,
         )
+
+    def _known_config(self, type_name: str) -> TypeConfig:
+        handler = self._handlers.get(type_name)
+        return handler.config if handler is not None else self._types[type_name]
 
     async def _config(self, backend: Backend, type_name: str) -> TypeConfig:
         """The type's configuration, from a handler here or from the node that registered it."""

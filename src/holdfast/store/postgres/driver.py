@@ -138,7 +138,7 @@ async def _migrate(connection: postgres.Connection) -> None:
         await connection.execute(schema.TABLE)
         rows = await connection.fetch(schema.APPLIED)
         known = load_migrations(postgres.PACKAGE)
-        for migration in schema.pending(known, dict(rows)):
+        for migration in schema.pending(known, {row[0]: row[1] for row in rows}):
             await connection.execute(migration.text)
             await connection.execute(
                 "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",

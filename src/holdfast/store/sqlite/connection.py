@@ -82,7 +82,8 @@ def migrate(connection: apsw.Connection) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(schema.TABLE)
-        applied: dict[int, str] = dict(connection.execute(schema.APPLIED).fetchall())
+        rows = connection.execute(schema.APPLIED).fetchall()
+        applied = {int(str(row[0])): str(row[1]) for row in rows}
         for migration in schema.pending(load_migrations(PACKAGE), applied):
             connection.execute(migration.text)
             connection.execute(
