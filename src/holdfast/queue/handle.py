@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Self
+from typing import Protocol, Self
 
 from holdfast.core.codec import Json
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import NotFound, TaskFailed
+from holdfast.store.store import Inserted
 
-Fetch = Callable[[str], Awaitable[Task | None]]
-Wait = Callable[[str, float | None], Awaitable[Task]]
+
+class Source(Protocol):
+    """Where a handle asks: the queue."""
+
+    async def get_task(self, task_id: str) -> Task | None: ...
+
+    async def wait_task(self, task_id: str, timeout: float | None = None) -> Task: ...
 
 
 class TaskHandle(str):  # noqa: SLOT000 - few are alive at a time
     """The id of a task (it is text), with what can be asked about it."""
 
-    _fetch: Fetch
-    _wait: Wait
-    created: bool
-    """False when an earlier request with the same key had made it."""
-    status: Status
+    _source: Source
+    _inserted: Inserted
     pressure: Pressure
+    """How the queue took it: accepted, or accepted under pressure."""
 
-    def __new__(
-        cls,
-        task_id: str,
-        *,
-        created: bool,
-        status: Status,
-        pressure: Pressure,
-        fetch: Fetch,
-        wait: Wait,
-    ) -> Self:
-        self = super().__new__(cls, task_id)
-        self._fetch = fetch
-        self._wait = wait
-        self.created = created
-        self.status = status
+    def __new__(cls, inserted: Inserted, pressure: Pressure, source: Source) -> Self:
+        self = super().__new__(cls, inserted.task_id)
+        self._inserted = inserted
+        self._source = source
         self.pressure = pressure
         return self
+
+    @property
+    def created(self) -> bool:
+        """False when an earlier request with the same key had made it."""
+        return self._inserted.created
+
+    @property
+    def status(self) -> Status:
+        """As it was when the enqueue was answered."""
+        return self._inserted.status
 
     @property
     def id(self) -> str:
@@ -48,14 +50,14 @@ class TaskHandle(str):  # noqa: SLOT000 - few are alive at a time
 
     async def get(self) -> Task:
         """The task as it is now."""
-        task = await self._fetch(self.id)
+        task = await self._source.get_task(self.id)
         if task is None:
             raise NotFound(f"task {self.id} does not exist: it may have been pruned")
         return task
 
     async def wait(self, timeout: float | None = None) -> Task:
         """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
-        return await self._wait(self.id, timeout)
+        return await self._source.wait_task(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Json:
         """The handler's value once completed; TaskFailed when the task ends without one."""

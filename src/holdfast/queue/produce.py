@@ -365,21 +365,15 @@ class Produce(Lifecycle):
     # -- answers ---------------------------------------------------------------------------------------
 
     def _handle(self, inserted: Inserted, pressure: Pressure) -> TaskHandle:
-        return TaskHandle(
-            inserted.task_id,
-            created=inserted.created,
-            status=inserted.status,
-            pressure=pressure,
-            fetch=self.get_task,
-            wait=self._wait,
-        )
+        return TaskHandle(inserted, pressure, self)
 
     async def get_task(self, task_id: str) -> Task | None:
         """The task, or None when there is none of that id."""
         backend = await self.open()
         return (await backend.store.get([task_id])).get(task_id)
 
-    async def _wait(self, task_id: str, timeout: float | None) -> Task:
+    async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
+        """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
         await self.open()
         return await self._waiters.wait(task_id, timeout)
 

@@ -65,7 +65,10 @@ def statements() -> dict[str, Prepared]:
 
 def _rows_macro(columns: tuple[Column, ...]) -> str:
     arrays = ", ".join(f":r_{column.name}::{column.type}[]" for column in columns)
-    return f"unnest({arrays}) AS r({', '.join(column.name for column in columns)})"
+    names = ", ".join(column.name for column in columns)
+    # A LIMIT by parameter makes the planner expect few rows, so it always starts from them and looks
+    # each up by key, whatever the statistics say of the table.
+    return f"(SELECT * FROM unnest({arrays}) AS u({names}) LIMIT :r_count::int) AS r"
 
 
 def _prepared(statement: Statement) -> Prepared:
@@ -84,6 +87,7 @@ def bind(prepared: Prepared, call: Call) -> list[Any]:
     """Parameters by number; rows become one array for each column."""
     values = dict(call.params)
     if call.rows is not None:
+        values["r_count"] = len(call.rows)
         arrays = zip(*call.rows, strict=True)
         for column, array in zip(prepared.columns, arrays, strict=True):
             values[f"r_{column.name}"] = array

@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+import msgspec
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-from holdfast.core.task import Status, Task
-from holdfast.store import plain
+from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call
+
+encode: Final = msgspec.json.Encoder().encode
+Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
+"""Type, queue, priority, metadata, options, max_attempts, delay: what many tasks have in common."""
+
+
+def shape_of(task: Task) -> Shape:
+    return (
+        task.type,
+        task.queue,
+        task.priority.value,
+        task.metadata_json,
+        task.options_json,
+        task.max_attempts,
+        task.due_at - task.created_at,
+    )
+
+
+def fact_tail(shape: Shape, now: float) -> str:
+    """The fact of an enqueue from the type on; what comes before it is the id."""
+    task_type, queue, priority, _, _, _, delay = shape
+    data: dict[str, object] = {"priority": Priority(priority).name.lower(), "queue": queue}
+    if delay > 0:
+        data["due_at"] = now + delay
+    return f"{encode(task_type).decode()},{encode(data).decode()}]"
 
 
 class PostgresDialect:
@@ -45,11 +72,27 @@ class PostgresDialect:
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
-        rows = [
-            (*plain.insert_row(submission), nth, plain.enqueued_json(submission, now))
-            for nth, submission in enumerate(group)
-        ]
-        inserted = yield call_rows("insert_plain", rows, now=now, batch=str(batch), hint=hint)
+        shapes: dict[Shape, int] = {}
+        places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
+        columns = list(zip(*shapes, strict=True))
+        inserted = yield call(
+            "insert_plain",
+            ids="\n".join([each.task.id for each in group]),
+            payloads=f"[{','.join([each.task.payload_json for each in group])}]",
+            places=",".join(map(str, places)),
+            types=columns[0],
+            queues=columns[1],
+            priorities=columns[2],
+            metadata=columns[3],
+            options=columns[4],
+            max_attempts=columns[5],
+            delays=columns[6],
+            fact_tails=[fact_tail(shape, now) for shape in shapes],
+            fact_head=f'["task.enqueued",{now!r},"',
+            now=now,
+            batch=str(batch),
+            hint=hint,
+        )
         return {row[0] for row in inserted}
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
@@ -62,6 +105,8 @@ class PostgresDialect:
             node=claim.node,
             lease_seconds=claim.lease_seconds,
             batch=str(batch),
+            fact_head=f'["task.started",{now!r},',
+            fact_node=f',{{"worker_id":{encode(claim.node).decode()},"attempt":',
         )
         taken = [task for task in tasks if task.status is Status.RUNNING]
         limited = [task for task in tasks if task.status is not Status.RUNNING]
@@ -81,6 +126,17 @@ class PostgresDialect:
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, batch: int
     ) -> Script[set[str]]:
-        rows = [(*plain.complete_row(each), plain.fact_json(each)) for each in done]
-        written = yield call_rows("complete_plain", rows, now=now, batch=str(batch))
+        before = [each.before for each in done]
+        results = [each.after.result_json or "null" for each in done]
+        written = yield call(
+            "complete_plain",
+            ids="\n".join([task.id for task in before]),
+            fences=",".join([str(task.fence) for task in before]),
+            versions=",".join([str(task.version) for task in before]),
+            results=f"[{','.join(results)}]",
+            facts=encode([each.facts[0] for each in done]).decode(),
+            count=len(done),
+            now=now,
+            batch=str(batch),
+        )
         return {row[0] for row in written}

@@ -8,11 +8,11 @@ from holdfast.core import decide
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
-from holdfast.store import plain
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import Work, record
+from holdfast.store.sqlite import rows as rows_of
 
 
 class SqliteDialect:
@@ -48,7 +48,7 @@ class SqliteDialect:
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
-        rows = [plain.insert_row(submission) for submission in group]
+        rows = [rows_of.insert_row(submission) for submission in group]
         changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
         if changed[0] != len(group):
             found = yield call("changed_by", ids=[row[0] for row in rows], batch=str(batch))
@@ -123,7 +123,7 @@ class SqliteDialect:
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, batch: int
     ) -> Script[set[str]]:
-        rows = [plain.complete_row(each) for each in done]
+        rows = [rows_of.complete_row(each) for each in done]
         changed = yield call_rows("complete_plain", rows, now=now, batch=str(batch))
         ids = {row[0] for row in rows}
         if changed[0] != len(rows):

@@ -26,8 +26,9 @@ WITH lane AS MATERIALIZED (
     RETURNING {task:t}, t.nth
 ), recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8, json_agg(json_build_array('task.started', :now::float8, id, type,
-            json_build_object('worker_id', node, 'attempt', attempts)) ORDER BY priority, due_at, nth)::text,
+    SELECT :batch::text::bigint, count(*), :now::float8,
+        '[' || string_agg(:fact_head::text || to_json(id)::text || ',' || to_json(type)::text
+                          || :fact_node::text || attempts || '}]', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
             SELECT json_build_array(queue, type, priority, 'queued', -count(*)) AS d
             FROM taken GROUP BY queue, type, priority

@@ -25,26 +25,31 @@ FROM {rows: id text, type text, queue text, priority smallint, status text, payl
     request_hash text, nth integer};
 
 -- name: insert_plain
--- Rows, their facts and the counters in one statement: one round trip, one commit.
+-- Rows, their facts and the counters in one statement: one round trip, one commit. What the rows have in
+-- common comes once, as shapes; the rest as three texts, which costs far less than arrays.
 -- An id that exists is left alone and not returned; the caller looks closer.
 -- index: holdfast_task_pkey
 -- returns: id
 WITH input AS MATERIALIZED (
-    SELECT * FROM {rows: id text, type text, queue text, priority smallint, payload_json text,
-        metadata_json text, options_json text, max_attempts integer, due_at double precision,
-        request_hash text, nth integer, fact_json text}
+    SELECT i.id, i.payload::text AS payload_json, i.nth, s.*, :now::float8 + s.delay AS due_at
+    FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
+                    unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
+    JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata::text[],
+                :options::text[], :max_attempts::int[], :delays::float8[], :fact_tails::text[])
+        WITH ORDINALITY AS s(type, queue, priority, metadata_json, options_json, max_attempts, delay,
+                             fact_tail, place) ON s.place = i.place::int
 ), inserted AS (
     INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
-        request_hash, nth, history)
+        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
     SELECT id, type, queue, priority, 'queued', payload_json, metadata_json, options_json,
-        0, max_attempts, 0, 1, 0, :now::float8, :now::float8, due_at, request_hash, nth, :batch::text
+        0, max_attempts, 0, 1, 0, :now::float8, :now::float8, due_at, nth, :batch::text
     FROM input
     ON CONFLICT (id) DO NOTHING
     RETURNING id, queue, type, priority
 ), recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact_json, ',' ORDER BY nth) || ']',
+    SELECT :batch::text::bigint, count(*), :now::float8,
+        '[' || string_agg(:fact_head::text || id || '",' || fact_tail, ',' ORDER BY nth) || ']',
         (SELECT json_agg(json_build_array(queue, type, priority, 'queued', n))::text
          FROM (SELECT queue, type, priority, count(*) AS n FROM inserted GROUP BY 1, 2, 3) d)
     FROM input
@@ -81,15 +86,20 @@ RETURNING t.id;
 -- returns: id
 WITH done AS (
     UPDATE holdfast_task t SET status = 'completed', version = t.version + 1, updated_at = :now::float8,
-        finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result_json,
+        finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result::text,
         history = right(t.history || ',' || :batch::text, 2000)
-    FROM {rows: id text, fence bigint, version bigint, result_json text, fact_json text}
-    WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
-      AND t.has_dependents = 0 AND t.limits IS NULL
-    RETURNING t.id, t.queue, t.type, t.priority, r.fact_json
+    FROM (SELECT * FROM ROWS FROM (
+              unnest(string_to_array(:ids::text, E'\n')), unnest(string_to_array(:fences::text, ',')),
+              unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json),
+              json_array_elements(:facts::json)) AS u(id, fence, version, result, fact)
+          LIMIT :count::int) r
+    -- "Is running" is said by the lease, so that the planner is not led to the index of all that runs.
+    WHERE t.id = r.id AND t.fence = r.fence::bigint AND t.version = r.version::bigint
+      AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
+    RETURNING t.id, t.queue, t.type, t.priority, r.fact
 ), recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact_json, ',') || ']',
+    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact::text, ',') || ']',
         (SELECT json_agg(d)::text FROM (
             SELECT json_build_array(queue, type, priority, 'running', -count(*)) AS d
             FROM done GROUP BY queue, type, priority
@@ -106,7 +116,7 @@ SELECT id FROM done;
 -- returns: id
 UPDATE holdfast_task t SET lease_until = :until::float8
 FROM {rows: id text, fence bigint}
-WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
+WHERE t.id = r.id AND t.fence = r.fence AND t.lease_until IS NOT NULL
 RETURNING t.id;
 
 -- name: owned_tasks

@@ -1,19 +1,15 @@
-"""Rows and facts of the fast paths, as both dialects bind them."""
+"""Rows of SQLite's fast paths, as its statements bind them."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from holdfast.core.decide import Transition, enqueued
+from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-
-_encoder: Final = msgspec.json.Encoder()
 
 
 def insert_row(submission: Submission) -> tuple[Any, ...]:
-    """The columns of statement `insert_plain` that both dialects share."""
+    """The columns of statement `insert_plain`."""
     task = submission.task
     return (
         task.id,
@@ -29,15 +25,7 @@ def insert_row(submission: Submission) -> tuple[Any, ...]:
     )
 
 
-def enqueued_json(submission: Submission, now: float) -> str:
-    return _encoder.encode(enqueued(submission.task, now)).decode()
-
-
 def complete_row(done: Transition) -> tuple[Any, ...]:
-    """The columns of statement `complete_plain` that both dialects share."""
+    """The columns of statement `complete_plain`."""
     before = done.before
     return (before.id, before.fence, before.version, done.after.result_json)
-
-
-def fact_json(done: Transition) -> str:
-    return _encoder.encode(done.facts[0]).decode()
