@@ -76,6 +76,11 @@ class Work:
         yield from record(recorder, batch, self.now, self.facts, self.deltas)
 
 
+def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
+    """How many tasks there are of each kind."""
+    return Counter([(task.queue, task.type, task.priority, task.status) for task in tasks])
+
+
 def record(
     recorder: Recorder, batch: int, now: float, facts: list[Fact], deltas: Counter[DeltaKey]
 ) -> Script[None]:

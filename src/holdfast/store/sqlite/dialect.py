@@ -11,7 +11,7 @@ from holdfast.core.task import Priority, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
-from holdfast.store.scripts.work import Work, record
+from holdfast.store.scripts.work import counted, record
 from holdfast.store.sqlite import rows as rows_of
 
 
@@ -55,12 +55,9 @@ class SqliteDialect:
             inserted = {row[0] for row in found}
         else:
             inserted = {row[0] for row in rows}
-        work = Work(now)
-        for submission in group:
-            if submission.task.id in inserted:
-                work.facts.append(decide.enqueued(submission.task, now))
-                work.count(submission.task, 1)
-        yield from record(self, batch, now, work.facts, work.deltas)
+        tasks = [each.task for each in group if each.task.id in inserted]
+        facts = [decide.enqueued(task, now) for task in tasks]
+        yield from record(self, batch, now, facts, counted(tasks))
         return inserted
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
@@ -77,13 +74,10 @@ class SqliteDialect:
                 lease_seconds=claim.lease_seconds,
                 batch=str(batch),
             )
-        work = Work(now)
-        for task in picked:
-            work.move(
-                decide.claim(task, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
-            )
-        yield from record(self, batch, now, work.facts, work.deltas)
-        return Claimed(list(work.tasks.values())), []
+        node, lease = claim.node, claim.lease_seconds
+        moved = [decide.claim(task, node=node, lease_seconds=lease, now=now) for task in picked]
+        yield from self._record_moves(moved, now, batch)
+        return Claimed([each.after for each in moved]), []
 
     def _pick_next(self, claim: Claim, now: float) -> Script[list[Task]]:
         queues = yield from self._open_queues(claim.queues)
@@ -129,9 +123,11 @@ class SqliteDialect:
         if changed[0] != len(rows):
             found = yield call("changed_by", ids=sorted(ids), batch=str(batch))
             ids = {row[0] for row in found}
-        work = Work(now)
-        for each in done:
-            if each.after.id in ids:
-                work.move(each)
-        yield from record(self, batch, now, work.facts, work.deltas)
+            done = [each for each in done if each.after.id in ids]
+        yield from self._record_moves(done, now, batch)
         return ids
+
+    def _record_moves(self, moved: Sequence[Transition], now: float, batch: int) -> Script[None]:
+        deltas = counted(each.after for each in moved)
+        deltas.subtract(counted(each.before for each in moved))
+        yield from record(self, batch, now, [each.facts[0] for each in moved], deltas)
