@@ -24,6 +24,7 @@ PUSHED_POLL_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.25
 NO_AGED_SECONDS: Final = 1.0
 GATES_SECONDS: Final = 1.0
+SHORT_SECONDS: Final = 0.01
 
 
 class Dispatcher(Loop):
@@ -57,6 +58,7 @@ class Dispatcher(Loop):
         self._no_aged_until = 0.0
         self._gates_at = 0.0
         self.stopping = False
+        self.claiming = False
         self.claimed = 0
 
     @property
@@ -68,17 +70,23 @@ class Dispatcher(Loop):
         if self.stopping or not len(self._handlers):
             return PUSHED_POLL_SECONDS
         room = min(self._pool.room(), capacity.CLAIM_MAX)
-        # Small claims while much is running cost more than they bring: wait until some have ended.
-        if room < 1 or (
-            self._pool.busy and room < min(capacity.CLAIM_MAX, self._pool.maximum) // 4
-        ):
+        if room < 1 or self._is_too_little(room):
             return PUSHED_POLL_SECONDS
-        opened_at = await self._open_gates()
-        tasks = await self._claim(room)
-        self._pool.give(tasks)
+        await self._open_gates()
+        self.claiming = True
+        try:
+            tasks = await self._claim(room)
+            self._pool.give(tasks)
+        finally:
+            self.claiming = False
         if len(tasks) >= room:
             return 0.0
-        return await self._pause(opened_at)
+        return await self._pause()
+
+    def _is_too_little(self, room: int) -> bool:
+        """While short tasks run, a few free workers are not worth a claim: more will be free at once."""
+        enough = min(capacity.CLAIM_MAX, self._pool.maximum) // 4
+        return self._pool.busy > 0 and room < enough and self._pool.mean_seconds < SHORT_SECONDS
 
     async def _claim(self, room: int) -> list[Task]:
         claim = Claim(
@@ -107,16 +115,14 @@ class Dispatcher(Loop):
         self.claimed += len(tasks)
         return tasks
 
-    async def _open_gates(self) -> float | None:
+    async def _open_gates(self) -> None:
         """Lets in what waited for a rate, when it is time."""
         now = self._store.now()
-        if now < self._gates_at:
-            return self._gates_at
-        _, opens_at = await self._store.open_gates()
-        self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
-        return self._gates_at
+        if now >= self._gates_at:
+            _, opens_at = await self._store.open_gates()
+            self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
 
-    async def _pause(self, gates_at: float | None) -> float:
+    async def _pause(self) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
         due_at = await self._store.next_due(self.queues)
         moments = [at for at in (due_at, self._gates_at) if at is not None]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -31,6 +32,8 @@ from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.errors import EngineFailed, StoreUnavailable
 from holdfast.store.store import Store
+
+UNWIND_SECONDS: Final = 2.0
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +72,7 @@ class Engine:
         self._handlers = handlers
         self._on_ended = on_ended
         self.supervisor = Supervisor(clock, on_failed)
-        self.executor = Executor(threads=config.max_workers + 4, monotonic=clock.monotonic)
+        self.executor = Executor(monotonic=clock.monotonic)
         self.completer = Completer(clock, store, self._done)
         self.pool = Pool(
             clock=clock,
@@ -99,9 +102,11 @@ class Engine:
             clock,
             store,
             self.pool,
+            handlers,
             node=config.node,
             lease_seconds=config.lease_seconds,
             describe=self.describe,
+            is_claiming=lambda: self.dispatcher.claiming,
         )
         self.sweeper = Sweeper(clock, store, config.retention, self._work_came)
         self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came)
@@ -139,9 +144,10 @@ class Engine:
         self._unsubscribe()
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
-            await self._give_back(
-                self.pool.abandon(), "the worker stops and the task took too long"
-            )
+            abandoned = self.pool.abandon()
+            # Let cancelled handlers clean up while the lease is still theirs.
+            await self.pool.wait_quiet(UNWIND_SECONDS)
+            await self._give_back(abandoned, "the worker stops and the task took too long")
         await self.completer.flush(self.config.shutdown_timeout)
         await self.supervisor.stop()
         await self.executor.close()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from holdfast.core import failure as failures
@@ -19,6 +18,7 @@ from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import BlockingContext, Context
 from holdfast.engine.handlers import Handler, Isolation
 from holdfast.engine.process import ProcessDied, ProcessHost
+from holdfast.engine.threads import ThreadHost
 from holdfast.errors import HoldfastError, LeaseLost
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
@@ -31,9 +31,9 @@ class Reject(Exception):
 class Executor:
     """Calls handlers in the loop, in threads and in processes."""
 
-    def __init__(self, *, threads: int, monotonic: Callable[[], float]) -> None:
+    def __init__(self, *, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="holdfast-handler")
+        self._threads = ThreadHost()
         self._processes = ProcessHost()
         self.abandoned_threads = 0
         """Plain handlers that outlived their timeout; a thread cannot be killed."""
@@ -69,7 +69,7 @@ class Executor:
         loop = asyncio.get_running_loop()
         blocking = BlockingContext(context, loop)
         call = functools.partial(_invoke, handler, context.task, blocking)
-        future = loop.run_in_executor(self._threads, call)
+        future = self._threads.submit(call)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -86,7 +86,7 @@ class Executor:
 
     async def close(self) -> None:
         await self._processes.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
 def _invoke(handler: Handler, task: Task, context: object) -> Any:

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
 from holdfast.core.command import Order, Release
+from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop, log
 from holdfast.engine.pool import Pool
 from holdfast.store.store import Lease, Store
@@ -30,21 +31,27 @@ class Keeper(Loop):
         clock: Clock,
         store: Store,
         pool: Pool,
+        handlers: Handlers,
         *,
         node: str,
         lease_seconds: float,
         describe: Callable[[], dict[str, object]],
+        is_claiming: Callable[[], bool],
     ) -> None:
         super().__init__(clock)
         self._store = store
         self._pool = pool
+        self._handlers = handlers
+        self._announced: tuple[str, ...] = ()
         self._node = node
         self._lease_seconds = lease_seconds
         self._describe = describe
+        self._is_claiming = is_claiming
         self.lost = 0
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
+        await self._announce()
         leases = [Lease(held.task.id, held.task.fence) for held in self._pool.held.values()]
         lost = await self._store.extend(leases, self._lease_seconds)
         # Whatever was committed while the renewal was on its way is not lost but done.
@@ -65,8 +72,19 @@ class Keeper(Loop):
         self.renewed_at = self.clock.monotonic()
         return self._lease_seconds / 3
 
+    async def _announce(self) -> None:
+        """Makes the types known to everyone through the store, also those registered while running."""
+        types = self._handlers.types()
+        if types != self._announced:
+            rows = [(h.type, h.config.queue, dumps(h.config)) for h in self._handlers]
+            now = self._store.now()
+            await self._store.execute("register_types", rows, now=now, node=self._node)
+            self._announced = types
+
     async def _release_unknown(self) -> None:
         now = self._store.now()
+        if self._is_claiming():
+            return
         owned = await self._store.owned(self._node)
         unknown = [
             Order(task_id, Release("the claim's answer was lost"), fence=fence)

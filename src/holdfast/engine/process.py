@@ -58,7 +58,7 @@ class ProcessHost:
 
     async def run(self, handler: Handler, context: Context) -> Any:
         place = place_of(handler)
-        child = self._idle.pop() if self._idle else await asyncio.to_thread(Child)
+        child = self._idle.pop() if self._idle else await _spawn()
         try:
             child.pipe.send(
                 (
@@ -103,6 +103,16 @@ class ProcessHost:
     async def close(self) -> None:
         while self._idle:
             self._idle.pop().kill()
+
+
+async def _spawn() -> Child:
+    """A new process; when nobody waits for it any more, it is killed as soon as it is there."""
+    starting = asyncio.create_task(asyncio.to_thread(Child))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(lambda done: None if done.exception() else done.result().kill())
+        raise
 
 
 def _set(future: asyncio.Future[None]) -> None:

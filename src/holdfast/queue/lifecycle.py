@@ -12,7 +12,6 @@ import socket
 from collections.abc import Callable
 from typing import Any, Self
 
-from holdfast.core.codec import dumps
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import ENDED, Task
@@ -30,14 +29,18 @@ class Lifecycle:
     def __init__(self, backend: Callable[[], Backend], settings: Settings, name: str) -> None:
         self._make_backend = backend
         self._backend: Backend | None = None
-        self._opening = asyncio.Lock()
         self._settings = settings
         self._name = name
         self._handlers = Handlers()
         self._schedules: list[Schedule] = []
-        self._engine: Engine | None = None
         self._stopping = False
         self._stopped = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """What belongs to one run, in one event loop."""
+        self._opening = asyncio.Lock()
+        self._engine: Engine | None = None
         self._failure: EngineFailed | None = None
         self._failed = asyncio.Event()
         self._waiters = Waiters()
@@ -97,7 +100,8 @@ class Lifecycle:
             on_ended=self._ended,
             on_failed=self._escalated,
         )
-        await self._announce(backend, engine.config.node)
+        for schedule in self._schedules:
+            await self._put_schedule(backend, schedule)
         await self._run_engine(engine)
         self._engine = engine
 
@@ -115,11 +119,9 @@ class Lifecycle:
         await self._before_close()
         await self._backend.bus.stop()
         await self._backend.store.close()
-        self._engine = None
         self._backend = None
         self._stopped = True
-        self._failure = None
-        self._failed.clear()
+        self._reset()
 
     async def wait_failed(self) -> EngineFailed:
         """Until the engine has given up, if ever; a process that only runs workers ends then."""
@@ -146,15 +148,6 @@ class Lifecycle:
             queues=s.queues,
             retention=s.retention,
         )
-
-    async def _announce(self, backend: Backend, node: str) -> None:
-        """Makes types and schedules known to everyone through the store."""
-        rows = [(h.type, h.config.queue, dumps(h.config)) for h in self._handlers]
-        now = backend.store.now()
-        if rows:
-            await backend.store.execute("register_types", rows, now=now, node=node)
-        for schedule in self._schedules:
-            await self._put_schedule(backend, schedule)
 
     async def _put_schedule(self, backend: Backend, schedule: Schedule) -> None:
         raise NotImplementedError

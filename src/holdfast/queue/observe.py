@@ -166,7 +166,7 @@ class Observe(Define):
         try:
             while True:
                 stir.clear()
-                page = await _page(backend, position)
+                page = await _page(backend, position, patient=follow)
                 for event in page:
                     position = event.position
                     yield event
@@ -225,11 +225,14 @@ class Observe(Define):
         self._draining = None
 
 
-async def _page(backend: Backend, position: Position | None) -> list[Event]:
+async def _page(backend: Backend, position: Position | None, *, patient: bool) -> list[Event]:
+    """The next events. A patient reader waits for a store that is away."""
     try:
         page = await backend.store.events(position, EVENTS_PAGE)
     except StoreUnavailable:
-        return []
+        if patient:
+            return []
+        raise
     if isinstance(page, Reset):
         raise FeedReset(page)
     return page.events

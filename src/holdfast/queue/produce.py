@@ -95,8 +95,9 @@ class Produce(Lifecycle):
         elif id is None and submission.is_plain:
             inserted = await self._plain.put(submission)
         else:
-            inserted = (await backend.store.insert([submission]))[0]
-            backend.bus.publish(WORK)
+            hint = backend.bus.ride_along(WORK)
+            inserted = (await backend.store.insert([submission], hint=hint))[0]
+            self._wake_here()
         return self._handle(inserted, pressure)
 
     async def enqueue_many(
@@ -159,8 +160,8 @@ class Produce(Lifecycle):
             found = await backend.store.insert_plain(group, hint=backend.bus.ride_along(WORK))
             self._wake_here()
             return found
-        found = await backend.store.insert(group)
-        backend.bus.publish(WORK)
+        found = await backend.store.insert(group, hint=backend.bus.ride_along(WORK))
+        self._wake_here()
         return found
 
     async def _flush(self, group: list[Submission]) -> list[Inserted]:

@@ -16,6 +16,7 @@ from holdfast.queue.backend import Backend
 
 LOOK_SECONDS: Final = 1.0
 LOOK_MAX: Final = 500
+GATHER_SECONDS: Final = 0.005
 
 
 class Waiters:
@@ -87,6 +88,8 @@ class Waiters:
         assert self._backend is not None
         while True:
             await self._backend.clock.wait(self._stir, LOOK_SECONDS)
+            # Ends that come in quick succession are looked up together.
+            await self._backend.clock.sleep(GATHER_SECONDS)
             self._stir.clear()
             wanted = list(self._futures)[:LOOK_MAX]
             if not wanted:

@@ -38,6 +38,10 @@ class Driver(Protocol):
 
     async def read(self, make: Callable[[], Script[T]]) -> T: ...
 
+    async def read_one(self, make: Callable[[], Script[T]]) -> T:
+        """A script of one reading statement."""
+        ...
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         """Within the transaction that a caller has open on a connection of its own."""
         ...

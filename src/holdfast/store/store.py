@@ -61,10 +61,10 @@ class Store:
 
     # -- tasks ---------------------------------------------------------------------------------
 
-    async def insert(self, group: Sequence[Submission]) -> list[Inserted]:
+    async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """One caller's tasks: all of them or none."""
         now = self.now()
-        return await self._driver.write(lambda: self._insert(group, now))
+        return await self._driver.write(lambda: self._insert(group, now, hint=hint))
 
     async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """Tasks of many callers with nothing to check, in one statement where the dialect can."""
@@ -268,7 +268,7 @@ class Store:
         )
 
     async def _one(self, statement: str, **params: Any) -> list[Any]:
-        return await self._driver.read(lambda: _single(statement, **params))
+        return await self._driver.read_one(lambda: _single(statement, **params))
 
 
 def _single(statement: str, **params: Any) -> Script[list[Any]]:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 PACKAGE: Final = "holdfast.store.postgres"
 CONNECT_SECONDS: Final = 10.0
-COMMAND_SECONDS: Final = 60.0
+COMMAND_SECONDS: Final = 20.0
 SETTINGS: Final = {
     "application_name": "holdfast",
     "enable_seqscan": "off",

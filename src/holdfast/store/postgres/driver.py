@@ -77,6 +77,9 @@ class PostgresDriver:
         # Reading the feed numbers it, so even a read may write; the isolation is what a write has.
         return await self._run(make, atomic=True)
 
+    async def read_one(self, make: Callable[[], Script[T]]) -> T:
+        return await self._run(make, atomic=False)
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
             raise InvalidInput(

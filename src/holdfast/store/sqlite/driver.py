@@ -49,6 +49,7 @@ class SqliteDriver:
         self._inline = inline
         self._high_water = 0.0
         self._writer: apsw.Connection | None = None
+        self._reader: apsw.Connection | None = None
         self._watcher: apsw.Connection | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -72,7 +73,7 @@ class SqliteDriver:
             return
         await asyncio.to_thread(self._open_writer)
         self._start("holdfast-sqlite-writer", self._write_loop)
-        if self._path != ":memory:":
+        if self._reader is not None:
             self._start("holdfast-sqlite-reader", self._read_loop)
 
     async def close(self) -> None:
@@ -81,10 +82,10 @@ class SqliteDriver:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         self._threads.clear()
-        for connection in (self._watcher, self._writer):
+        for connection in (self._watcher, self._reader, self._writer):
             if connection is not None:
                 connection.close()
-        self._watcher = self._writer = None
+        self._watcher = self._reader = self._writer = None
 
     async def write(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
@@ -96,8 +97,9 @@ class SqliteDriver:
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
             return self._write_inline(make)
-        in_memory = self._path == ":memory:"
-        return await self._submit(self._jobs if in_memory else self._reads, make)
+        return await self._submit(self._jobs if self._reader is None else self._reads, make)
+
+    read_one = read
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if isinstance(connection, apsw.Connection):
@@ -127,6 +129,8 @@ class SqliteDriver:
     def _open_writer(self) -> None:
         self._writer = sqlite.connect(self._path)
         sqlite.migrate(self._writer)
+        if self._path != ":memory:" and not self._inline:
+            self._reader = sqlite.connect(self._path, shared=True)
 
     def _write_inline(self, make: Callable[[], Script[T]]) -> T:
         if self._writer is None:
@@ -159,10 +163,9 @@ class SqliteDriver:
             _deliver(_commit_group(self._writer, group))
 
     def _read_loop(self) -> None:
-        reader = sqlite.connect(self._path, shared=True)
+        assert self._reader is not None
         while (job := self._reads.get()) is not None:
-            _deliver([_read(reader, job)])
-        reader.close()
+            _deliver([_read(self._reader, job)])
 
 
 def _commit_group(writer: apsw.Connection, group: list[Job]) -> list[Answer]:

@@ -1,0 +1,76 @@
+"""Plain handlers in threads that nobody has to wait for.
+
+Promises: a thread runs one call at a time and is kept for the next; a call that never returns costs its
+thread, but neither a shutdown nor the process's exit waits for it (the threads are daemons).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class Call(NamedTuple):
+    function: Callable[[], Any]
+    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+class ThreadHost:
+    """Starts a thread when none is idle; the pool's size bounds how many calls there are."""
+
+    def __init__(self) -> None:
+        self._idle: list[queue.SimpleQueue[Call | None]] = []
+        self._lock = threading.Lock()
+        self._started = 0
+
+    def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
+        """Runs the function in a thread; the answer comes in the event loop."""
+        loop = asyncio.get_running_loop()
+        call = Call(function, loop.create_future(), loop)
+        with self._lock:
+            inbox = self._idle.pop() if self._idle else self._start()
+        inbox.put(call)
+        return call.future
+
+    def close(self) -> None:
+        """Ends the idle threads; busy ones end by themselves, or with the process."""
+        with self._lock:
+            for inbox in self._idle:
+                inbox.put(None)
+            self._idle.clear()
+
+    def _start(self) -> queue.SimpleQueue[Call | None]:
+        inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._started += 1
+        name = f"holdfast-handler-{self._started}"
+        threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True).start()
+        return inbox
+
+    def _serve(self, inbox: queue.SimpleQueue[Call | None]) -> None:
+        while (call := inbox.get()) is not None:
+            value, error = None, None
+            try:
+                value = call.function()
+            except BaseException as raised:
+                error = raised
+            with self._lock:
+                self._idle.append(inbox)
+            if not call.loop.is_closed():
+                call.loop.call_soon_threadsafe(_resolve, call.future, value, error)
+            del call, value, error
+
+
+def _resolve(future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration):
+        # A future cannot hold it.
+        future.set_exception(RuntimeError(f"the handler raised {error!r}"))
+    else:
+        future.set_exception(error)
