@@ -1,0 +1,126 @@
+"""The stores under test: one suite over every backend, each with a clock that moves when told to."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.ids import Ids
+from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.sqlite.dialect import SqliteDialect
+from holdfast.store.sqlite.driver import SqliteDriver
+from holdfast.store.store import Store
+
+
+class Bench:
+    """A backend that can open any number of stores on the same data."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self.clock = clock
+        self._seeds = 0
+        self._stores: list[Store] = []
+
+    def make(self) -> Store:
+        """A store that is not open yet."""
+        raise NotImplementedError
+
+    async def open(self) -> Store:
+        store = self.make()
+        await store.open()
+        self._stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+        self._stores.clear()
+
+    async def sql(self, text: str) -> list[Any]:
+        """What an operator might type into the database itself."""
+        raise NotImplementedError
+
+    def _ids(self) -> Ids:
+        self._seeds += 1
+        return Ids(random.Random(self._seeds))
+
+
+class SqliteBench(Bench):
+    def __init__(self, clock: VirtualClock, path: str) -> None:
+        super().__init__(clock)
+        self._path = path
+
+    def make(self) -> Store:
+        return Store(SqliteDriver(self._path, self.clock), SqliteDialect(), self._ids())
+
+    async def sql(self, text: str) -> list[Any]:
+        driver = self._stores[0]._driver
+        assert isinstance(driver, SqliteDriver)
+        assert driver._writer is not None
+        return list(driver._writer.execute(text))
+
+
+class PostgresBench(Bench):
+    def __init__(self, clock: VirtualClock, dsn: str) -> None:
+        super().__init__(clock)
+        self.dsn = dsn
+
+    def make(self) -> Store:
+        driver = PostgresDriver(self.dsn, self.clock, server_time=False)
+        return Store(driver, PostgresDialect(), self._ids())
+
+    async def sql(self, text: str) -> list[Any]:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return [tuple(row) for row in await connection.fetch(text)]
+        finally:
+            await connection.close()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture(params=["sqlite-memory", "sqlite-file", "postgres"])
+def any_bench(request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path) -> Bench:
+    return make_bench(request, clock, tmp_path)
+
+
+@pytest.fixture
+async def bench(any_bench: Bench) -> AsyncIterator[Bench]:
+    yield any_bench
+    await any_bench.close()
+
+
+@pytest.fixture(params=["sqlite-file", "postgres"])
+def any_shared_bench(request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path) -> Bench:
+    return make_bench(request, clock, tmp_path)
+
+
+@pytest.fixture
+async def shared_bench(any_shared_bench: Bench) -> AsyncIterator[Bench]:
+    """Backends that several stores, in several processes, can work on together."""
+    yield any_shared_bench
+    await any_shared_bench.close()
+
+
+def make_bench(request: pytest.FixtureRequest, clock: VirtualClock, folder: Path) -> Bench:
+    match request.param:
+        case "sqlite-memory":
+            return SqliteBench(clock, "")
+        case "sqlite-file":
+            return SqliteBench(clock, str(folder / "holdfast.db"))
+        case _:
+            return PostgresBench(clock, request.getfixturevalue("pg_dsn"))
+
+
+@pytest.fixture
+async def store(bench: Bench) -> Store:
+    return await bench.open()

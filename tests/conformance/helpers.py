@@ -1,0 +1,184 @@
+"""What the tests of a store say again and again, in short."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from holdfast.core.command import Command, Complete, Fail, Order
+from holdfast.core.decide import Decision, Refusal, Transition
+from holdfast.core.dependency import Edge, Policy
+from holdfast.core.event import Event, Position
+from holdfast.core.submit import Request, Submission, submit
+from holdfast.core.task import Failure, FailureKind, Status, Task
+from holdfast.store.claims import Claim
+from holdfast.store.scripts.feed import Page
+from holdfast.store.store import Store
+
+TYPES = ("work", "other", "limited")
+_numbers = itertools.count(1)
+
+
+def asked(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
+    """A submission with short ids that sort in the order they were made."""
+    request = {"type": "work", "payload": {"n": 1}} | fields
+    return submit(
+        Request(**request), task_id=task_id or f"task-{next(_numbers):06}", now=store.now()
+    )
+
+
+def after(*parents: str, policy: Policy = Policy.FAIL) -> tuple[Edge, ...]:
+    return tuple(Edge(parent, policy) for parent in parents)
+
+
+async def put(store: Store, task_id: str | None = None, **fields: Any) -> str:
+    """Enqueues one task the general way."""
+    return (await store.insert([asked(store, task_id, **fields)]))[0].task_id
+
+
+async def put_plain(store: Store, count: int, **fields: Any) -> list[str]:
+    """Enqueues tasks in one batch, the fast way."""
+    inserted = await store.insert_plain([asked(store, **fields) for _ in range(count)])
+    return [each.task_id for each in inserted]
+
+
+def wanted(
+    limit: int = 10,
+    *,
+    node: str = "node-a",
+    queues: Iterable[str] = ("default",),
+    types: Iterable[str] = TYPES,
+    lease_seconds: float = 9.0,
+) -> Claim:
+    return Claim(
+        node=node,
+        queues=tuple(queues),
+        types=tuple(types),
+        limit=limit,
+        lease_seconds=lease_seconds,
+    )
+
+
+async def claim(store: Store, limit: int = 10, **fields: Any) -> list[Task]:
+    return (await store.claim(wanted(limit, **fields))).tasks
+
+
+async def claim_ids(store: Store, limit: int = 10, **fields: Any) -> list[str]:
+    return [task.id for task in await claim(store, limit, **fields)]
+
+
+async def claim_one(store: Store, **fields: Any) -> Task:
+    tasks = await claim(store, 1, **fields)
+    assert len(tasks) == 1, "nothing could be claimed"
+    return tasks[0]
+
+
+async def get(store: Store, task_id: str) -> Task:
+    return (await store.get([task_id]))[task_id]
+
+
+async def status(store: Store, task_id: str) -> Status:
+    return (await get(store, task_id)).status
+
+
+async def order(store: Store, task_id: str, command: Command, **belief: Any) -> Decision:
+    return (await store.apply([Order(task_id, command, **belief)]))[0]
+
+
+async def runner_says(store: Store, task: Task, command: Command) -> Decision:
+    """A runner's command under the fence of its claim."""
+    return await order(store, task.id, command, fence=task.fence)
+
+
+async def complete(store: Store, task: Task, result_json: str = "null") -> Decision:
+    return (await store.finish([(task, Order(task.id, Complete(result_json), fence=task.fence))]))[
+        0
+    ]
+
+
+def failing(message: str = "boom", *, final: bool = False) -> Fail:
+    failure = Failure(FailureKind.ERROR, message, "ValueError", fingerprint=f"print {message}")
+    return Fail(failure, final=final)
+
+
+async def kill(store: Store, task_id: str) -> None:
+    """Into the dead letters: claims it and fails it for good."""
+    task = await claim_until(store, task_id)
+    assert isinstance(await runner_says(store, task, failing(final=True)), Transition)
+
+
+async def claim_until(store: Store, task_id: str) -> Task:
+    """Claims until the task is got; what is claimed on the way stays running."""
+    while True:
+        task = await claim_one(store)
+        if task.id == task_id:
+            return task
+
+
+async def finish_all(store: Store) -> list[str]:
+    """Runs everything that can be claimed, to its end; the ids in the order of their claims."""
+    done: list[str] = []
+    while tasks := await claim(store):
+        for task in tasks:
+            assert isinstance(await complete(store, task), Transition)
+            done.append(task.id)
+    return done
+
+
+async def read_all(store: Store, at: Position | None = None, limit: int = 500) -> list[Event]:
+    """The feed from a position to its head; checks that it has no gaps."""
+    events: list[Event] = []
+    while True:
+        page = await store.events(at, limit)
+        assert isinstance(page, Page), page
+        if not page.events:
+            break
+        events += page.events
+        at = page.position
+    offsets = [event.position.offset for event in events]
+    if offsets:
+        assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+    return events
+
+
+async def kinds(store: Store, task_id: str) -> list[str]:
+    return [event.kind for event in await store.history(task_id)]
+
+
+async def all_tasks(store: Store) -> list[Task]:
+    found: list[Task] = []
+    at: str | None = None
+    while page := await store.find(after=at, limit=100):
+        found += page
+        at = page[-1].id
+    return found
+
+
+async def check_counters(store: Store) -> None:
+    """The counters say what a count of the rows says."""
+    counted = {tuple(row[:4]): row[4] for row in await store.counters()}
+    real = Counter(
+        (t.queue, t.type, int(t.priority), t.status.value) for t in await all_tasks(store)
+    )
+    assert counted == dict(real)
+
+
+async def check_limits(store: Store, *names: str) -> None:
+    """Every limit counts what runs under it and what is parked at it."""
+    tasks = await all_tasks(store)
+    rows = await store.query("get_limits", names=list(names))
+    for name, _, running, parked, _ in rows:
+        assert running == sum(t.status is Status.RUNNING and name in t.limit_names for t in tasks)
+        assert parked == sum(t.status is Status.QUEUED and t.gate == name for t in tasks)
+
+
+def shown(task: Task) -> dict[str, Any]:
+    """The fields that anybody can see; the hash of a request serves repeats of it only."""
+    return {f: getattr(task, f) for f in task.__struct_fields__ if f != "request_hash"}
+
+
+def code(decision: Decision) -> str:
+    """'moved', or the code of the refusal."""
+    return decision.code if isinstance(decision, Refusal) else "moved"
