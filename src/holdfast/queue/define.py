@@ -15,6 +15,7 @@ from holdfast.engine.handlers import Handler, TypeConfig, bind_payload, for_argu
 from holdfast.errors import BadConfig
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.produce import Produce
+from holdfast.queue.schedules import Schedules
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +52,7 @@ class TaskFunction(Generic[P, R]):
         return {"type": self.type, "payload": payload, **self._options}
 
 
-class Define(Produce):
+class Define(Schedules):
     """The part of a queue that knows handlers."""
 
     def task(

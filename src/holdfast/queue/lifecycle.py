@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -23,7 +24,7 @@ from holdfast.queue.settings import Settings
 from holdfast.queue.waiters import Waiters
 
 
-class Lifecycle:
+class Lifecycle(ABC):
     """State that all parts of a queue share."""
 
     def __init__(self, backend: Callable[[], Backend], settings: Settings, name: str) -> None:
@@ -149,14 +150,17 @@ class Lifecycle:
             retention=s.retention,
         )
 
+    @abstractmethod
     async def _put_schedule(self, backend: Backend, schedule: Schedule) -> None:
-        raise NotImplementedError
+        """Makes a schedule known to the store."""
 
+    @abstractmethod
     async def _before_close(self) -> None:
-        """For parts that hold something of the store."""
+        """Lets go of what a part holds of the store."""
 
+    @abstractmethod
     def _scheduled(self, schedule: Schedule, now: float) -> Submission:
-        raise NotImplementedError
+        """The task of a schedule that is due."""
 
     def _ended(self, task: Task) -> None:
         if task.status in ENDED:

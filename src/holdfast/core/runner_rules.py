@@ -1,0 +1,121 @@
+"""What a runner's command does to its task. The fence has been checked: this runner is the one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core import codec, command as c, retry
+from holdfast.core.event import Fact, with_result
+from holdfast.core.task import Status, Task
+from holdfast.core.transition import (
+    Decision,
+    Refusal,
+    Transition,
+    bury,
+    evidence,
+    fact,
+    failed,
+    freed,
+    refuse,
+)
+
+
+def complete(task: Task, command: c.Complete, now: float) -> Transition:
+    result_json = command.result_json
+    after = freed(task, Status.COMPLETED, now, finished_at=now, result_json=result_json)
+    data = {
+        "worker_id": task.node,
+        "attempt": task.attempts,
+        "duration": command.duration_seconds,
+    }
+    told = Fact("task.completed", now, task.id, task.type, with_result(data, result_json))
+    return Transition(task, after, (told,))
+
+
+def snooze(task: Task, command: c.Snooze, now: float) -> Transition:
+    due_at = now + command.delay_seconds
+    after = freed(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
+    told = fact("task.snoozed", task, now, due_at=due_at, reason=command.reason)
+    return Transition(task, after, (told,))
+
+
+def cancel(task: Task, command: c.Cancel, now: float) -> Transition:
+    after = freed(task, Status.ABORTED, now, finished_at=now)
+    told = fact("task.aborted", task, now, actor="handler", reason=command.reason)
+    return Transition(task, after, (told,))
+
+
+def release(task: Task, command: c.Release, now: float) -> Transition:
+    attempts, fence = task.attempts - 1, task.fence + 1
+    after = freed(task, Status.QUEUED, now, attempts=attempts, fence=fence)
+    return Transition(task, after, (fact("task.released", task, now, reason=command.reason),))
+
+
+def report(task: Task, command: c.Report, now: float) -> Transition:
+    """Progress is not a transition of status, but it is fenced and has its fact like one."""
+    changes: dict[str, str] = {}
+    facts: list[Fact] = []
+    if command.progress_json is not None:
+        changes["progress_json"] = command.progress_json
+        facts.append(fact("task.progress", task, now, progress=codec.loads(command.progress_json)))
+    if command.checkpoint_json is not None:
+        changes["checkpoint_json"] = command.checkpoint_json
+        facts.append(fact("task.checkpoint", task, now))
+    after = replace(task, version=task.version + 1, updated_at=now, **changes)
+    return Transition(task, after, tuple(facts))
+
+
+def fail(task: Task, command: c.Fail, now: float) -> Transition:
+    failure = replace(command.failure, node=task.node)
+    if command.final or task.attempts >= task.max_attempts:
+        return bury(task, failure, now, duration=command.duration_seconds)
+    options = task.options
+    delay = retry.delay_seconds(
+        task.attempts,
+        base=options.retry_base_seconds,
+        cap=options.retry_cap_seconds,
+        jitter=retry.unit_jitter(task.id, task.attempts),
+    )
+    after = freed(task, Status.QUEUED, now, due_at=now + delay, **evidence(failure))
+    told = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
+    told.data["next_retry_at"] = now + delay
+    return Transition(task, after, (told,))
+
+
+def stale(task: Task, order: c.Order, now: float) -> Decision:
+    """A runner that lost its lease. Its own earlier write is told from somebody else's by the fence:
+    whoever takes a task away raises it."""
+    command = order.command
+    if order.fence == task.fence and _is_echo(task, command):
+        return Refusal(task.id, "already-applied", "the same command was applied before", (), task)
+    facts: tuple[Fact, ...] = ()
+    if isinstance(command, c.Complete | c.Fail):
+        data: dict[str, Any] = {"fence": order.fence, "current_fence": task.fence}
+        if isinstance(command, c.Complete):
+            with_result(data, command.result_json)
+        else:
+            data["error"] = command.failure.message
+        facts = (Fact("task.late", now, task.id, task.type, data),)
+    return refuse(
+        task,
+        "lease-lost",
+        f"the runner's fence {order.fence} is old (now {task.fence}); its result is kept as evidence",
+        *facts,
+    )
+
+
+def _is_echo(task: Task, command: c.Command) -> bool:
+    """Whether the task already is what this command would make of it."""
+    match command:
+        case c.Complete():
+            return task.status is Status.COMPLETED
+        case c.Fail():
+            return task.status in (Status.FAILED, Status.QUEUED)
+        case c.Snooze():
+            return task.status is Status.QUEUED
+        case c.Cancel():
+            return task.status is Status.ABORTED
+        case _:
+            return False

@@ -1,0 +1,103 @@
+"""A change as data: what was, what will be, and the facts that go with it. What all rules share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import codec
+from holdfast.core.event import Fact
+from holdfast.core.task import ENDED, Failure, Status, Task, may_move
+
+
+class Transition(msgspec.Struct, frozen=True):
+    """A change to write: what was, what will be, and the facts that go into the feed with it."""
+
+    before: Task
+    after: Task
+    facts: tuple[Fact, ...]
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why nothing changes. `facts` keep the evidence of a late result."""
+
+    task_id: str
+    code: str
+    message: str
+    facts: tuple[Fact, ...] = ()
+    current: Task | None = None
+
+
+Decision = Transition | Refusal
+
+
+def moved(task: Task, status: Status, now: float, **changes: Any) -> Task:
+    if not may_move(task.status, status):
+        raise AssertionError(f"a rule tried {task.status} -> {status}")
+    return replace(task, status=status, version=task.version + 1, updated_at=now, **changes)
+
+
+def freed(task: Task, status: Status, now: float, **changes: Any) -> Task:
+    """Leaves the runner: no node, no lease."""
+    return moved(task, status, now, node=None, lease_until=None, **changes)
+
+
+def refuse(task: Task, code: str, message: str, *facts: Fact) -> Refusal:
+    return Refusal(task.id, code, f"task {task.id} is {task.status}: {message}", facts, task)
+
+
+def fact(kind: str, task: Task, now: float, **data: Any) -> Fact:
+    return Fact(kind, now, task.id, task.type, data)
+
+
+def evidence(failure: Failure) -> dict[str, Any]:
+    return {"failure_json": codec.dumps(failure), "fingerprint": failure.fingerprint}
+
+
+def failed(
+    task: Task, failure: Failure, now: float, *, will_retry: bool, duration: float = 0.0
+) -> Fact:
+    return fact(
+        "task.failed",
+        task,
+        now,
+        worker_id=task.node,
+        error=failure.message,
+        failure_kind=failure.kind.value,
+        attempt=task.attempts,
+        will_retry=will_retry,
+        duration=duration,
+    )
+
+
+def bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> Transition:
+    """Into the dead letters: rests in failed, with its evidence."""
+    fence = task.fence if task.status is Status.RUNNING else task.fence + 1
+    after = freed(
+        task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **evidence(failure)
+    )
+    dead = fact(
+        "task.dead",
+        task,
+        now,
+        error=failure.message,
+        failure_kind=failure.kind.value,
+        attempts=task.attempts,
+        fingerprint=failure.fingerprint,
+    )
+    return Transition(
+        task, after, (failed(task, failure, now, will_retry=False, duration=duration), dead)
+    )
+
+
+def ended(transition: Transition) -> bool:
+    """Whether this change ends the task, so that its dependents must be settled."""
+    return transition.after.status in ENDED and transition.before.status not in ENDED
+
+
+def left_running(transition: Transition) -> bool:
+    """Whether this change gives back what the task held of its limits."""
+    running = Status.RUNNING
+    return transition.before.status is running and transition.after.status is not running

@@ -1,0 +1,72 @@
+"""What happens to a task without anybody asking: its lease runs out, its parents end or come back."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.core import command as c, failure as failures
+from holdfast.core.task import FailureKind, Status, Task
+from holdfast.core.transition import Decision, Transition, bury, fact, freed, moved, refuse
+
+LOST_BACKOFF_SECONDS: Final = 1.0
+"""After the second death of a runner, so that a killer does not take worker after worker at once."""
+
+
+def expire(task: Task, fence: int | None, now: float) -> Decision:
+    if task.status is not Status.RUNNING or task.lease_until is None:
+        return refuse(task, "conflict", "it has no lease to expire")
+    if fence != task.fence or task.lease_until > now:
+        return refuse(task, "conflict", "its lease was renewed")
+    deaths = task.deaths + 1
+    dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
+    if deaths >= task.options.max_deaths:
+        message = f"its runner died {deaths} times; the last one was {task.node}"
+        failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
+        buried = bury(dying, failure, now)
+        return replace(buried, before=task, after=replace(buried.after, fence=task.fence + 1))
+    due_at = now if deaths == 1 else now + LOST_BACKOFF_SECONDS * 2 ** (deaths - 2)
+    after = freed(dying, Status.QUEUED, now, due_at=due_at, fence=task.fence + 1)
+    lost = fact("task.lost", task, now, worker_id=task.node, deaths=deaths, next_retry_at=due_at)
+    return Transition(task, after, (lost,))
+
+
+def settle(task: Task, command: c.Settle, now: float) -> Decision:
+    if task.status is not Status.BLOCKED:
+        return refuse(task, "conflict", "it waits for nothing")
+    if not command.satisfied:
+        message = f"dependency {command.parent_id} {command.parent_status}: {command.message}"
+        failure = failures.plain(
+            task.type, FailureKind.DEPENDENCY, message, cause=command.parent_id
+        )
+        grouped = failures.fingerprint(task.type, "dependency", command.message)
+        return bury(task, replace(failure, fingerprint=grouped), now)
+    if task.waiting_on > 1:
+        after = replace(
+            task, waiting_on=task.waiting_on - 1, version=task.version + 1, updated_at=now
+        )
+        return Transition(task, after, ())
+    after = moved(task, Status.QUEUED, now, waiting_on=0, due_at=max(task.due_at, now))
+    return Transition(task, after, (fact("task.unblocked", task, now, by=command.parent_id),))
+
+
+def revive(task: Task, command: c.Revive, now: float) -> Decision:
+    failure = task.failure
+    if (
+        task.status is not Status.FAILED
+        or failure is None
+        or failure.kind is not FailureKind.DEPENDENCY
+        or failure.cause != command.parent_id
+    ):
+        return refuse(task, "conflict", f"it did not fail with {command.parent_id}")
+    after = moved(
+        task,
+        Status.BLOCKED,
+        now,
+        waiting_on=command.waiting_on,
+        finished_at=None,
+        attempts=0,
+        deaths=0,
+    )
+    return Transition(task, after, (fact("task.revived", task, now, by=command.parent_id),))
