@@ -82,7 +82,9 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
         status=Status.BLOCKED if request.depends_on else Status.QUEUED,
         payload_json=payload_json,
         metadata_json=_metadata(request.metadata),
-        options_json=_options_json(request.options),
+        options_json=_options_json(
+            replace(request.options, rules=request.rules) if request.rules else request.options
+        ),
         attempts=0,
         max_attempts=request.max_attempts,
         deaths=0,

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core import codec
+from holdfast.core.limit import Rule
 
 
 class Status(StrEnum):
@@ -70,6 +71,8 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_base_seconds: float = 1.0
     retry_cap_seconds: float = 60.0
     max_deaths: int = 3
+    rules: tuple[tuple[str, Rule], ...] = ()
+    """The limits that it counts against, so that one that was forgotten meanwhile can come back."""
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -94,7 +94,7 @@ def bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> 
 
 def ended(transition: Transition) -> bool:
     """Whether this change ends the task, so that its dependents must be settled."""
-    return transition.after.status in ENDED and transition.before.status not in ENDED
+    return transition.after.status in ENDED and transition.before.status != transition.after.status
 
 
 def left_running(transition: Transition) -> bool:

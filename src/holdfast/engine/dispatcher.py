@@ -97,6 +97,7 @@ class Dispatcher(Loop):
             lease_seconds=self._lease_seconds,
         )
         tasks: list[Task] = []
+        parked = 0
         share = aged_share(self._starts, room)
         now = self._store.now()
         if share.aged and now >= self._no_aged_until:
@@ -104,15 +105,19 @@ class Dispatcher(Loop):
                 replace(claim, limit=share.aged), self._ageing_seconds
             )
             tasks += aged.tasks
+            parked += aged.parked
             if not aged.tasks:
                 self._no_aged_until = now + NO_AGED_SECONDS
         if len(tasks) < room:
             claimed = await self._store.claim(replace(claim, limit=room - len(tasks)))
             tasks += claimed.tasks
+            parked += claimed.parked
             if claimed.opens_at is not None:
                 self._gates_at = min(self._gates_at, claimed.opens_at)
         self._starts = aged_share(self._starts, len(tasks)).counted
         self.claimed += len(tasks)
+        if parked:
+            self.wake()  # Others may be ready behind those that a limit refused.
         return tasks
 
     async def _open_gates(self) -> None:

@@ -18,7 +18,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """What it got, and when a limit that refused tasks opens again."""
+    """What it got, when a limit that refused tasks opens again, and how many were refused: behind
+    those there may be more that could start at once."""
 
     tasks: list[Task]
     opens_at: float | None = None
+    parked: int = 0

@@ -106,7 +106,8 @@ class Store:
                 ids, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
             )
         )
-        return Claimed(claimed.tasks + more.tasks, more.opens_at)
+        tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
+        return Claimed(tasks, more.opens_at, more.parked)
 
     async def claim_aged(self, claim: Claim, ageing_seconds: float = AGEING_SECONDS) -> Claimed:
         """The tasks that have waited longest, whatever their priority."""

@@ -21,7 +21,7 @@ def claim_these(
     """Takes tasks that are locked and queued, as far as their limits allow; parks the others."""
     work = Work(now)
     work.load(candidates)
-    limits = yield from limit_scripts.lock(name for task in candidates for name in task.limit_names)
+    limits = yield from limit_scripts.lock_of(candidates)
     taken = []
     for task in candidates:
         full = limit_scripts.admit(task, limits, now)
@@ -34,7 +34,8 @@ def claim_these(
     yield from limit_scripts.save(limits, now)
     yield from work.save(recorder, batch)
     openings = [rules.opens_at(limit, now) for limit in limits.values() if limit.parked]
-    return Claimed(taken, min((at for at in openings if at is not None), default=None))
+    opens_at = min((at for at in openings if at is not None), default=None)
+    return Claimed(taken, opens_at, len(candidates) - len(taken))
 
 
 def claim_limited(

@@ -7,7 +7,7 @@ that is refused is parked at the limit, out of the way of all others, and costs 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -29,6 +29,23 @@ def lock(names: Iterable[str]) -> Script[Limits]:
         return {}
     rows = yield call("lock_limits", names=wanted)
     return {row[0]: to_limit(row) for row in rows}
+
+
+def lock_of(tasks: Sequence[Task]) -> Script[Limits]:
+    """The limits of these tasks; one that was forgotten while nobody used it comes back."""
+    limits = yield from lock(name for task in tasks for name in task.limit_names)
+    missing = {
+        name: rule
+        for task in tasks
+        if not limits.keys() >= set(task.limit_names)
+        for name, rule in task.options.rules
+        if name not in limits
+    }
+    if missing:
+        rows = [(name, codec.dumps(rule)) for name, rule in sorted(missing.items())]
+        yield call_rows("ensure_limits", rows)
+        limits |= yield from lock(missing)
+    return limits
 
 
 def to_limit(row: tuple[str, str, int, int, float]) -> Limit:

@@ -30,7 +30,8 @@ FROM {rows: child_id text, parent_id text, settled smallint}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: failed_with
--- Dependents that failed because one of these did.
+-- Dependents that failed because one of these did, unless another parent is gone for good: waiting for
+-- that one would be waiting for ever.
 -- index: holdfast_edge_parent, holdfast_task_pkey
 -- returns: child_id parent_id waiting_on
 SELECT e.child_id, e.parent_id, (SELECT count(*)::int FROM holdfast_edge o
@@ -38,6 +39,9 @@ SELECT e.child_id, e.parent_id, (SELECT count(*)::int FROM holdfast_edge o
         AS waiting_on
 FROM holdfast_edge e JOIN holdfast_task t ON t.id = e.child_id
 WHERE e.parent_id = ANY(:ids::text[]) AND e.policy = 'fail' AND t.status = 'failed'
+  AND NOT EXISTS (SELECT 1 FROM holdfast_edge o JOIN holdfast_task p ON p.id = o.parent_id
+                  WHERE o.child_id = e.child_id AND o.settled = 0 AND o.policy = 'fail'
+                    AND p.status = 'aborted')
 ORDER BY e.child_id;
 
 -- name: dependents

@@ -1,0 +1,306 @@
+"""Tasks that wait for tasks: settled in the parent's transaction, failing and coming back together."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.command import Abort, Complete, Order, Replay
+from holdfast.core.dependency import Edge, Policy
+from holdfast.core.task import FailureKind, Status
+from holdfast.errors import DependencyCycle, DependencyFailed, UnknownDependency
+from holdfast.store.store import Store
+from tests.conformance.helpers import (
+    after,
+    all_tasks,
+    asked,
+    check_counters,
+    claim,
+    claim_ids,
+    claim_one,
+    complete,
+    failing,
+    finish_all,
+    get,
+    kill,
+    kinds,
+    order,
+    put,
+    read_all,
+    runner_says,
+    status,
+)
+
+
+async def statuses(store: Store) -> dict[str, str]:
+    return {task.id: task.status.value for task in await all_tasks(store)}
+
+
+async def test_a_child_waits_for_its_parent(store: Store) -> None:
+    await put(store, "p")
+    inserted = await store.insert([asked(store, "c", depends_on=after("p"))])
+    assert inserted[0].status is Status.BLOCKED
+    assert (await get(store, "c")).waiting_on == 1
+    parent = await claim_one(store)
+    assert parent.id == "p"
+    assert await claim(store) == []
+    await complete(store, parent, '{"made":1}')
+    child = await get(store, "c")
+    assert (child.status, child.waiting_on) == (Status.QUEUED, 0)
+    assert await claim_ids(store) == ["c"]
+    assert await kinds(store, "c") == ["task.enqueued", "task.unblocked", "task.started"]
+    await check_counters(store)
+
+
+async def test_the_end_of_a_parent_and_of_its_wait_are_one_transaction(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await complete(store, await claim_one(store))
+    events = await read_all(store)
+    assert [(e.kind, e.task_id) for e in events[-2:]] == [
+        ("task.completed", "p"),
+        ("task.unblocked", "c"),
+    ]
+    assert events[-1].data == {"by": "p"}
+
+
+async def test_a_child_that_came_after_the_claim_is_seen(store: Store) -> None:
+    """The runner's copy of the parent says that nobody waits; the store knows better."""
+    await put(store, "p")
+    running = await claim_one(store)
+    assert not running.has_dependents
+    await put(store, "c", depends_on=after("p"))
+    await complete(store, running)
+    assert await status(store, "c") is Status.QUEUED
+
+
+async def test_two_parents(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    first, second = await claim(store, 2)
+    await complete(store, first)
+    assert (await get(store, "c")).waiting_on == 1
+    assert await status(store, "c") is Status.BLOCKED
+    await complete(store, second)
+    assert await status(store, "c") is Status.QUEUED
+
+
+async def test_two_parents_that_end_together(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    await store.apply([Order(t.id, Complete("1"), fence=t.fence) for t in await claim(store, 2)])
+    assert await statuses(store) == {"p1": "completed", "p2": "completed", "c": "queued"}
+
+
+async def test_a_diamond_in_one_batch(store: Store) -> None:
+    await store.insert(
+        [
+            asked(store, "bottom", depends_on=after("left", "right")),
+            asked(store, "left", depends_on=after("top")),
+            asked(store, "right", depends_on=after("top")),
+            asked(store, "top"),
+        ]
+    )
+    assert await claim_ids(store) == ["top"]
+    await complete(store, await get(store, "top"))
+    assert sorted(await finish_all(store))[:1] == ["bottom"]
+    done = await statuses(store)
+    assert set(done.values()) == {"completed"}
+    order_of_starts = [e.task_id for e in await read_all(store) if e.kind == "task.started"]
+    assert order_of_starts[0] == "top"
+    assert order_of_starts[-1] == "bottom"
+    await check_counters(store)
+
+
+async def test_a_parent_that_is_done_is_not_waited_for(store: Store) -> None:
+    await put(store, "p")
+    await finish_all(store)
+    await put(store, "q")
+    inserted = await store.insert([asked(store, "c", depends_on=after("p"))])
+    assert inserted[0].status is Status.QUEUED
+    await put(store, "d", depends_on=after("p", "q"))
+    assert (await get(store, "d")).waiting_on == 1
+    rows = await store.query("dependencies", id="d")
+    assert [tuple(row) for row in rows] == [("p", "fail", 1), ("q", "fail", 0)]
+    await finish_all(store)
+    assert await status(store, "d") is Status.COMPLETED
+
+
+async def test_bad_dependencies_are_refused(store: Store) -> None:
+    await put(store, "dead")
+    await kill(store, "dead")
+    await put(store, "gone")
+    await order(store, "gone", Abort("ann"))
+    with pytest.raises(UnknownDependency, match="nobody"):
+        await put(store, "c", depends_on=after("nobody"))
+    for parent in ("dead", "gone"):
+        with pytest.raises(DependencyFailed, match=parent):
+            await put(store, "c", depends_on=after(parent))
+    with pytest.raises(DependencyCycle, match="wait for each other"):
+        await store.insert(
+            [
+                asked(store, "x", depends_on=after("y")),
+                asked(store, "y", depends_on=after("z")),
+                asked(store, "z", depends_on=after("x")),
+            ]
+        )
+    assert set(await statuses(store)) == {"dead", "gone"}
+    await put(store, "c", depends_on=after("dead", "gone", policy=Policy.IGNORE))
+    assert await status(store, "c") is Status.QUEUED
+
+
+async def test_a_failure_falls_through_the_whole_graph(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await put(store, "g", depends_on=after("c"))
+    await put(store, "gg", depends_on=after("g"))
+    await put(store, "free", depends_on=after("c", policy=Policy.IGNORE))
+    await kill(store, "p")
+    assert await statuses(store) == {
+        "p": "failed",
+        "c": "failed",
+        "g": "failed",
+        "gg": "failed",
+        "free": "queued",
+    }
+    child = await get(store, "g")
+    assert child.failure is not None
+    assert (child.failure.kind, child.failure.cause) == (FailureKind.DEPENDENCY, "c")
+    assert child.attempts == 0
+    assert await kinds(store, "gg") == ["task.enqueued", "task.failed", "task.dead"]
+    await check_counters(store)
+
+
+async def test_an_abort_fails_the_dependents(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await order(store, "p", Abort("ann", "unwanted"))
+    assert await statuses(store) == {"p": "aborted", "c": "failed"}
+
+
+async def test_an_abort_of_a_blocked_task_leaves_its_parent_alone(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await order(store, "c", Abort("ann"))
+    await finish_all(store)
+    assert await statuses(store) == {"p": "completed", "c": "aborted"}
+    await check_counters(store)
+
+
+async def test_a_retry_of_the_parent_keeps_the_child_waiting(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await runner_says(store, await claim_one(store), failing())
+    assert await statuses(store) == {"p": "queued", "c": "blocked"}
+
+
+async def test_replaying_a_parent_revives_all_that_failed_with_it(store: Store) -> None:
+    await put(store, "p")
+    await put(store, "c", depends_on=after("p"))
+    await put(store, "g", depends_on=after("c"))
+    await put(store, "own")
+    await kill(store, "p")
+    await kill(store, "own")
+    await order(store, "p", Replay("ann"))
+    assert await statuses(store) == {
+        "p": "queued",
+        "c": "blocked",
+        "g": "blocked",
+        "own": "failed",
+    }
+    assert "task.revived" in await kinds(store, "g")
+    assert await finish_all(store) == ["p", "c", "g"]
+    await check_counters(store)
+
+
+async def test_reviving_a_child_of_two_dead_parents_waits_for_both(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    await kill(store, "p1")
+    await kill(store, "p2")
+    await order(store, "p1", Replay("ann"))
+    assert (await get(store, "c")).waiting_on == 2
+    await finish_all(store)
+    assert await statuses(store) == {"p1": "completed", "p2": "failed", "c": "blocked"}
+    await order(store, "p2", Replay("ann"))
+    assert await finish_all(store) == ["p2", "c"]
+
+
+async def test_a_parent_that_ended_well_meanwhile_is_not_waited_for_again(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    first, second = await claim(store, 2)
+    await runner_says(store, first, failing(final=True))
+    await complete(store, second)
+    assert await status(store, "c") is Status.FAILED
+    await order(store, first.id, Replay("ann"))
+    assert (await get(store, "c")).waiting_on == 1
+    assert await finish_all(store) == [first.id, "c"]
+
+
+async def test_reviving_a_child_whose_other_parent_was_aborted_fails_it_again(
+    store: Store,
+) -> None:
+    """An aborted parent never comes back: waiting for it would be waiting for ever."""
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    await kill(store, "p1")
+    await order(store, "p2", Abort("ann"))
+    await order(store, "p1", Replay("ann"))
+    await finish_all(store)
+    found = await statuses(store)
+    assert found["p1"] == "completed"
+    assert found["c"] == "failed"
+
+
+async def test_discarding_a_dead_parent_fails_the_child_that_waits_for_it_again(
+    store: Store,
+) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    await kill(store, "p1")
+    await kill(store, "p2")
+    await order(store, "p1", Replay("ann"))
+    assert await status(store, "c") is Status.BLOCKED
+    await order(store, "p2", Abort("ann", "discarded"))
+    assert await status(store, "c") is Status.FAILED
+    await check_counters(store)
+
+
+async def test_dead_parents_of_one_batch_fail_a_child_once(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    await put(store, "c", depends_on=after("p1", "p2"))
+    tasks = await claim(store, 2)
+    await store.apply([Order(t.id, failing(final=True), fence=t.fence) for t in tasks])
+    assert (await kinds(store, "c")).count("task.dead") == 1
+    await store.apply([Order(t.id, Replay("ann")) for t in tasks])
+    assert (await get(store, "c")).waiting_on == 2
+    assert await finish_all(store) == ["p1", "p2", "c"]
+    await check_counters(store)
+
+
+async def test_a_wide_graph_settles_at_once(store: Store) -> None:
+    await put(store, "p")
+    await store.insert([asked(store, f"c{n:03}", depends_on=after("p")) for n in range(300)])
+    await complete(store, await claim_one(store))
+    assert len(await store.find(status=Status.QUEUED, limit=500)) == 300
+    dependents = await store.query("dependents", id="p", limit=1000)
+    assert len(dependents) == 300
+    await check_counters(store)
+
+
+async def test_edges_of_one_child_may_differ_in_policy(store: Store) -> None:
+    await put(store, "p1")
+    await put(store, "p2")
+    edges = (Edge("p1", Policy.IGNORE), Edge("p2", Policy.FAIL))
+    await put(store, "c", depends_on=edges)
+    await kill(store, "p1")
+    assert await status(store, "c") is Status.BLOCKED
+    await finish_all(store)
+    assert await status(store, "c") is Status.COMPLETED
