@@ -76,6 +76,17 @@ class Work:
         yield from record(recorder, batch, self.now, self.facts, self.deltas)
 
 
+def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[DeltaKey]:
+    """The movement of tasks that all went from one status to another."""
+    deltas: Counter[DeltaKey] = Counter()
+    for (queue, kind, priority), n in Counter(
+        [(task.queue, task.type, task.priority) for task in tasks]
+    ).items():
+        deltas[queue, kind, priority, before] = -n
+        deltas[queue, kind, priority, after] = n
+    return deltas
+
+
 def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
     """How many tasks there are of each kind."""
     return Counter([(task.queue, task.type, task.priority, task.status) for task in tasks])

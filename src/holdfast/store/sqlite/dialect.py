@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from holdfast.core import decide
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-from holdfast.core.task import Priority, Task
+from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
-from holdfast.store.scripts.work import counted, record
+from holdfast.store.scripts.work import counted, record, shifted
 from holdfast.store.sqlite import rows as rows_of
 
 
@@ -61,33 +61,33 @@ class SqliteDialect:
         return inserted
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
-        picked = yield from self._pick_next(claim, now)
-        if any(task.limits for task in picked):
+        found = yield from self._scan_next(claim, now)
+        row_ids = [row_id for row_id, _ in found]
+        if any(limited for _, limited in found):
+            picked = yield call("get_rows", row_ids=row_ids)
             claimed = yield from claim_these(picked, claim, now=now, batch=batch, recorder=self)
             return claimed, []
-        if picked:
-            yield call(
-                "take_tasks",
-                ids=[task.id for task in picked],
-                now=now,
-                node=claim.node,
-                lease_seconds=claim.lease_seconds,
-                batch=str(batch),
-            )
+        if not row_ids:
+            return Claimed([]), []
         node, lease = claim.node, claim.lease_seconds
-        moved = [decide.claim(task, node=node, lease_seconds=lease, now=now) for task in picked]
-        yield from self._record_moves(moved, now, batch)
-        return Claimed([each.after for each in moved]), []
+        yield call(
+            "take_rows", row_ids=row_ids, now=now, node=node, lease_seconds=lease, batch=str(batch)
+        )
+        taken: list[Task] = yield call("get_rows", row_ids=row_ids)
+        facts = [decide.started(task, now) for task in taken]
+        yield from record(self, batch, now, facts, shifted(taken, Status.QUEUED, Status.RUNNING))
+        return Claimed(taken), []
 
-    def _pick_next(self, claim: Claim, now: float) -> Script[list[Task]]:
+    def _scan_next(self, claim: Claim, now: float) -> Script[list[tuple[int, int]]]:
+        """Where the next tasks are, in order."""
         queues = yield from self._open_queues(claim.queues)
-        picked: list[Task] = []
+        found: list[tuple[int, int]] = []
         for priority in Priority:
             for queue in queues:
-                wanted = claim.limit - len(picked)
+                wanted = claim.limit - len(found)
                 if wanted > 0:
-                    picked += yield self._lane(queue, priority, claim, now, wanted)
-        return picked
+                    found += yield self._lane("scan_lane", queue, priority, claim, now, wanted)
+        return found
 
     def pick_aged(self, claim: Claim, *, now: float, ageing_seconds: float) -> Script[list[Task]]:
         queues = yield from self._open_queues(claim.queues)
@@ -95,13 +95,15 @@ class SqliteDialect:
         for priority in (Priority.HIGH, Priority.NORMAL, Priority.LOW):
             for queue in queues:
                 picked += yield self._lane(
-                    queue, priority, claim, now - ageing_seconds, claim.limit
+                    "pick_lane", queue, priority, claim, now - ageing_seconds, claim.limit
                 )
         return sorted(picked, key=lambda task: task.due_at)[: claim.limit]
 
-    def _lane(self, queue: str, priority: Priority, claim: Claim, due: float, limit: int) -> Call:
+    def _lane(
+        self, statement: str, queue: str, priority: Priority, claim: Claim, due: float, limit: int
+    ) -> Call:
         return call(
-            "pick_lane",
+            statement,
             queue=queue,
             priority=int(priority),
             types=claim.types,
@@ -124,10 +126,7 @@ class SqliteDialect:
             found = yield call("changed_by", ids=sorted(ids), batch=str(batch))
             ids = {row[0] for row in found}
             done = [each for each in done if each.after.id in ids]
-        yield from self._record_moves(done, now, batch)
+        facts = [each.facts[0] for each in done]
+        ended = [each.after for each in done]
+        yield from record(self, batch, now, facts, shifted(ended, Status.RUNNING, Status.COMPLETED))
         return ids
-
-    def _record_moves(self, moved: Sequence[Transition], now: float, batch: int) -> Script[None]:
-        deltas = counted(each.after for each in moved)
-        deltas.subtract(counted(each.before for each in moved))
-        yield from record(self, batch, now, [each.facts[0] for each in moved], deltas)

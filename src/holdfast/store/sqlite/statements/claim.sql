@@ -8,12 +8,26 @@ WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS 
   AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
 ORDER BY due_at, rowid LIMIT :limit;
 
--- name: take_tasks
--- index: holdfast_task (primary key)
+-- name: scan_lane
+-- The same as `pick_lane`, but only where the rows are and whether a limit counts them.
+-- index: holdfast_task_ready
+-- returns: row_id limited
+SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
+WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
+  AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
+ORDER BY due_at, rowid LIMIT :limit;
+
+-- name: take_rows
+-- index: holdfast_task (rowid)
 UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
     attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
     lease_until = :now + :lease_seconds, history = substr(history || ',' || :batch, -2000)
-WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued';
+WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
+
+-- name: get_rows
+-- index: holdfast_task (rowid)
+-- returns: task
+SELECT {task:t} FROM json_each(:row_ids) r JOIN holdfast_task t ON t.rowid = r.value;
 
 -- name: lock_queued
 -- index: holdfast_task (primary key)
