@@ -1,0 +1,1 @@
+"""Other people's queues, one adapter a file, each run in a virtual environment of its own."""

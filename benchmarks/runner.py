@@ -1,0 +1,165 @@
+"""The run: rounds, each over all scenarios and subjects in a shuffled order, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.registry import SubjectSpec
+from benchmarks.results import Results
+from benchmarks.scenarios import Scenario
+from benchmarks.servers import Postgres, Redis
+from benchmarks.session import Session, SubjectError
+from benchmarks.venvs import VenvError, python_of
+
+CALL_LIMIT = 300.0
+
+
+class Stores:
+    """The servers of a run, started when first needed; each measurement gets an empty store."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep all data below ``folder``."""
+        self.folder = folder
+        self.postgres: Postgres | None = None
+        self.redis: Redis | None = None
+        self.made = 0
+
+    def fresh(self, store: str) -> str:
+        """Address of an empty store."""
+        self.made += 1
+        if store == "sqlite":
+            folder = self.folder / f"sqlite-{self.made}"
+            folder.mkdir()
+            return f"sqlite:///{folder / 'queue.db'}"
+        if store == "redis":
+            self.redis = self.redis or Redis(self.folder / "redis")
+            self.redis.send(b"FLUSHALL")
+            return self.redis.url()
+        self.postgres = self.postgres or Postgres(self.folder / "postgres")
+        database = f"bench{self.made}"
+        asyncio.run(self._sql(f"create database {database}", "checkpoint"))
+        return self.postgres.url(database)
+
+    def rest(self, url: str) -> None:
+        """Bring a store to where it is some minutes after a large insert, as autovacuum would."""
+        if url.startswith("postgresql"):
+            database = url.rpartition("/")[2]
+            asyncio.run(self._sql("vacuum analyze", "checkpoint", database=database))
+
+    def drop(self, url: str) -> None:
+        """Throw one away."""
+        if url.startswith("sqlite"):
+            shutil.rmtree(Path(url.removeprefix("sqlite:///")).parent, ignore_errors=True)
+        elif url.startswith("postgresql"):
+            database = url.rpartition("/")[2]
+            asyncio.run(self._sql(f"drop database {database} with (force)"))
+
+    async def _sql(self, *statements: str, database: str = "postgres") -> None:
+        import asyncpg
+
+        assert self.postgres
+        conn = await asyncpg.connect(self.postgres.url(database))
+        for statement in statements:
+            await conn.execute(statement)
+        await conn.close()
+
+    def stop(self) -> None:
+        """Stop the servers and remove everything."""
+        for server in (self.postgres, self.redis):
+            if server:
+                server.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Runner:
+    """Measures subjects; a failure is kept as a result and never ends the run."""
+
+    def __init__(self, stores: Stores, results: Results, logs: Path, *, quick: bool) -> None:
+        """Use ``stores``, fill ``results``, write what the subjects say below ``logs``."""
+        self.stores, self.results, self.logs, self.quick = stores, results, logs, quick
+        self.pythons: dict[str, Path] = {}
+        logs.mkdir(parents=True, exist_ok=True)
+
+    def prepare(self, subjects: list[SubjectSpec]) -> list[SubjectSpec]:
+        """Make the environments; return the subjects that can run."""
+        ready = []
+        for spec in subjects:
+            reason = spec.missing()
+            try:
+                if not reason:
+                    own = Path(sys.executable)
+                    self.pythons[spec.name] = python_of(spec.venv) if spec.venv else own
+                    ready.append(spec)
+            except (VenvError, OSError) as error:
+                reason = f"cannot be installed: {error}"
+            if reason:
+                self.results.skipped[spec.name] = reason
+                say(f"skip {spec.name}: {reason}")
+        return ready
+
+    def run(
+        self, scenarios: list[Scenario], subjects: list[SubjectSpec], rounds: int, seed: int
+    ) -> None:
+        """All rounds."""
+        rng = random.Random(seed)
+        for number in range(rounds):
+            work = [
+                (scenario, spec, requests)
+                for scenario in rng.sample(scenarios, len(scenarios))
+                if not (scenario.once and number)
+                for spec in rng.sample(subjects, len(subjects))
+                if (requests := scenario.requests(spec, quick=self.quick))
+            ]
+            for done, (scenario, spec, requests) in enumerate(work, 1):
+                where = f"round {number + 1}/{rounds} {done}/{len(work)}"
+                say(
+                    f"{where} {scenario.name} {spec.name}: {self.measure(scenario, spec, requests)}"
+                )
+
+    def measure(self, scenario: Scenario, spec: SubjectSpec, requests: list[dict[str, Any]]) -> str:
+        """Each request in a fresh process on an empty store; return a line about the figures."""
+        began = time.monotonic()
+        measured: dict[str, float | None] = {}
+        try:
+            for request in requests:
+                measured |= self._call(scenario, spec, request)
+        except SubjectError as error:
+            self.results.fail(scenario.name, spec.name, str(error))
+            return f"FAILED: {error}"
+        if (deep := measured.get("deep")) and (shallow := measured.get("shallow")):
+            measured["ratio"] = deep / shallow
+        self.results.add(scenario.name, spec.name, measured)
+        figures = ", ".join(
+            f"{m.title} {value:,.{m.decimals}f}"
+            for m in scenario.metrics
+            if (value := measured.get(m.key)) is not None
+        )
+        return f"{figures} ({time.monotonic() - began:.1f} s)"
+
+    def _call(
+        self, scenario: Scenario, spec: SubjectSpec, request: dict[str, Any]
+    ) -> dict[str, float | None]:
+        url = self.stores.fresh(spec.store)
+        options = {"url": url, "scenario": request["op"], "variant": spec.variant}
+        log = self.logs / f"{scenario.name}-{spec.name}.log"
+        try:
+            with Session(self.pythons[spec.name], spec.module, options, log) as session:
+                request = dict(request)
+                if waiting := request.pop("fill", 0):
+                    session.call({"op": "depth_fill", "waiting": waiting}, CALL_LIMIT)
+                    self.stores.rest(url)
+                return session.call(request, CALL_LIMIT)
+        finally:
+            self.stores.drop(url)
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr, the report to stdout."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,111 @@
+"""What is measured: each scenario is one operation of a subject with its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.registry import SubjectSpec
+
+CALLERS = 64
+CRASH_TASKS = 20
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of a table."""
+
+    key: str
+    title: str
+    decimals: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One table of the report."""
+
+    name: str
+    title: str
+    operation: str
+    size: Callable[[SubjectSpec], int]
+    """Full size for a subject; 0: it does not take part."""
+    arguments: Callable[[SubjectSpec, int, bool], dict[str, Any] | list[dict[str, Any]]]
+    """Arguments of the operation for (subject, size, quick); a list: several, each on a new store.
+
+    ``fill``: that many tasks are put in first, then the store rests (statistics, checkpoint)."""
+    metrics: tuple[Metric, ...]
+    quick_divisor: int = 5
+    rising: bool = True
+    """More is better."""
+    once: bool = False
+    """Measured in the first round only (slow, and counted rather than timed)."""
+
+    def requests(self, spec: SubjectSpec, *, quick: bool) -> list[dict[str, Any]]:
+        """Build the requests for a subject; none if it does not take part."""
+        size = self.size(spec)
+        if not size:
+            return []
+        if quick:
+            size = max(1, size // self.quick_divisor)
+        found = self.arguments(spec, size, quick)
+        parts = found if isinstance(found, list) else [found]
+        return [{"op": self.operation, **part} for part in parts]
+
+
+def _n(_: SubjectSpec, size: int, __: bool) -> dict[str, Any]:
+    return {"n": size}
+
+
+RATE = Metric("rate", "tasks/s")
+DRAIN = (RATE, Metric("settled_rate", "settled/s"), Metric("from_go_rate", "from start/s"),
+         Metric("worker_cpu", "worker CPU %"))  # fmt: skip
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("enqueue", "Enqueue one by one, one caller", "enqueue_one", lambda s: s.enqueue, _n,
+             (RATE,)),
+    Scenario("enqueue64", f"Enqueue from {CALLERS} concurrent callers", "enqueue_concurrent",
+             lambda s: s.callers, lambda _, n, __: {"n": n, "callers": CALLERS}, (RATE,)),
+    Scenario("bulk", "Bulk enqueue", "enqueue_bulk", lambda s: s.bulk, _n, (RATE,)),
+    Scenario("drain", "Drain of no-op tasks, one worker process", "drain", lambda s: s.drain,
+             lambda _, n, __: {"n": n, "processes": 1}, DRAIN),
+    Scenario("drain2", "Drain of no-op tasks, two worker processes", "drain", lambda s: s.drain2,
+             lambda _, n, __: {"n": n, "processes": 2}, DRAIN),
+    Scenario("cpu", "Drain with handlers that compute 2 ms: one and two worker processes",
+             "cpu_scaling", lambda s: s.cpu, _n,
+             (Metric("one", "one/s"), Metric("two", "two/s"), Metric("ratio", "two/one", 2)),
+             quick_divisor=2),
+    Scenario("latency", "Pick-up latency, idle worker, one task every 50 ms (ms)", "latency",
+             lambda s: s.latency, lambda _, n, __: {"n": n, "interval": 0.05},
+             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
+             quick_divisor=3, rising=False),
+    Scenario("depth", "Drain rate with 1,000 and with very many tasks waiting", "",
+             lambda s: s.depth,
+             lambda s, n, quick: [
+                 {"op": "depth_shallow", "bursts": 5 if quick else s.depth_bursts},
+                 {"op": "depth_deep", "fill": n,
+                  "window": min(n // 2, s.depth_window // (5 if quick else 1))},
+             ],
+             (Metric("deep", "deep/s"), Metric("shallow", "1,000/s"),
+              Metric("ratio", "deep/1,000", 2)), quick_divisor=20),
+    Scenario("memory", "Memory of a busy worker with nothing and with many tasks waiting", "memory",
+             lambda s: s.memory, _n,
+             (Metric("bytes_per_task", "bytes/task", 1), Metric("rss_mb", "RSS MB", 1),
+              Metric("rss_full_mb", "RSS full MB", 1)), rising=False, once=True),
+    Scenario("crash", f"kill -9 of the worker tree with {CRASH_TASKS} tasks running, restart",
+             "crash", lambda s: int(s.crash_limit),
+             lambda s, _, quick: {"n": CRASH_TASKS,
+                                  "limit": min(s.crash_limit, 45) if quick else s.crash_limit},
+             (Metric("finished", f"finished of {CRASH_TASKS}"), Metric("twice", "twice"),
+              Metric("seconds", "s until all run", 1)), once=True),
+)  # fmt: skip
+
+
+def choose(names: list[str]) -> list[Scenario]:
+    """Scenarios by name, in the order of the report."""
+    known = {scenario.name for scenario in SCENARIOS}
+    if unknown := set(names) - known:
+        text = ", ".join(sorted(known))
+        message = f"unknown scenario {', '.join(sorted(unknown))}; known: {text}"
+        raise ValueError(message)
+    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
