@@ -61,6 +61,9 @@ class PostgresDriver:
                 await self._read_off_clock(connection)
         except postgres.GONE as error:
             raise _gone(error) from error
+        except HoldfastError:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         if self._pool is not None:

@@ -54,6 +54,7 @@ class SqliteDriver:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._answering = False
 
     def now(self) -> float:
         """Never goes back: a clock that is set back can only lengthen a lease."""
@@ -75,10 +76,13 @@ class SqliteDriver:
         self._start("holdfast-sqlite-writer", self._write_loop)
         if self._reader is not None:
             self._start("holdfast-sqlite-reader", self._read_loop)
+        self._answering = True
 
     async def close(self) -> None:
-        for jobs in (self._jobs, self._reads):
-            jobs.put(None)
+        if self._answering:
+            self._answering = False  # Whoever comes behind the last job would wait for ever.
+            for jobs in (self._jobs, self._reads):
+                jobs.put(None)
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         self._threads.clear()
@@ -114,7 +118,7 @@ class SqliteDriver:
     async def _submit(
         self, jobs: queue.SimpleQueue[Job | None], make: Callable[[], Script[T]]
     ) -> T:
-        if self._writer is None:
+        if not self._answering:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
@@ -127,8 +131,13 @@ class SqliteDriver:
         self._threads.append(thread)
 
     def _open_writer(self) -> None:
-        self._writer = sqlite.connect(self._path)
-        sqlite.migrate(self._writer)
+        writer = sqlite.connect(self._path)
+        try:
+            sqlite.migrate(writer)
+        except BaseException:
+            writer.close()
+            raise
+        self._writer = writer
         if self._path != ":memory:" and not self._inline:
             self._reader = sqlite.connect(self._path, shared=True)
 
@@ -172,14 +181,23 @@ def _commit_group(writer: apsw.Connection, group: list[Job]) -> list[Answer]:
     """Runs a group in one transaction, each script within a savepoint of its own."""
     try:
         writer.execute("BEGIN IMMEDIATE")
-        answers = [_run_job(writer, job, alone=len(group) == 1) for job in group]
-        if writer.in_transaction:
-            writer.execute("COMMIT")
+        answers: list[Answer] = []
+        for job in group:
+            answers.append(_run_job(writer, job, alone=len(group) == 1))
+            if not writer.in_transaction:
+                return _undone(group, answers[-1])
+        writer.execute("COMMIT")
     except apsw.Error as error:
         sqlite.rollback(writer)
         failure = sqlite.translated(error, "SQLite refused a transaction")
         return [Answer(job, None, failure) for job in group]
     return answers
+
+
+def _undone(group: list[Job], last: Answer) -> list[Answer]:
+    """Some errors (a full disk, a failing one) undo the whole transaction: nobody hears yes."""
+    failure = StoreUnavailable(f"SQLite undid a transaction: {last.error}; try again")
+    return [last if job is last.job else Answer(job, None, failure) for job in group]
 
 
 def _run_job(writer: apsw.Connection, job: Job, *, alone: bool) -> Answer:
