@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.limit import Rule
@@ -55,9 +55,35 @@ class TaskFunction(Generic[P, R]):
 class Define(Schedules):
     """The part of a queue that knows handlers."""
 
+    # Typed by what it returns; not by its parameters, since the context is none of the payload.
+    @overload
+    def task(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
+
+    @overload
     def task(
         self,
-        function: Callable[P, R] | None = None,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: Priority | str | int = Priority.NORMAL,
+        max_attempts: int | None = None,
+        timeout: float | None = None,
+        retry_delay: float | None = None,
+        max_retry_delay: float | None = None,
+        max_deaths: int | None = None,
+        rate: str | None = None,
+        concurrency: int | None = None,
+        key_rate: str | None = None,
+        key_concurrency: int | None = None,
+        burst: int = 1,
+        isolation: str | None = None,
+        cron: str | None = None,
+        timezone: str = "UTC",
+    ) -> Callable[[Callable[..., R]], TaskFunction[..., R]]: ...
+
+    def task(
+        self,
+        function: Callable[..., R] | None = None,
         *,
         name: str | None = None,
         queue: str = "default",
@@ -89,7 +115,7 @@ class Define(Schedules):
             key_limit=rule(key_rate, key_concurrency, burst),
         )
 
-        def define(function: Callable[P, R]) -> TaskFunction[P, R]:
+        def define(function: Callable[..., R]) -> TaskFunction[..., R]:
             task_type = name if name is not None else str(getattr(function, "__name__", ""))
             handler = for_arguments(task_type, function, config, isolation)
             self._handlers.add(handler)
