@@ -156,6 +156,10 @@ class Engine:
         except StoreUnavailable:
             return
 
+    def hurry(self) -> None:
+        """A `stop` that is under way waits no longer: what still runs is cancelled and given back."""
+        self.pool.hurry()
+
     async def _last_claim(self) -> None:
         """Work that was enqueued before the stop and has an idle worker still starts."""
         await self.supervisor.stop(self.dispatcher.name)

@@ -92,6 +92,7 @@ class Pool:
         self.mean_seconds = 0.0
         self._busy_at = clock.monotonic()
         self._quiet = asyncio.Event()
+        self._hurried = False
         self._deadlines: Deadlines[Held] = Deadlines(lambda held: self._cancel(held, TIMEOUT))
 
     # -- capacity --------------------------------------------------------------------------------
@@ -247,10 +248,18 @@ class Pool:
     async def wait_quiet(self, seconds: float) -> bool:
         """Until no handler runs, at most this long."""
         while self.busy:
+            if self._hurried:
+                self._hurried = False
+                return False
             self._quiet.clear()
             if not await self._clock.wait(self._quiet, seconds):
                 return False
         return True
+
+    def hurry(self) -> None:
+        """Whoever waits for quiet waits no longer."""
+        self._hurried = True
+        self._quiet.set()
 
     def abandon(self) -> list[Task]:
         """Cancels every handler that still runs; the tasks are to be given back."""

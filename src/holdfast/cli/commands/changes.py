@@ -1,0 +1,60 @@
+"""One change to many tasks, with an answer for each.
+
+Promises: every id gets its answer; the exit code is 0 when all went well, 3 when some did, and that of
+the first error when none did.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from holdfast.app import TaskQueue
+from holdfast.cli.ids import find_task, given_ids
+from holdfast.cli.options import Common, Output
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.problem import PARTIAL, Problem, Usage, describe, show
+from holdfast.cli.session import with_queue
+from holdfast.core.task import Task
+from holdfast.errors import HoldfastError
+
+Change = Callable[[TaskQueue, Task], Awaitable[Task]]
+
+
+def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -> int:
+    """Changes the tasks one by one; the exit code."""
+    wanted = given_ids(ids)
+    if not wanted:
+        raise Usage("no task is named: give ids, or - and ids on stdin")
+
+    async def work(queue: TaskQueue) -> tuple[list[Task], list[Problem]]:
+        tasks, problems = [], []
+        for text in wanted:
+            try:
+                tasks.append(await change(queue, await find_task(queue, text)))
+            except HoldfastError as error:
+                problems.append(describe(error))
+        return tasks, problems
+
+    tasks, problems = with_queue(common, work)
+    _answer(common, tasks, done)
+    for problem in problems:
+        show(problem, as_json=common.output in (Output.JSON, Output.JSONL))
+    if not problems:
+        return 0
+    return PARTIAL if tasks else problems[0].exit
+
+
+def _answer(common: Common, tasks: list[Task], done: str) -> None:
+    printer = Printer(common)
+    items: list[dict[str, Any]] = [views.task(task) for task in tasks]
+    if printer.is_table:
+        for item in items:
+            print(f"{item['id']}  {done}")
+        sys.stdout.flush()
+    elif items:
+        from holdfast.cli.output.table import Column
+
+        printer.rows(items, [Column("ID", lambda item: item["id"])], empty="")

@@ -1,0 +1,136 @@
+"""The checks of `holdfast doctor`, each a function that looks at one thing.
+
+Promises: a check never changes the store; its answer says what was seen and, if it is bad, what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from holdfast.app import TaskQueue
+from holdfast.cli.nodes import live_nodes
+from holdfast.cli.output.times import length
+from holdfast.core.task import Status
+from holdfast.store.sql import load_migrations
+
+CLOCK_WARN_SECONDS: Final = 1.0
+SLOW_SECONDS: Final = 0.5
+
+
+class Level(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+class Check(msgspec.Struct, frozen=True):
+    """What one check found."""
+
+    name: str
+    level: Level
+    text: str
+
+
+Look = Callable[[TaskQueue, float], Awaitable[Check]]
+
+
+async def store(queue: TaskQueue, _: float) -> Check:
+    """Reachable, and how fast it answers."""
+    backend = await queue.open()
+    begun = backend.clock.monotonic()
+    await backend.store.head()
+    took = backend.clock.monotonic() - begun
+    if took > SLOW_SECONDS:
+        return Check("store", Level.WARN, f"reachable, but an answer took {length(took)}")
+    return Check("store", Level.OK, f"reachable, answers in {length(took)}")
+
+
+async def schema(queue: TaskQueue, _: float) -> Check:
+    """Opening has refused any other schema already."""
+    kind = "sqlite" if queue.url.startswith("sqlite") else "postgres"
+    newest = max(each.number for each in load_migrations(f"holdfast.store.{kind}"))
+    return Check("schema", Level.OK, f"version {newest}, the one that this holdfast knows")
+
+
+async def hints(queue: TaskQueue, _: float) -> Check:
+    """Whether wake-ups between processes are pushed."""
+    mode = (await queue.open()).bus.mode()
+    if mode.pushing:
+        return Check("hints", Level.OK, f"pushing: {mode.why}")
+    return Check("hints", Level.WARN, f"polling: {mode.why}; tasks start later than they could")
+
+
+async def nodes(queue: TaskQueue, _: float) -> Check:
+    """Somebody must be there for what waits."""
+    live = await live_nodes(queue)
+    pending = (await queue.get_stats()).pending
+    if live:
+        workers = sum(node.workers for node in live)
+        return Check("nodes", Level.OK, f"{len(live)} live with {workers} workers")
+    if pending:
+        text = (
+            f"{pending} tasks wait and no worker is live: start one (holdfast worker MODULE:QUEUE)"
+        )
+        return Check("nodes", Level.FAIL, text)
+    return Check("nodes", Level.WARN, "no worker is live: start one (holdfast worker MODULE:QUEUE)")
+
+
+async def waiting(queue: TaskQueue, max_wait: float) -> Check:
+    """The task that has waited longest since it was due."""
+    backend = await queue.open()
+    paused = {row[0] for row in await backend.store.query("queues") if row[1] is not None}
+    oldest: tuple[float, str] | None = None
+    for name in (await queue.get_stats()).by_queue:
+        due = await backend.store.query("oldest_due", queue=name)
+        if name not in paused and due and due[0][0] is not None:
+            age = backend.store.now() - due[0][0]
+            oldest = max(oldest, (age, name)) if oldest else (age, name)
+    if oldest is None or oldest[0] <= 0:
+        return Check("waiting", Level.OK, "nothing that is due waits")
+    age, name = oldest
+    text = f"the oldest task in queue '{name}' has been due for {length(age)}"
+    if age > max_wait:
+        text += f", more than {length(max_wait)}: add workers, or ask holdfast task why"
+        return Check("waiting", Level.FAIL, text)
+    return Check("waiting", Level.OK, text)
+
+
+async def dead(queue: TaskQueue, _: float) -> Check:
+    """Dead letters want a person."""
+    count = (await queue.get_stats()).dead_letter_count
+    if count:
+        return Check("dead letters", Level.WARN, f"{count} wait for you: see holdfast dlq groups")
+    return Check("dead letters", Level.OK, "none")
+
+
+async def paused(queue: TaskQueue, _: float) -> Check:
+    """A pause that was forgotten looks like an outage."""
+    backend = await queue.open()
+    by_queue = (await queue.get_stats()).by_queue
+    found = [
+        f"'{name}' by {by} ({by_queue.get(name, {}).get(Status.QUEUED.value, 0)} wait)"
+        for name, at, by, _reason in await backend.store.query("queues")
+        if at is not None
+    ]
+    if found:
+        return Check("pauses", Level.WARN, f"paused: {', '.join(found)}; see holdfast queue resume")
+    return Check("pauses", Level.OK, "no queue is paused")
+
+
+async def clock(queue: TaskQueue, _: float) -> Check:
+    """The store's clock judges leases; a large difference confuses people who read logs."""
+    backend = await queue.open()
+    gap = backend.clock.now() - backend.store.now()
+    text = f"this machine is {length(abs(gap))} {'ahead of' if gap > 0 else 'behind'} the store"
+    if abs(gap) > CLOCK_WARN_SECONDS:
+        return Check(
+            "clock", Level.WARN, f"{text}: synchronise the clocks (leases are not affected)"
+        )
+    return Check("clock", Level.OK, text)
+
+
+ALL: Final[tuple[Look, ...]] = (store, schema, hints, nodes, waiting, dead, paused, clock)

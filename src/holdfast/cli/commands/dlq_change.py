@@ -1,0 +1,166 @@
+"""`holdfast dlq replay|discard|edit`: what becomes of dead letters.
+
+Promises: by filter nothing happens before somebody has said yes; `--dry-run` only counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli import values
+from holdfast.cli.commands.changes import change_each
+from holdfast.cli.commands.dlq import full_fingerprint
+from holdfast.cli.commands.task_change import aborted
+from holdfast.cli.confirm import confirmed
+from holdfast.cli.ids import find_task
+from holdfast.cli.options import COMMON, Common, Flag, Reason, TaskId, TaskIds
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.problem import Usage
+from holdfast.cli.session import actor, with_queue
+from holdfast.core.task import Status, Task
+from holdfast.errors import IllegalTransition
+
+Bulk = Callable[..., Awaitable[int]]
+ByType: TypeAlias = Annotated[str | None, Parameter(help="All of this type.")]
+ByQueue: TypeAlias = Annotated[str | None, Parameter(help="All of this queue.")]
+ByGroup: TypeAlias = Annotated[str | None, Parameter(help="All of this group (dlq groups).")]
+All: TypeAlias = Annotated[Flag, Parameter(name="--all", help="All dead letters.")]
+AtMost: TypeAlias = Annotated[
+    int | None, Parameter(name=("--limit", "-n"), help="At most so many.")
+]
+DryRun: TypeAlias = Annotated[Flag, Parameter(help="Only say how many.")]
+Yes: TypeAlias = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask.")]
+
+
+def replay(
+    *ids: TaskIds,
+    type: ByType = None,
+    queue: ByQueue = None,
+    fingerprint: ByGroup = None,
+    all_: All = False,
+    limit: AtMost = None,
+    rate: Annotated[float | None, Parameter(help="At most so many starts a second.")] = None,
+    delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
+    json: Annotated[str | None, Parameter(help="Another payload, as JSON; - reads stdin.")] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    common: Common = COMMON,
+) -> int:
+    """Give dead letters new attempts; dependents that failed with them wait for them again."""
+    wait = values.seconds(delay, "--delay")
+    if not ids:
+        if json is not None or wait:
+            raise Usage("--json and --delay are for single ids: name the dead letters")
+        wanted = _filter(type, queue, fingerprint, all_, limit)
+        extra = {**wanted, "rate": rate}
+        return _bulk(common, extra, lambda q: q.replay_dead, ("replay", "replayed"), dry_run, yes)
+    _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
+    payload = msgspec.UNSET if json is None else values.payload((), json)
+
+    async def change(q: TaskQueue, task: Task) -> Task:
+        await q.replay_dead_task(_dead(task).id, payload=payload, delay=wait, actor=actor())
+        return await find_task(q, task.id)
+
+    return change_each(common, ids, change, "queued again")
+
+
+def discard(
+    *ids: TaskIds,
+    type: ByType = None,
+    queue: ByQueue = None,
+    fingerprint: ByGroup = None,
+    all_: All = False,
+    limit: AtMost = None,
+    reason: Reason = "discarded",
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    common: Common = COMMON,
+) -> int:
+    """End dead letters for good: they become aborted and can not be replayed."""
+    if not ids:
+        wanted = _filter(type, queue, fingerprint, all_, limit)
+        extra = {**wanted, "reason": reason}
+        return _bulk(
+            common, extra, lambda q: q.discard_dead, ("discard", "discarded"), dry_run, yes
+        )
+    _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
+
+    async def change(q: TaskQueue, task: Task) -> Task:
+        return await aborted(q, _dead(task), reason)
+
+    return change_each(common, ids, change, "discarded")
+
+
+def edit(
+    task_id: TaskId,
+    /,
+    *pairs: Annotated[str, Parameter(help="The new payload as key=value.")],
+    json: Annotated[str | None, Parameter(help="The new payload as JSON; - reads stdin.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Change the payload of a dead or waiting task; replay it afterwards."""
+    if not pairs and json is None:
+        raise Usage("no payload is given: write key=value pairs, or --json")
+    payload = values.payload(pairs, json)
+
+    async def work(q: TaskQueue) -> Task:
+        return await q.edit_task((await find_task(q, task_id)).id, payload, actor=actor())
+
+    item = views.task(with_queue(common, work))
+    fields = [("id", item["id"]), ("status", item["status"]), ("payload", item["payload"])]
+    Printer(common).one(item, fields, name=item["id"])
+
+
+def _bulk(
+    common: Common,
+    wanted: dict[str, Any],
+    method: Callable[[TaskQueue], Bulk],
+    words: tuple[str, str],
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Counts, asks, does."""
+
+    async def work(q: TaskQueue) -> int | None:
+        filled = {**wanted, "fingerprint": await full_fingerprint(q, wanted["fingerprint"])}
+        count = await method(q)(**filled, dry_run=True)
+        if dry_run or not count:
+            return count
+        if not confirmed(f"{words[0].capitalize()} {count} dead letters?", yes=yes):
+            return None
+        return await method(q)(**filled, actor=actor())
+
+    count = with_queue(common, work)
+    printer = Printer(common)
+    if count is None:
+        printer.note("nothing was changed")
+        return 1
+    done = f"would be {words[1]}" if dry_run else words[1]
+    item = {"count": count, "dry_run": dry_run}
+    printer.one(item, [(done, str(count))], name=count)
+    return 0
+
+
+def _filter(
+    type: str | None, queue: str | None, fingerprint: str | None, all_: bool, limit: int | None
+) -> dict[str, Any]:
+    if not (type or queue or fingerprint or all_):
+        raise Usage("which ones? Give ids, --type, --queue, --fingerprint or --all")
+    return {"type": type, "queue": queue, "fingerprint": fingerprint, "limit": limit}
+
+
+def _refuse_filter(*given: object) -> None:
+    if any(given):
+        raise Usage("ids and a filter are given: use one of them")
+
+
+def _dead(task: Task) -> Task:
+    if task.status is not Status.FAILED:
+        raise IllegalTransition(f"task {task.id} is {task.status}: it is no dead letter")
+    return task

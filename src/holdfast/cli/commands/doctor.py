@@ -1,0 +1,68 @@
+"""`holdfast doctor`: is everything as it should be?
+
+Promises: exit code 0 when nothing failed, so it serves as a health check; where it succeeds it is silent,
+except on a terminal, with -v or with -o.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import msgspec
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli import values
+from holdfast.cli.commands.checks import ALL, Check, Level
+from holdfast.cli.options import COMMON, Common, Flag, Output
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.problem import describe
+from holdfast.cli.session import shown, store_url, with_queue
+from holdfast.errors import HoldfastError
+
+STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
+COLUMNS = [
+    Column("CHECK", lambda item: item["name"]),
+    Column("LEVEL", lambda item: item["level"], style=lambda text: STYLES.get(Level(text), "")),
+    Column("FOUND", lambda item: item["text"]),
+]
+
+
+def doctor(
+    *,
+    verbose: Annotated[Flag, Parameter(name=("--verbose", "-v"), help="Show every check.")] = False,
+    strict: Annotated[Flag, Parameter(help="Warnings fail, too.")] = False,
+    max_wait: Annotated[str, Parameter(help="How long a due task may wait.")] = "5m",
+    common: Common = COMMON,
+) -> int:
+    """Check the store, the workers and what waits; exit code 1 when a check fails."""
+    patience = values.seconds(max_wait, "--max-wait")
+    checks = _look(common, patience)
+    bad = {Level.FAIL, Level.WARN} if strict else {Level.FAIL}
+    if verbose or common.output is not Output.TABLE or sys.stdout.isatty():
+        items = [msgspec.to_builtins(check) for check in checks]
+        Printer(common).rows(items, COLUMNS, empty="")
+    else:
+        for check in checks:
+            if check.level is not Level.OK:
+                print(f"{check.level}: {check.name}: {check.text}", file=sys.stderr)
+    return 1 if any(check.level in bad for check in checks) else 0
+
+
+def _look(common: Common, max_wait: float) -> list[Check]:
+    async def work(q: TaskQueue) -> list[Check]:
+        return [await look(q, max_wait) for look in ALL]
+
+    try:
+        checks = with_queue(common, work)
+    except HoldfastError as error:
+        return [Check("store", Level.FAIL, f"[{describe(error).code}] {error}")]
+    found = store_url(common)
+    where = f"{shown(found.value)} (from {found.origin})"
+    return [_with_text(checks[0], f"{where}: {checks[0].text}"), *checks[1:]]
+
+
+def _with_text(check: Check, text: str) -> Check:
+    return msgspec.structs.replace(check, text=text)

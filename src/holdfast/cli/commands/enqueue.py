@@ -1,0 +1,109 @@
+"""`holdfast enqueue`: hand in a task, and wait for its result if asked to.
+
+Promises: stdout has the id alone (or with `--wait` the result), so that scripts can take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli import values
+from holdfast.cli.ids import find_task
+from holdfast.cli.options import COMMON, Common, Flag
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.problem import Usage
+from holdfast.cli.session import with_queue
+from holdfast.core.codec import dumps
+from holdfast.core.pressure import Pressure
+from holdfast.core.task import Status, Task
+from holdfast.errors import TaskFailed
+from holdfast.queue.handle import TaskHandle
+
+
+def enqueue(
+    type: Annotated[str, Parameter(help="A type that some worker has registered.")],
+    /,
+    *pairs: Annotated[str, Parameter(help="The payload as key=value; values may be JSON.")],
+    json: Annotated[str | None, Parameter(help="The payload as JSON; - reads stdin.")] = None,
+    priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
+    delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
+    queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
+    max_attempts: Annotated[int | None, Parameter(help="Before it is a dead letter.")] = None,
+    key: Annotated[str | None, Parameter(help="What key limits count by.")] = None,
+    idempotency_key: Annotated[
+        str | None, Parameter(help="Repeat safely with the same key.")
+    ] = None,
+    id: Annotated[str | None, Parameter(help="An id of your own.")] = None,
+    depends_on: Annotated[
+        tuple[str, ...],
+        Parameter(negative="", help="Wait for this task; ID:ignore goes on if it fails."),
+    ] = (),
+    metadata: Annotated[tuple[str, ...], Parameter(negative="", help="A note as key=value.")] = (),
+    task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
+    wait: Annotated[Flag, Parameter(help="Wait for the end and print the result.")] = False,
+    timeout: Annotated[str | None, Parameter(help="How long to wait.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Hand in a task. Prints its id; with --wait its result."""
+    if timeout is not None and not wait:
+        raise Usage("--timeout is for --wait; an attempt's own limit is --task-timeout")
+    patience = None if timeout is None else values.seconds(timeout, "--timeout")
+    request: dict[str, Any] = {
+        "payload": values.payload(pairs, json),
+        "priority": priority,
+        "delay": values.seconds(delay, "--delay"),
+        "queue": queue,
+        "max_attempts": max_attempts,
+        "key": key,
+        "idempotency_key": idempotency_key,
+        "id": id,
+        "metadata": values.payload(metadata, None) or None,
+        "timeout": None if task_timeout is None else values.seconds(task_timeout, "--task-timeout"),
+    }
+    printer = Printer(common)
+
+    async def work(q: TaskQueue) -> Task:
+        parents = await _parents(q, depends_on)
+        handle = await q.enqueue(type, depends_on=parents, **request)
+        _note(printer, handle)
+        if wait:
+            printer.note(f"task {handle.id}")
+            return await handle.wait(patience)
+        return await handle.get()
+
+    _answer(printer, with_queue(common, work), wait=wait)
+
+
+async def _parents(queue: TaskQueue, texts: Iterable[str]) -> dict[str, str]:
+    """Parents by id, each with what its failure means."""
+    found = {}
+    for text in texts:
+        name, _, policy = text.partition(":")
+        found[(await find_task(queue, name)).id] = policy or "fail"
+    return found
+
+
+def _note(printer: Printer, handle: TaskHandle) -> None:
+    if not handle.created:
+        printer.note(f"an earlier request had made it; it is {handle.status}")
+    if handle.pressure is not Pressure.ACCEPTED:
+        printer.note("accepted, but the queue is near its bound")
+
+
+def _answer(printer: Printer, task: Task, *, wait: bool) -> None:
+    item = views.task(task)
+    if not printer.is_table:
+        printer.one(item, [], name=task.id)
+    elif not wait:
+        print(task.id)
+    elif task.status is Status.COMPLETED:
+        print(dumps(task.result))
+    if wait and task.status is not Status.COMPLETED:
+        raise TaskFailed(
+            f"task {task.id} ({task.type}) has {task.status}: {task.error or 'no result'}"
+        )

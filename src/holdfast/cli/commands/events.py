@@ -1,0 +1,121 @@
+"""`holdfast events tail`: the feed, from any position, and on as it grows.
+
+Promises: in order, nothing twice, nothing skipped; a position that is no longer covered is an error that
+says from where one can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.commands.task import said
+from holdfast.cli.options import COMMON, Common, Flag, Output
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import clean
+from holdfast.cli.output.times import clock
+from holdfast.cli.problem import Usage
+from holdfast.cli.session import with_queue
+from holdfast.core.event import Event, Position
+from holdfast.store.store import Reset
+
+PAGE = 50
+FOLLOWED = 10
+"""Events before the end that `--follow` starts with."""
+KIND_STYLES = {
+    "task.completed": "green",
+    "task.failed": "red",
+    "task.dead": "red",
+    "task.lost": "red",
+    "task.started": "yellow",
+}
+
+
+def tail(
+    *,
+    after: Annotated[
+        str | None, Parameter(help="A position, an offset, 'start' or 'now'; else the last ones.")
+    ] = None,
+    follow: Annotated[
+        Flag, Parameter(name=("--follow", "-f"), help="Go on as events come.")
+    ] = False,
+    limit: Annotated[
+        int | None, Parameter(name=("--limit", "-n"), help="At most so many (50); 0: no limit.")
+    ] = None,
+    kind: Annotated[str | None, Parameter(help="Only this kind, e.g. task.dead.")] = None,
+    task: Annotated[str | None, Parameter(help="Only of this task.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Print what happens, in order."""
+    printer = Printer(common)
+    most = (0 if follow else PAGE) if limit is None else limit
+    if most < 0:
+        raise Usage(f"--limit is {most}: give 0 for no limit, or a positive number")
+
+    async def work(q: TaskQueue) -> list[dict[str, Any]]:
+        start = await _start(q, after, FOLLOWED if follow else most)
+        kept: list[dict[str, Any]] = []
+        count = 0
+        async for event in _matching(q, start, follow, kind, task):
+            count += 1
+            if printer.output is Output.JSON and not follow:
+                kept.append(views.event(event))
+            else:
+                _print(printer, event)
+            if count == most:
+                break
+        return kept
+
+    kept = with_queue(common, work)
+    if printer.output is Output.JSON and not follow:
+        printer.document(kept)
+
+
+async def _matching(
+    queue: TaskQueue, start: Position | None, follow: bool, kind: str | None, task: str | None
+) -> AsyncIterator[Event]:
+    async for event in queue.events(start, follow=follow):
+        if kind in (None, event.kind) and (task is None or event.task_id.startswith(task)):
+            yield event
+
+
+async def _start(queue: TaskQueue, after: str | None, back: int) -> Position | None:
+    """The position that the words mean; None is the oldest that is kept."""
+    if after == "start":
+        return None
+    head = await queue.position()
+    if after == "now":
+        return head
+    if after is None:
+        return await _covered(
+            queue, Position(head.epoch, max(0, head.offset - back) if back else 0)
+        )
+    if after.isdigit():
+        return Position(head.epoch, int(after))
+    try:
+        return Position.parse(after)
+    except ValueError as error:
+        raise Usage(f"--after: {error}") from None
+
+
+async def _covered(queue: TaskQueue, position: Position) -> Position | None:
+    """The position, or the oldest that is kept when it lies before."""
+    backend = await queue.open()
+    page = await backend.store.events(position, 1)
+    return None if isinstance(page, Reset) else position
+
+
+def _print(printer: Printer, event: Event) -> None:
+    item = views.event(event)
+    if printer.output is Output.NAME:
+        print(item["position"], flush=True)
+    elif not printer.is_table:
+        printer.object(item)
+    else:
+        kind = printer.paint(f"{event.kind:<15}", KIND_STYLES.get(event.kind, "cyan"))
+        about = " ".join(filter(None, (event.task_id, event.type, said(event.data))))
+        print(f"{clock(event.at)}  {item['position']}  {kind}  {clean(about)}", flush=True)

@@ -1,0 +1,95 @@
+"""`holdfast schedule list|add|remove`: cron schedules. They fire while any worker of the store runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli import values
+from holdfast.cli.commands.task import now_of
+from holdfast.cli.options import COMMON, Common
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import relative
+from holdfast.cli.session import with_queue
+from holdfast.core.codec import dumps
+from holdfast.core.schedule import Schedule
+from holdfast.errors import NotFound
+
+Name = Annotated[str, Parameter(help="The schedule's name.")]
+
+
+def list_(*, common: Common = COMMON) -> None:
+    """List cron schedules with when they fire next."""
+
+    async def work(q: TaskQueue) -> tuple[list[dict[str, Any]], float]:
+        return await _all(q), await now_of(q)
+
+    items, now = with_queue(common, work)
+    Printer(common).rows(items, _columns(now), empty="no schedules")
+
+
+def add(
+    name: Name,
+    spec: Annotated[str, Parameter(help="Five fields of cron, or '@every SECONDS'.")],
+    type: Annotated[str, Parameter(help="A type that some worker has registered.")],
+    /,
+    *pairs: Annotated[str, Parameter(help="The payload as key=value.")],
+    json: Annotated[str | None, Parameter(help="The payload as JSON; - reads stdin.")] = None,
+    timezone: Annotated[str, Parameter(help="A name like Europe/Prague.")] = "UTC",
+    queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
+    priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """Add or change a cron schedule."""
+    payload = values.payload(pairs, json)
+
+    async def work(q: TaskQueue) -> tuple[dict[str, Any], float]:
+        await q.schedule(
+            name, spec, type, payload, timezone=timezone, queue=queue, priority=priority
+        )
+        return await _one(q, name), await now_of(q)
+
+    item, now = with_queue(common, work)
+    fires = relative(item["next_at"], now)
+    Printer(common).one(item, [(name, f"fires {fires} ({item['next_at_iso']})")], name=name)
+
+
+def remove(name: Name, /, *, common: Common = COMMON) -> None:
+    """Remove a schedule; the tasks that it made stay."""
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        item = await _one(q, name)
+        await q.unschedule(name)
+        return item
+
+    Printer(common).one(with_queue(common, work), [(name, "removed")], name=name)
+
+
+async def _all(queue: TaskQueue) -> list[dict[str, Any]]:
+    backend = await queue.open()
+    rows = await backend.store.query("schedules")
+    return [views.schedule(Schedule(*row)) for row in rows]
+
+
+async def _one(queue: TaskQueue, name: str) -> dict[str, Any]:
+    for item in await _all(queue):
+        if item["name"] == name:
+            return item
+    raise NotFound(f"there is no schedule '{name}': see holdfast schedule list")
+
+
+def _columns(now: float) -> list[Column]:
+    return [
+        Column("NAME", lambda item: item["name"]),
+        Column("SPEC", lambda item: item["spec"]),
+        Column("TIMEZONE", lambda item: item["timezone"]),
+        Column("TYPE", lambda item: item["type"], flex=True),
+        Column("QUEUE", lambda item: item["queue"]),
+        Column("NEXT", lambda item: relative(item["next_at"], now)),
+        Column("FIRED", lambda item: relative(item["fired_at"], now)),
+        Column("PAYLOAD", lambda item: dumps(item["payload"]), flex=True),
+    ]

@@ -1,0 +1,158 @@
+"""`holdfast task list|show|why|history`: looking at tasks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.ids import find_task
+from holdfast.cli.options import COMMON, Common, Limit, TaskId
+from holdfast.cli.output import views
+from holdfast.cli.output.colour import STATUS_STYLES
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import clock, relative
+from holdfast.cli.session import with_queue
+from holdfast.core.codec import dumps
+from holdfast.core.event import Event
+from holdfast.core.task import Status, Task
+
+
+def list_(
+    *,
+    status: Annotated[Status | None, Parameter(help="Only those in this status.")] = None,
+    type: Annotated[str | None, Parameter(help="Only those of this type.")] = None,
+    queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None,
+    limit: Limit = 50,
+    after: Annotated[str | None, Parameter(help="The last id of the page before.")] = None,
+    common: Common = COMMON,
+) -> None:
+    """List tasks, newest first."""
+
+    async def work(q: TaskQueue) -> tuple[list[Task], float]:
+        found = await q.find_tasks(status=status, type=type, queue=queue, after=after, limit=limit)
+        return found, await now_of(q)
+
+    tasks, now = with_queue(common, work)
+    printer = Printer(common)
+    printer.rows([views.task(each) for each in tasks], _columns(now), empty="no tasks")
+    if len(tasks) == limit:
+        printer.note(f"more: --after {tasks[-1].id}")
+
+
+def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+    """Show all that is known about a task."""
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        return await whole(q, await find_task(q, task_id))
+
+    item = with_queue(common, work)
+    Printer(common).one(item, fields(item), name=item["id"])
+
+
+def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+    """Say why a task is not running."""
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        return views.why(await q.why((await find_task(q, task_id)).id))
+
+    item = with_queue(common, work)
+    reasons = [(reason["code"], reason["text"]) for reason in item["reasons"]]
+    lines = [("task", item["task_id"]), ("status", item["status"])]
+    nothing = [("waiting", "nothing is in its way")]
+    Printer(common).one(item, [*lines, *(reasons or nothing)], name=item["task_id"])
+
+
+def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
+    """List what happened to a task, oldest first."""
+
+    async def work(q: TaskQueue) -> list[Event]:
+        return await q.history((await find_task(q, task_id)).id)
+
+    items = [views.event(each) for each in with_queue(common, work)]
+    Printer(common).rows(items, EVENT_COLUMNS, empty="its events are no longer kept")
+
+
+async def whole(queue: TaskQueue, task: Task) -> dict[str, Any]:
+    """A task with those around it."""
+    backend = await queue.open()
+    edges = await backend.store.query("dependencies", id=task.id)
+    return {
+        **views.task(task),
+        "depends_on": [
+            {"task_id": parent, "policy": policy, "settled": bool(settled)}
+            for parent, policy, settled in edges
+        ],
+        "dependents": await queue.get_dependents(task.id),
+    }
+
+
+async def now_of(queue: TaskQueue) -> float:
+    """The store's time."""
+    return (await queue.open()).store.now()
+
+
+def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
+    """What `show` prints of a task, in this order."""
+    failure = item["failure"] or {}
+    return [
+        ("id", item["id"]),
+        ("type", item["type"]),
+        ("status", item["status"]),
+        ("queue", item["queue"]),
+        ("priority", item["priority"]),
+        ("attempts", f"{item['attempts']} of {item['max_attempts']}"),
+        ("deaths", item["deaths"] or None),
+        ("payload", dumps(item["payload"])),
+        ("metadata", dumps(item["metadata"]) if item["metadata"] else None),
+        ("result", dumps(item["result"]) if item["result"] is not None else None),
+        ("error", item["error"]),
+        ("failure", failure.get("kind")),
+        ("fingerprint", item["fingerprint"]),
+        ("progress", dumps(item["progress"]) if item["progress"] is not None else None),
+        ("created", item["created_at_iso"]),
+        ("due", item["due_at_iso"]),
+        ("started", item["started_at_iso"]),
+        ("finished", item["finished_at_iso"]),
+        ("node", item["node"]),
+        ("held by", item["held_by"]),
+        ("limits", ", ".join(item["limits"])),
+        ("gate", item["gate"]),
+        ("depends on", ", ".join(edge["task_id"] for edge in item["depends_on"])),
+        ("dependents", ", ".join(item["dependents"])),
+        ("idempotency key", item["idempotency_key"]),
+    ]
+
+
+def _columns(now: float) -> list[Column]:
+    return [
+        Column("ID", lambda item: item["id"]),
+        Column("TYPE", lambda item: item["type"], flex=True),
+        Column(
+            "STATUS", lambda item: item["status"], style=lambda text: STATUS_STYLES.get(text, "")
+        ),
+        Column("PRIORITY", lambda item: item["priority"]),
+        Column("QUEUE", lambda item: item["queue"], flex=True),
+        Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}"),
+        Column("CREATED", lambda item: relative(item["created_at"], now)),
+        Column("ERROR", lambda item: item["error"], flex=True),
+    ]
+
+
+EVENT_COLUMNS = [
+    Column("POSITION", lambda item: item["position"]),
+    Column("AT", lambda item: clock(item["at"])),
+    Column("KIND", lambda item: item["kind"]),
+    Column("DATA", lambda item: said(item["data"]), flex=True),
+]
+
+
+def said(data: dict[str, Any]) -> str:
+    """The fields of an event in one line."""
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else dumps(value)}"
+        for name, value in data.items()
+        if value not in (None, "")
+    )

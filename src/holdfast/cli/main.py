@@ -1,0 +1,94 @@
+"""The entry of the command line.
+
+Promises: help and version answer before any library is imported; whatever goes wrong becomes one line
+(or one problem object) on stderr and an exit code of the table; a closed pipe is silent; Ctrl-C is 130.
+Never: shows a traceback, unless HOLDFAST_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from holdfast.cli.tree import BY_PATH, NOUNS, Verb
+
+INTERRUPTED = 130
+HELP = ("-h", "--help")
+VALUED = ("--url", "-o", "--output", "--color")
+"""Options that may also stand before the command."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; its exit code."""
+    tokens = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = dispatch(tokens)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        _mute()
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        from holdfast.cli.problem import report
+
+        return report(error, tokens)
+
+
+def dispatch(tokens: list[str]) -> int:
+    """Finds the verb; answers help by itself."""
+    if tokens[:1] == ["help"]:
+        tokens = [*tokens[1:], "--help"]
+    if tokens[:1] in (["--version"], ["-V"]):
+        return version()
+    leading, rest = split_leading(tokens)
+    if not rest or rest[0] in HELP:
+        return _print_help(None)
+    if rest[0] in NOUNS and (len(rest) == 1 or rest[1] in HELP):
+        return _print_help(rest[0])
+    verb, arguments = find(rest)
+    if verb.path == "version":
+        return version()
+    from holdfast.cli.run import run
+
+    return run(verb, [*leading, *arguments])
+
+
+def split_leading(tokens: list[str]) -> tuple[list[str], list[str]]:
+    """Options before the command, and the rest."""
+    at = 0
+    while at < len(tokens) and tokens[at].startswith("-") and tokens[at] not in HELP:
+        at += 2 if tokens[at] in VALUED else 1
+    return tokens[:at], tokens[at:]
+
+
+def find(tokens: list[str]) -> tuple[Verb, list[str]]:
+    """The verb that the tokens name, and its arguments."""
+    for words in (2, 1):
+        verb = BY_PATH.get(" ".join(tokens[:words]))
+        if verb is not None:
+            return verb, tokens[words:]
+    from holdfast.cli.problem import unknown_command
+
+    raise unknown_command(tokens)
+
+
+def version() -> int:
+    from holdfast import __version__
+
+    print(f"holdfast {__version__}")
+    return 0
+
+
+def _print_help(noun: str | None) -> int:
+    from holdfast.cli import help as helps
+
+    print(helps.top() if noun is None else helps.noun(noun))
+    return 0
+
+
+def _mute() -> None:
+    """The reader is gone: the interpreter's own flush at exit must not complain either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,51 @@
+"""Options that commands share, each defined once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from cyclopts import Parameter
+
+
+class Output(StrEnum):
+    """How data is printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    NAME = "name"
+
+
+class Color(StrEnum):
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common:
+    """Options of every command that reads the store."""
+
+    url: Annotated[str | None, Parameter(help="The store; else HOLDFAST_URL, holdfast.toml.")] = (
+        None
+    )
+    output: Annotated[
+        Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
+    ] = Output.TABLE
+    color: Annotated[Color, Parameter(help="When to use colours.")] = Color.AUTO
+
+
+COMMON = Common()
+
+TaskId: TypeAlias = Annotated[
+    str, Parameter(help="A task's id, a prefix that fits one task, or @last.")
+]
+TaskIds: TypeAlias = Annotated[
+    str, Parameter(help="Ids, prefixes that fit one task, or - to read ids from stdin.")
+]
+Limit: TypeAlias = Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")]
+Flag: TypeAlias = Annotated[bool, Parameter(negative="")]
+Reason: TypeAlias = Annotated[str, Parameter(help="Recorded with the change.")]

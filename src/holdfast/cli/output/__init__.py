@@ -1,0 +1,1 @@
+"""How answers look: tables for people, JSON for programs, the same field names in both."""

@@ -1,0 +1,71 @@
+"""Prints the answer of a command in the way that was asked for.
+
+Promises: data on stdout, notes on stderr; `json` is one document, `jsonl` one object a line, `name` one
+id a line. Never: mixes notes into data.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.cli.options import Common, Output
+from holdfast.cli.output import colour, table
+from holdfast.cli.output.table import Column, Item
+
+
+class Printer:
+    """One for each command."""
+
+    def __init__(self, common: Common) -> None:
+        self.output = common.output
+        self.colour = colour.wanted(common.color, sys.stdout)
+
+    @property
+    def is_table(self) -> bool:
+        return self.output is Output.TABLE
+
+    def rows(self, items: Sequence[Item], columns: Sequence[Column], *, empty: str) -> None:
+        """A list of things."""
+        if self.output is Output.JSON:
+            self.document(list(items))
+        elif self.output is Output.JSONL:
+            for item in items:
+                self.object(item)
+        elif self.output is Output.NAME:
+            for item in items:
+                print(table.clean(columns[0].value(item)))
+        elif items:
+            width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+            print("\n".join(table.render(items, columns, width=width, colour=self.colour)))
+        else:
+            self.note(empty)
+
+    def one(self, item: Item, fields: Sequence[tuple[str, object]], *, name: object = None) -> None:
+        """One thing."""
+        if self.output is Output.JSON:
+            self.document(item)
+        elif self.output is Output.JSONL:
+            self.object(item)
+        elif self.output is Output.NAME:
+            print(table.clean(name))
+        else:
+            print("\n".join(table.pairs(fields, colour=self.colour)))
+
+    def document(self, value: object) -> None:
+        print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+    def object(self, value: object) -> None:
+        """One line of JSON, at once."""
+        print(msgspec.json.encode(value).decode(), flush=True)
+
+    def paint(self, text: str, style: str) -> str:
+        return colour.paint(text, style if self.colour else "")
+
+    def note(self, text: str) -> None:
+        """For people; only where tables are."""
+        if self.is_table:
+            print(text, file=sys.stderr)

@@ -1,0 +1,95 @@
+"""Errors as users see them.
+
+Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457); the exit code
+is that of `holdfast.errors.OUTCOMES`. Never: a traceback, unless HOLDFAST_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, NamedTuple
+
+from holdfast.errors import OUTCOMES, HoldfastError, InvalidInput, outcome_of
+
+PARTIAL = 3
+DEBUG_VARIABLE = "HOLDFAST_DEBUG"
+
+
+class Usage(InvalidInput):
+    """The command line itself is wrong."""
+
+
+class Problem(NamedTuple):
+    """An error in words and numbers."""
+
+    code: str
+    message: str
+    exit: int
+    http: int
+    retryable: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "type": f"urn:holdfast:error:{self.code}",
+            "title": self.code.replace("-", " "),
+            "status": self.http,
+            "detail": self.message,
+            "code": self.code,
+            "exit": self.exit,
+            "retryable": self.retryable,
+        }
+
+
+def report(error: Exception, tokens: list[str]) -> int:
+    """Prints the error and gives its exit code."""
+    if os.environ.get(DEBUG_VARIABLE):
+        import traceback
+
+        traceback.print_exception(error)
+    problem = describe(error)
+    show(problem, as_json=wants_json(tokens))
+    return problem.exit
+
+
+def show(problem: Problem, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(problem.as_json()), file=sys.stderr)
+    else:
+        print(f"error[{problem.code}]: {problem.message}", file=sys.stderr)
+
+
+def describe(error: BaseException) -> Problem:
+    """Any exception as a problem."""
+    if isinstance(error, HoldfastError):
+        outcome = outcome_of(error)
+        code = "usage" if isinstance(error, Usage) else error.code
+        return Problem(code, str(error), outcome.exit, outcome.http, error.retryable)
+    if type(error).__module__.startswith("cyclopts"):
+        message = " ".join(str(error).split())
+        return Problem("usage", message, OUTCOMES["invalid-input"].exit, 422)
+    message = f"{type(error).__name__}: {error}; set {DEBUG_VARIABLE}=1 to see where it happened"
+    return Problem("internal", message, OUTCOMES["internal"].exit, 500)
+
+
+def wants_json(tokens: list[str]) -> bool:
+    """Whether the command line asks for JSON, even when it cannot be parsed."""
+    text = "\n".join(tokens)
+    return any(
+        f"{option}{between}json" in text
+        for option in ("-o", "--output")
+        for between in ("\n", "=", "")
+    )
+
+
+def unknown_command(tokens: list[str]) -> Usage:
+    """Names what was meant, if it can be guessed."""
+    import difflib
+
+    from holdfast.cli.tree import BY_PATH, NOUNS
+
+    given = " ".join(tokens[:2] if tokens[0] in NOUNS else tokens[:1])
+    close = difflib.get_close_matches(given, [*BY_PATH, *NOUNS], n=1)
+    guess = f"did you mean 'holdfast {close[0]}'?" if close else "see holdfast --help"
+    return Usage(f"'{given}' is not a command of holdfast: {guess}")

@@ -1,0 +1,45 @@
+"""Runs one verb: arguments parsed from its signature, the answer turned into an exit code."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from cyclopts import App, Parameter
+
+from holdfast.cli.tree import Verb
+from holdfast.cli.values import STDIN
+
+
+def run(verb: Verb, tokens: list[str]) -> int:
+    """Raises what the command raises; CycloptsError for bad usage."""
+    app = App(
+        name=f"holdfast {verb.path}",
+        version_flags=(),
+        help_epilogue=_examples(verb),
+        help_format="plaintext",
+        default_parameter=Parameter(show_default=_worth_showing),
+        result_action="return_value",
+    )
+    app.default(load(verb))
+    app["--help"].show = False
+    plain = [STDIN if token == "-" else token for token in tokens]
+    code = app(plain, exit_on_error=False, print_error=False)
+    return code if isinstance(code, int) else 0
+
+
+def load(verb: Verb) -> Callable[..., Any]:
+    """The function behind a verb."""
+    module, _, name = verb.place.partition(":")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+def _worth_showing(value: object) -> str | None:
+    """A default as help prints it; that a flag is off or a list empty goes without saying."""
+    return str(value) if value else None
+
+
+def _examples(verb: Verb) -> str:
+    return "\n".join(["Examples:", *(f"  {example}" for example in verb.examples)])

@@ -1,0 +1,77 @@
+"""A command's way to the store: finds it, opens it, closes it.
+
+Promises: a SQLite file that does not exist is said so and not made: only a worker makes a store.
+Never: starts workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from holdfast.app import TaskQueue, sqlite_path
+from holdfast.cli.options import Common
+from holdfast.config import Found, find_url
+from holdfast.errors import BadConfig, StoreUnavailable
+
+T = TypeVar("T")
+
+
+def with_queue(common: Common, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
+    """Opens the store, does the work, closes the store."""
+    logging.getLogger("holdfast").setLevel(logging.ERROR)
+    found = store_url(common)
+    check_exists(found)
+    return asyncio.run(_session(found.value, work))
+
+
+async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
+    queue = TaskQueue(url)
+    try:
+        await queue.open()
+        return await work(queue)
+    finally:
+        await queue.stop()
+
+
+def store_url(common: Common) -> Found:
+    return find_url(common.url, os.environ, Path.cwd())
+
+
+def check_exists(found: Found) -> None:
+    """A store in a file must be there; one in memory cannot be seen from here."""
+    if not found.value.startswith("sqlite:"):
+        return
+    path = sqlite_path(found.value)
+    if not path:
+        raise BadConfig(
+            f"{found.value} ({found.origin}) is in memory, where only its own process sees it: "
+            "give the URL of a file or of PostgreSQL"
+        )
+    if not Path(path).exists():
+        raise StoreUnavailable(
+            f"there is no SQLite file '{path}' ({found.origin}): start a worker, which makes it, or "
+            "give the right --url"
+        )
+
+
+def shown(url: str) -> str:
+    """The URL without its password."""
+    try:
+        parts = urlsplit(url)
+        if parts.password is None:
+            return url
+        return url.replace(f":{parts.password}@", ":***@", 1)
+    except ValueError:
+        return url.rsplit("@", maxsplit=1)[-1]
+
+
+def actor() -> str:
+    """Who changes something, for the record."""
+    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"
+    return f"cli:{user}"

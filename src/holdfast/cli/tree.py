@@ -1,0 +1,199 @@
+"""The one table of verbs: what they are called, what they do, where they live.
+
+Promises: importing this costs nothing, so that help is instant; every verb has an example.
+Never: imports a command.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+_HERE: Final = "holdfast.cli.commands"
+
+
+class Verb(NamedTuple):
+    """One command."""
+
+    path: str
+    summary: str
+    place: str
+    """module:function"""
+    examples: tuple[str, ...]
+
+
+VERBS: Final = (
+    Verb(
+        "demo",
+        "Watch tasks survive failures and a killed worker",
+        "holdfast.cli.demo.command:demo",
+        ("holdfast demo", "holdfast demo --url postgresql://localhost/test"),
+    ),
+    Verb(
+        "worker",
+        "Run the tasks of a queue",
+        "holdfast.cli.worker.command:worker",
+        ("holdfast worker myapp:queue", "holdfast worker myapp:queue --processes 4 --queues mail"),
+    ),
+    Verb(
+        "enqueue",
+        "Hand in a task",
+        f"{_HERE}.enqueue:enqueue",
+        (
+            "holdfast enqueue send_email to=a@example.com subject=Hello --priority high",
+            "echo '{\"n\": 1}' | holdfast enqueue count --json - --wait --timeout 30s",
+        ),
+    ),
+    Verb(
+        "task list",
+        "List tasks, newest first",
+        f"{_HERE}.task:list_",
+        (
+            "holdfast task list --status queued --limit 20",
+            "holdfast task list --status queued -o name | holdfast task cancel -",
+        ),
+    ),
+    Verb(
+        "task show",
+        "Show all that is known about a task",
+        f"{_HERE}.task:show",
+        ("holdfast task show 0199a1b2", "holdfast task show @last -o json"),
+    ),
+    Verb(
+        "task why",
+        "Say why a task is not running",
+        f"{_HERE}.task:why",
+        ("holdfast task why 0199a1b2",),
+    ),
+    Verb(
+        "task history",
+        "List what happened to a task",
+        f"{_HERE}.task:history",
+        ("holdfast task history 0199a1b2",),
+    ),
+    Verb(
+        "task cancel",
+        "Abort tasks, whatever they are doing",
+        f"{_HERE}.task_change:cancel",
+        ('holdfast task cancel 0199a1b2 --reason "wrong customer"', "holdfast task cancel - < ids"),
+    ),
+    Verb(
+        "task pause",
+        "Stop running tasks until they are resumed",
+        f"{_HERE}.task_change:pause",
+        ("holdfast task pause 0199a1b2 --reason maintenance",),
+    ),
+    Verb(
+        "task resume",
+        "Let paused tasks go on",
+        f"{_HERE}.task_change:resume",
+        ("holdfast task resume 0199a1b2",),
+    ),
+    Verb(
+        "dlq list",
+        "List dead letters, latest first",
+        f"{_HERE}.dlq:list_",
+        ("holdfast dlq list --type send_email",),
+    ),
+    Verb(
+        "dlq groups",
+        "Group dead letters by cause",
+        f"{_HERE}.dlq:groups",
+        ("holdfast dlq groups",),
+    ),
+    Verb(
+        "dlq show",
+        "Show a dead letter with its traceback",
+        f"{_HERE}.dlq:show",
+        ("holdfast dlq show 0199a1b2",),
+    ),
+    Verb(
+        "dlq replay",
+        "Give dead letters new attempts",
+        f"{_HERE}.dlq_change:replay",
+        (
+            "holdfast dlq replay 0199a1b2",
+            "holdfast dlq replay --type send_email --rate 50 --dry-run",
+            "holdfast dlq replay --fingerprint 3f2a --yes",
+        ),
+    ),
+    Verb(
+        "dlq discard",
+        "End dead letters for good",
+        f"{_HERE}.dlq_change:discard",
+        ("holdfast dlq discard 0199a1b2", "holdfast dlq discard --type old_type --yes"),
+    ),
+    Verb(
+        "dlq edit",
+        "Change the payload of a dead or waiting task",
+        f"{_HERE}.dlq_change:edit",
+        ("holdfast dlq edit 0199a1b2 to=b@example.com subject=Hello",),
+    ),
+    Verb(
+        "queue list",
+        "List queues with what waits and runs",
+        f"{_HERE}.queue:list_",
+        ("holdfast queue list",),
+    ),
+    Verb(
+        "queue pause",
+        "Start nothing more of a queue",
+        f"{_HERE}.queue:pause",
+        ('holdfast queue pause mail --reason "provider is down"',),
+    ),
+    Verb(
+        "queue resume",
+        "Let a paused queue go on",
+        f"{_HERE}.queue:resume",
+        ("holdfast queue resume mail",),
+    ),
+    Verb(
+        "events tail",
+        "Print what happens, in order",
+        f"{_HERE}.events:tail",
+        (
+            "holdfast events tail --follow",
+            "holdfast events tail --after start --limit 0 -o jsonl > events.jsonl",
+        ),
+    ),
+    Verb(
+        "schedule list",
+        "List cron schedules",
+        f"{_HERE}.schedule:list_",
+        ("holdfast schedule list",),
+    ),
+    Verb(
+        "schedule add",
+        "Add or change a cron schedule",
+        f"{_HERE}.schedule:add",
+        (
+            "holdfast schedule add nightly '0 3 * * *' report day=yesterday --timezone Europe/Prague",
+        ),
+    ),
+    Verb(
+        "schedule remove",
+        "Remove a schedule; its tasks stay",
+        f"{_HERE}.schedule:remove",
+        ("holdfast schedule remove nightly",),
+    ),
+    Verb(
+        "stats",
+        "Count tasks by status, priority and queue",
+        f"{_HERE}.stats:stats",
+        ("holdfast stats",),
+    ),
+    Verb(
+        "doctor",
+        "Check the store, the workers and what waits",
+        f"{_HERE}.doctor:doctor",
+        ("holdfast doctor -v", "holdfast doctor --strict && echo healthy"),
+    ),
+    Verb("version", "Print the version", "holdfast.cli.main:version", ("holdfast version",)),
+)
+BY_PATH: Final = {verb.path: verb for verb in VERBS}
+NOUNS: Final = {
+    "task": "Tasks",
+    "dlq": "Dead letters",
+    "queue": "Queues",
+    "events": "The feed of events",
+    "schedule": "Cron schedules",
+}

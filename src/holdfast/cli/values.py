@@ -1,0 +1,61 @@
+"""What people type, as values: durations, payloads, key=value pairs.
+
+Promises: a value that is JSON is taken as JSON, anything else as text; every refusal says what to write.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+from holdfast.cli.problem import Usage
+
+STDIN: Final = "@stdin"
+"""Stands for a lone '-', which the parser would take for an option."""
+_DURATION: Final = re.compile(r"^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$")
+_UNIT_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def seconds(text: str, option: str) -> float:
+    """'90', '90s', '1.5m', '2h', '500ms' -> seconds."""
+    found = _DURATION.match(text.strip())
+    if not found:
+        raise Usage(f"{option} is '{text}': write a duration such as 30, 500ms, 30s, 5m, 2h or 1d")
+    return float(found[1]) * _UNIT_SECONDS[found[2] or "s"]
+
+
+def payload(pairs: Iterable[str], json_text: str | None) -> Any:
+    """The payload from key=value pairs, or from --json (a text, or - for stdin)."""
+    given = list(pairs)
+    if json_text is not None:
+        if given:
+            raise Usage(f"both --json and '{given[0]}' are given: use one of them")
+        return parse_json(sys.stdin.read() if json_text == STDIN else json_text)
+    return dict(_pair(each) for each in given)
+
+
+def parse_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Usage(
+            f"--json is not JSON: {error}; quote it for the shell: --json '{{\"n\": 1}}'"
+        ) from None
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise Usage(f"'{text}' is not key=value: write e.g. to=a@example.com, or use --json")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def names(text: str) -> tuple[str, ...]:
+    """'a,b' -> ('a', 'b')"""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

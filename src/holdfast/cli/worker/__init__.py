@@ -1,0 +1,1 @@
+"""`holdfast worker`: one process that runs tasks (`serve.py`), or many of them (`supervise.py`)."""

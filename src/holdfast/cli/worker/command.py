@@ -1,0 +1,86 @@
+"""`holdfast worker`: the command."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from enum import StrEnum
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.cli import values
+from holdfast.cli.problem import Usage
+
+PROCESSES_MAX = 256
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def worker(
+    target: Annotated[str, Parameter(help="MODULE:QUEUE, e.g. myapp:queue.")],
+    /,
+    *,
+    processes: Annotated[int, Parameter(name=("--processes", "-p"), help="How many.")] = 1,
+    max_workers: Annotated[
+        int | None,
+        Parameter(
+            name=("--max-workers", "--concurrency", "-c"), help="Tasks at once, each process."
+        ),
+    ] = None,
+    min_workers: Annotated[int | None, Parameter(help="Workers that are kept when idle.")] = None,
+    queues: Annotated[str | None, Parameter(help="Only these, e.g. mail,reports.")] = None,
+    task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
+    shutdown_timeout: Annotated[str | None, Parameter(help="How long a stop waits.")] = None,
+    lease: Annotated[str | None, Parameter(help="How soon a dead worker is noticed.")] = None,
+    log_level: LogLevel = LogLevel.INFO,
+) -> int:
+    """Run the tasks of a queue until SIGTERM or Ctrl-C; a second signal stops at once.
+
+    The options replace what the queue was made with. The working folder is importable.
+    """
+    if not 1 <= processes <= PROCESSES_MAX:
+        raise Usage(f"--processes is {processes}: give 1 to {PROCESSES_MAX}")
+    _log_to_stderr(log_level)
+    given = {
+        "--max-workers": ("max_workers", max_workers),
+        "--min-workers": ("min_workers", min_workers),
+        "--queues": ("queues", None if queues is None else values.names(queues)),
+        "--task-timeout": ("task_timeout", _seconds(task_timeout, "--task-timeout")),
+        "--shutdown-timeout": (
+            "shutdown_timeout",
+            _seconds(shutdown_timeout, "--shutdown-timeout"),
+        ),
+        "--lease": ("lease_seconds", _seconds(lease, "--lease")),
+    }
+    if processes == 1:
+        from holdfast.cli.worker.serve import serve
+
+        return serve(target, {name: value for name, value in given.values() if value is not None})
+    from holdfast.cli.worker.supervise import supervise
+
+    options = [
+        f"{option}={_text(value)}" for option, (_, value) in given.items() if value is not None
+    ]
+    return supervise([target, *options, f"--log-level={log_level}"], processes)
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else values.seconds(text, option)
+
+
+def _text(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _log_to_stderr(level: LogLevel) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.value.upper(),
+        format="%(asctime)s %(levelname)-7s [%(process)d] %(name)s: %(message)s",
+    )

@@ -1,0 +1,78 @@
+"""One worker process: runs a queue until it is told to stop.
+
+Promises: exit code 0 after a graceful stop, 130 after a fast one, 1 when the engine has given up; uses
+uvloop when it is installed. Never: swallows why the engine ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.cli.session import shown
+from holdfast.cli.worker.load import load_queue
+from holdfast.cli.worker.stops import INTERRUPTED, Stops
+from holdfast.errors import BadConfig, EngineFailed
+from holdfast.queue.queue import Queue
+
+log = logging.getLogger("holdfast.worker")
+
+
+def serve(target: str, settings: dict[str, Any]) -> int:
+    """Loads the queue and runs it in this process."""
+    queue = load_queue(target)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_run(target, queue, settings))
+
+
+async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
+    stops = Stops()
+    await queue.start(**settings)
+    stats = await queue.get_stats()
+    if not stats.registered_handlers:
+        await queue.stop()
+        raise BadConfig(f"'{target}' has no tasks: define some with @queue.task in its module")
+    log.info(
+        "ready: pid %d, store %s, tasks %s",
+        os.getpid(),
+        shown(getattr(queue, "url", "?")),
+        ", ".join(stats.registered_handlers),
+    )
+    failure = await _until_stopped(queue, stops)
+    await _stop(queue, stops)
+    if failure is not None:
+        raise failure
+    log.info("stopped")
+    return INTERRUPTED if stops.fast.is_set() else 0
+
+
+async def _until_stopped(queue: Queue, stops: Stops) -> EngineFailed | None:
+    """Why it ends: None when somebody wants it."""
+    asked = asyncio.create_task(stops.gentle.wait())
+    failed = asyncio.create_task(queue.wait_failed())
+    done, pending = await asyncio.wait({asked, failed}, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    return failed.result() if failed in done else None
+
+
+async def _stop(queue: Queue, stops: Stops) -> None:
+    """Gently, unless a second signal comes."""
+    stopping = asyncio.create_task(queue.stop())
+    fast = asyncio.create_task(stops.fast.wait())
+    await asyncio.wait({stopping, fast}, return_when=asyncio.FIRST_COMPLETED)
+    fast.cancel()
+    if not stopping.done():
+        queue.hurry()
+    await stopping
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,55 @@
+"""Signals that end a worker: first gently, then at once.
+
+Promises: the first SIGTERM or SIGINT asks for a graceful stop, the second for a fast one, the third ends
+the process on the spot. The end of the process that started this one counts as the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import Final
+
+INTERRUPTED: Final = 130
+PARENT_VARIABLE: Final = "HOLDFAST_WORKER_PARENT"
+"""Names a pipe whose end means that the parent is gone."""
+log = logging.getLogger("holdfast.worker")
+
+
+class Stops:
+    """Listens while the event loop runs."""
+
+    def __init__(self) -> None:
+        self.gentle = asyncio.Event()
+        self.fast = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.ask, signal.Signals(number).name)
+        self._watch_parent(loop)
+
+    def ask(self, why: str) -> None:
+        """One more wish to stop."""
+        if not self.gentle.is_set():
+            log.info("stopping on %s: no new tasks, waiting for those that run", why)
+            self.gentle.set()
+        elif not self.fast.is_set():
+            log.info("stopping at once on %s: what runs is given back", why)
+            self.fast.set()
+        else:
+            os._exit(INTERRUPTED)
+
+    def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
+        number = os.environ.pop(PARENT_VARIABLE, None)
+        if number is None:
+            return
+        pipe = int(number)
+        os.set_inheritable(pipe, False)
+        loop.add_reader(pipe, self._parent_gone, loop, pipe)
+
+    def _parent_gone(self, loop: asyncio.AbstractEventLoop, pipe: int) -> None:
+        loop.remove_reader(pipe)
+        os.close(pipe)
+        if not self.gentle.is_set():
+            self.ask("the end of its parent process")
