@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Abort
+from holdfast.core.command import Abort, Complete, Edit, Order
 from holdfast.core.event import Position
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status
@@ -107,8 +109,6 @@ async def test_the_history_of_one_task(store: Store, clock: VirtualClock) -> Non
 
 
 async def test_a_long_history_keeps_its_end(store: Store) -> None:
-    from holdfast.core.command import Edit
-
     await put(store, "a")
     for n in range(120):
         await order(store, "a", Edit("ann", str(n)))
@@ -244,10 +244,8 @@ async def test_without_its_record_nothing_is_written(
     before = await all_tasks(store)
     await bench.sql("ALTER TABLE holdfast_feed RENAME TO holdfast_feed_away")
     fresh: list[Submission] = [asked(store), asked(store)]
-    from holdfast.core.command import Complete, Order
-
     orders = [Order(task.id, Complete("1"), fence=task.fence) for task in running]
-    attempts = {
+    attempts: dict[str, Callable[[], Awaitable[object]]] = {
         "insert": lambda: store.insert(fresh),
         "insert_plain": lambda: store.insert_plain(fresh),
         "claim": lambda: claim(store, 2),

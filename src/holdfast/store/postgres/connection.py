@@ -38,6 +38,7 @@ GONE: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what asyncpg says of a connection that ended unnoticed
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -134,6 +135,12 @@ class Pool:
             connection = await self._take()
             try:
                 yield connection
+            except GONE:
+                # Those that idle are most likely as dead.
+                connection.terminate()
+                while self._idle:
+                    self._idle.pop().terminate()
+                raise
             except (HoldfastError, asyncpg.PostgresError):
                 # A refusal: its transaction was rolled back, the connection itself is sound.
                 self._give_back(connection)

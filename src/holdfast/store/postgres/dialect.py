@@ -56,6 +56,11 @@ class PostgresDialect:
             deltas_json=deltas_json,
         )
 
+    def place(self, batch: int) -> Script[int]:
+        """A record is found by its id; its offset comes later."""
+        yield from ()
+        return batch
+
     def number(self) -> Script[None]:
         unread = yield call("has_unread")
         if unread[0][0]:
@@ -63,6 +68,8 @@ class PostgresDialect:
             yield call("number_records")
 
     def fold(self) -> Script[None]:
+        # A statement of its own, so that the next one sees all that was numbered before the lock.
+        yield call("lock_head")
         yield call("count_records")
 
     def hint(self, text: str) -> Script[None]:

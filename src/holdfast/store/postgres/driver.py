@@ -17,7 +17,7 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.script import Script
+from holdfast.store.script import Script, call
 from holdfast.store.sql import load_migrations
 
 T = TypeVar("T")
@@ -58,6 +58,7 @@ class PostgresDriver:
         try:
             async with self._pool.connection() as connection:
                 await _migrate(connection)
+                await postgres.execute(connection, call("adopt_feed"))
                 await self._read_off_clock(connection)
         except postgres.GONE as error:
             raise _gone(error) from error

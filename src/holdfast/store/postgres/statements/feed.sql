@@ -37,6 +37,13 @@ UPDATE holdfast_feed_head SET
     head = head + coalesce((SELECT sum(facts_count) FROM unread), 0),
     scan_xid = pg_snapshot_xmin(pg_current_snapshot());
 
+-- name: adopt_feed
+-- A database that was restored on another server: transaction ids of the old one mean nothing here, and
+-- what was committed after the backup is gone, so readers must start over.
+UPDATE holdfast_feed_head SET scan_xid = '0'::xid8,
+    epoch = substr(md5(random()::text || clock_timestamp()::text), 1, 8)
+WHERE scan_xid > pg_snapshot_xmax(pg_current_snapshot());
+
 -- name: feed_position
 -- returns: epoch head oldest
 SELECT epoch, head, oldest FROM holdfast_feed_head;
