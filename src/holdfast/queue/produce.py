@@ -150,6 +150,8 @@ class Produce(Requests):
     async def _flush(self, group: list[Submission]) -> list[Inserted]:
         """What concurrent callers handed in, as one statement."""
         backend = await self.open()
+        # Woken before and after: on SQLite a claim that comes right behind shares the commit.
+        self._wake_here()
         found = await backend.store.insert_plain(group, hint=backend.bus.ride_along(WORK))
         self._wake_here()
         return found

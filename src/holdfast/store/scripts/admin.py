@@ -45,7 +45,8 @@ def _queue_fact(
     dialect: Dialect, ids: Ids, now: float, kind: str, name: str, actor: str, reason: str
 ) -> Script[None]:
     fact = Fact(kind, now, "", "", {"queue": name, "actor": actor, "reason": reason})
-    yield from record(dialect, ids.record(now), now, [fact], Counter())
+    batch = yield from dialect.place(ids.record(now))
+    yield from record(dialect, batch, now, [fact], Counter())
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:

@@ -40,6 +40,7 @@ def insert(
     tasks = yield from _resolve_parents(fresh)
     tasks = yield from _pass_limits(fresh, tasks, now)
     if tasks:
+        batch = yield from recorder.place(batch)
         yield call_rows(
             "insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch)
         )

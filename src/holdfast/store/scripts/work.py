@@ -24,6 +24,10 @@ DeltaKey = tuple[str, str, Priority, Status]
 class Recorder(Protocol):
     """How a dialect appends a record to the feed."""
 
+    def place(self, batch: int) -> Script[int]:
+        """What rows remember a record by, given an id made for it."""
+        ...
+
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
     ) -> Script[None]: ...
@@ -69,6 +73,9 @@ class Work:
     def save(self, recorder: Recorder, batch: int) -> Script[None]:
         """Writes everything: rows first, the record last, when all locks are held."""
         rows = self.rows()
+        if not rows and not self.facts:
+            return
+        batch = yield from recorder.place(batch)
         if rows:
             written = yield call_rows("write_tasks", rows, batch=str(batch))
             if len(written) != len(rows):

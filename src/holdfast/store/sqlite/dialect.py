@@ -31,7 +31,11 @@ class SqliteDialect:
             facts_count=facts_count,
             deltas_json=deltas_json,
         )
-        yield call("advance_head", facts_count=facts_count)
+
+    def place(self, batch: int) -> Script[int]:
+        """A record is found by its offset; with one writer that is known beforehand."""
+        rows = yield call("next_offset")
+        return int(rows[0][0])
 
     def number(self) -> Script[None]:
         """Offsets are given as records are written."""
@@ -48,6 +52,7 @@ class SqliteDialect:
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
+        batch = yield from self.place(batch)
         rows = [rows_of.insert_row(submission) for submission in group]
         changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
         if changed[0] != len(group):
@@ -69,6 +74,7 @@ class SqliteDialect:
             return claimed, []
         if not row_ids:
             return Claimed([]), []
+        batch = yield from self.place(batch)
         node, lease = claim.node, claim.lease_seconds
         yield call(
             "take_rows", row_ids=row_ids, now=now, node=node, lease_seconds=lease, batch=str(batch)
@@ -119,6 +125,7 @@ class SqliteDialect:
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, batch: int
     ) -> Script[set[str]]:
+        batch = yield from self.place(batch)
         rows = [rows_of.complete_row(each) for each in done]
         changed = yield call_rows("complete_plain", rows, now=now, batch=str(batch))
         ids = {row[0] for row in rows}

@@ -159,17 +159,17 @@ class SqliteDriver:
     def _write_loop(self) -> None:
         assert self._writer is not None
         while (first := self._jobs.get()) is not None:
-            group = [first]
-            while len(group) < GROUP_MAX:
-                try:
-                    following = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-                if following is None:
-                    self._jobs.put(None)
-                    break
-                group.append(following)
-            _deliver(_commit_group(self._writer, group))
+            _deliver(_commit_group(self._writer, first, self._next_job))
+
+    def _next_job(self) -> Job | None:
+        """Another write that waits already, if any."""
+        try:
+            job = self._jobs.get_nowait()
+        except queue.Empty:
+            return None
+        if job is None:
+            self._jobs.put(None)
+        return job
 
     def _read_loop(self) -> None:
         assert self._reader is not None
@@ -177,43 +177,41 @@ class SqliteDriver:
             _deliver([_read(self._reader, job)])
 
 
-def _commit_group(writer: apsw.Connection, group: list[Job]) -> list[Answer]:
-    """Runs a group in one transaction, each script within a savepoint of its own."""
+def _commit_group(
+    writer: apsw.Connection, first: Job, next_job: Callable[[], Job | None]
+) -> list[Answer]:
+    """Runs what waits in one transaction, each script within a savepoint of its own. Whatever comes in
+    while others run still joins: a claim that follows an enqueue shares its commit."""
+    group = [first]
+    answers: list[Answer] = []
     try:
         writer.execute("BEGIN IMMEDIATE")
-        answers: list[Answer] = []
         for job in group:
-            answers.append(_run_job(writer, job, alone=len(group) == 1))
-            if not writer.in_transaction:
-                return _undone(group, answers[-1])
+            answers.append(_run_job(writer, job))
+            if len(group) < GROUP_MAX and (following := next_job()) is not None:
+                group.append(following)
         writer.execute("COMMIT")
-    except apsw.Error as error:
+    except Exception as error:
         sqlite.rollback(writer)
-        failure = sqlite.translated(error, "SQLite refused a transaction")
+        failure = error
+        if isinstance(error, apsw.Error):
+            failure = sqlite.translated(error, "SQLite refused a transaction")
         return [Answer(job, None, failure) for job in group]
     return answers
 
 
-def _undone(group: list[Job], last: Answer) -> list[Answer]:
-    """Some errors (a full disk, a failing one) undo the whole transaction: nobody hears yes."""
-    failure = StoreUnavailable(f"SQLite undid a transaction: {last.error}; try again")
-    return [last if job is last.job else Answer(job, None, failure) for job in group]
-
-
-def _run_job(writer: apsw.Connection, job: Job, *, alone: bool) -> Answer:
-    if not alone:
-        writer.execute("SAVEPOINT one")
+def _run_job(writer: apsw.Connection, job: Job) -> Answer:
+    writer.execute("SAVEPOINT one")
     try:
         value = sqlite.run(writer, job.make())
-        if not alone:
-            writer.execute("RELEASE one")
+        writer.execute("RELEASE one")
         return Answer(job, value, None)
     except Exception as error:
-        if alone or not writer.in_transaction:
-            sqlite.rollback(writer)
-        else:
-            writer.execute("ROLLBACK TO one")
-            writer.execute("RELEASE one")
+        if not writer.in_transaction:
+            # The whole transaction is gone (disk full, I/O error): nobody may hear yes.
+            raise
+        writer.execute("ROLLBACK TO one")
+        writer.execute("RELEASE one")
         if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
             return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
         return Answer(job, None, error)

@@ -70,7 +70,6 @@ CREATE INDEX holdfast_edge_parent ON holdfast_edge (parent_id);
 -- One writer at a time, so offsets are given at once and in commit order.
 CREATE TABLE holdfast_feed (
     first_offset integer PRIMARY KEY,
-    id           integer NOT NULL UNIQUE,
     facts_count  integer NOT NULL,
     at           real NOT NULL,
     facts_json   text NOT NULL,
@@ -80,12 +79,11 @@ CREATE TABLE holdfast_feed (
 CREATE TABLE holdfast_feed_head (
     one             integer PRIMARY KEY DEFAULT 1 CHECK (one = 1),
     epoch           text NOT NULL,
-    head            integer NOT NULL,
     oldest          integer NOT NULL,
     counted_through integer NOT NULL
 ) STRICT;
-INSERT INTO holdfast_feed_head (epoch, head, oldest, counted_through)
-VALUES (lower(hex(randomblob(4))), 0, 1, 0);
+INSERT INTO holdfast_feed_head (epoch, oldest, counted_through)
+VALUES (lower(hex(randomblob(4))), 1, 0);
 
 CREATE TABLE holdfast_counter (
     queue    text NOT NULL,

@@ -1,16 +1,23 @@
 -- The feed: one record for each transaction, numbered as it is written, since there is one writer.
 
+-- name: next_offset
+-- index: holdfast_feed (primary key)
+-- returns: next_offset
+SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+                                                  ORDER BY first_offset DESC LIMIT 1), 1) AS next_offset
+FROM holdfast_feed;
+
 -- name: record_facts
 -- index: holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, id, facts_count, at, facts_json, deltas_json)
-SELECT head + 1, :batch, :facts_count, :now, :facts_json, :deltas_json FROM holdfast_feed_head;
-
--- name: advance_head
-UPDATE holdfast_feed_head SET head = head + :facts_count;
+INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
+VALUES (:batch, :facts_count, :now, :facts_json, :deltas_json);
 
 -- name: feed_position
+-- index: holdfast_feed (primary key)
 -- returns: epoch head oldest
-SELECT epoch, head, oldest FROM holdfast_feed_head;
+SELECT epoch, coalesce((SELECT first_offset + facts_count - 1 FROM holdfast_feed
+                        ORDER BY first_offset DESC LIMIT 1), 0) AS head, oldest
+FROM holdfast_feed_head;
 
 -- name: read_records
 -- From the record that holds the next offset on.
@@ -23,10 +30,10 @@ WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
 ORDER BY first_offset LIMIT :limit;
 
 -- name: records_by_id
--- index: holdfast_feed.id (unique)
+-- index: holdfast_feed (primary key)
 -- returns: first_offset facts_count facts_json
 SELECT first_offset, facts_count, facts_json FROM holdfast_feed
-WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
+WHERE first_offset IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 
 -- name: count_records
 -- Folds what the records say into the counters, so that no figure needs a scan of tasks.
@@ -34,12 +41,12 @@ WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 INSERT INTO holdfast_counter (queue, type, priority, status, n)
 SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, sum(d.value ->> 4) AS n
 FROM holdfast_feed_head h, holdfast_feed f, json_each(f.deltas_json) d
-WHERE f.first_offset > h.counted_through AND f.first_offset <= h.head
+WHERE f.first_offset > h.counted_through
 GROUP BY 1, 2, 3, 4 HAVING n <> 0
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: mark_counted
-UPDATE holdfast_feed_head SET counted_through = head;
+UPDATE holdfast_feed_head SET counted_through = coalesce((SELECT max(first_offset) FROM holdfast_feed), 0);
 
 -- name: counters
 -- index: holdfast_counter (primary key)
@@ -59,7 +66,8 @@ ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 -- returns: first_offset facts_count
 DELETE FROM holdfast_feed WHERE first_offset IN (
     SELECT f.first_offset FROM holdfast_feed f, holdfast_feed_head h
-    WHERE f.first_offset + f.facts_count - 1 < h.head AND f.first_offset <= h.counted_through
+    WHERE f.first_offset < (SELECT max(first_offset) FROM holdfast_feed)
+      AND f.first_offset <= h.counted_through
       AND f.at < :before
     ORDER BY f.first_offset LIMIT :limit)
 RETURNING first_offset, facts_count;
