@@ -26,7 +26,8 @@ class HoldfastSubject(Subject):
         self.worker: TaskQueue | None = None
 
     def _make(self) -> TaskQueue:
-        queue = TaskQueue(self.options.url, max_workers=self.options.concurrency or WORKERS)
+        workers = self.options.concurrency or WORKERS
+        queue = TaskQueue(self.options.url, max_workers=workers, task_timeout=None)
         for kind in KINDS:
             queue.task(_handler(kind), name=kind)
         return queue

@@ -103,9 +103,17 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
     return Submission(task, request.depends_on, request.rules)
 
 
-def submit_like(model: Submission, payload: object, task_id: str) -> Submission:
-    """Another task that differs from a checked one in its payload only; for bulk."""
-    task = replace(model.task, id=task_id, payload_json=encode_payload(payload))
+def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:
+    """Another plain task without a delay that differs from a checked one in its payload only."""
+    payload_json = encode_payload(payload)
+    task = replace(
+        model.task,
+        id=task_id,
+        payload_json=payload_json,
+        created_at=now,
+        updated_at=now,
+        due_at=now,
+    )
     return Submission(task, (), ())
 
 

@@ -14,14 +14,26 @@ from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
 from holdfast.core.task import Priority, Task
 from holdfast.engine.batcher import Batcher
+from holdfast.engine.handlers import TypeConfig
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.backend import Backend
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.requests import DependsOn, Requests
+from holdfast.queue.settings import Settings
 from holdfast.store.store import Inserted
 
 GROUP_MAX: Final = 500
-_SIMPLE: Final = {"type", "payload"}
+_DEFAULTS: Final[dict[str, object]] = {
+    "queue": None,
+    "priority": None,
+    "max_attempts": None,
+    "metadata": None,
+    "depends_on": (),
+    "delay": 0.0,
+    "timeout": None,
+    "key": None,
+    "idempotency_key": None,
+}
 
 
 class Produce(Requests):
@@ -30,6 +42,7 @@ class Produce(Requests):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._plain: Batcher[Submission, Inserted] = Batcher(self._flush, GROUP_MAX)
+        self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
         self,
@@ -53,25 +66,20 @@ class Produce(Requests):
         backend = await self.open()
         self._check_open()
         config = await self._config(backend, type)
-        request = self._request(
-            config,
-            type=type,
-            payload=payload,
-            queue=queue,
-            priority=priority,
-            max_attempts=max_attempts,
-            metadata=metadata,
-            depends_on=depends_on,
-            delay=delay,
-            timeout=timeout,
-            key=key,
-            idempotency_key=idempotency_key,
-        )
-        pressure = await self._pressure(backend, request.queue, 1)
-        now = backend.store.now()
-        submission = submit(
-            request, task_id=id or backend.ids.task(now), now=now, own_id=id is not None
-        )
+        options = {
+            "queue": queue,
+            "priority": priority,
+            "max_attempts": max_attempts,
+            "metadata": metadata,
+            "depends_on": depends_on,
+            "delay": delay,
+            "timeout": timeout,
+            "key": key,
+            "idempotency_key": idempotency_key,
+        }
+        given = {name: value for name, value in options.items() if value != _DEFAULTS[name]}
+        submission = self._submission(backend, config, type, payload, id, given)
+        pressure = await self._pressure(backend, submission.task.queue, 1)
         if tx is not None:
             hint = backend.bus.ride_along(WORK)
             inserted = (await backend.store.insert_carried(tx, [submission], hint=hint))[0]
@@ -82,6 +90,28 @@ class Produce(Requests):
             inserted = (await backend.store.insert([submission], hint=hint))[0]
             self._wake_here()
         return self._handle(inserted, pressure)
+
+    def _submission(
+        self,
+        backend: Backend,
+        config: TypeConfig,
+        type: str,
+        payload: object,
+        id: str | None,
+        given: dict[str, Any],
+    ) -> Submission:
+        """The row of one task. What says only type and payload is checked once for each type."""
+        now = backend.store.now()
+        if id is None and not given:
+            kept = self._models.get(type)
+            if kept is not None and kept[0] is config and kept[1] is self._settings:
+                return submit_like(kept[2], payload, backend.ids.task(now), now)
+        task_id = id or backend.ids.task(now)
+        request = self._request(config, type=type, payload=payload, **given)
+        submission = submit(request, task_id=task_id, now=now, own_id=id is not None)
+        if id is None and not given and submission.is_plain:
+            self._models[type] = (config, self._settings, submission)
+        return submission
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], *, tx: object = None
@@ -108,27 +138,15 @@ class Produce(Requests):
     ) -> tuple[list[Submission], bool]:
         """The rows of a batch, and whether none of them needs a look into the store. Items that say
         only type and payload are checked once for each type."""
-        now = backend.store.now()
-        models: dict[str, Submission] = {}
         group: list[Submission] = []
         plain = True
         for each in asked:
-            model = models.get(each["type"]) if each.keys() <= _SIMPLE else None
-            if model is not None:
-                group.append(submit_like(model, each.get("payload"), backend.ids.task(now)))
-                continue
             fields = dict(each)
+            task_type, payload = fields.pop("type"), fields.pop("payload", None)
             task_id = fields.pop("id", None)
-            config = self._known_config(fields["type"])
-            submission = submit(
-                self._request(config, **fields),
-                task_id=task_id or backend.ids.task(now),
-                now=now,
-                own_id=task_id is not None,
-            )
+            config = self._known_config(task_type)
+            submission = self._submission(backend, config, task_type, payload, task_id, fields)
             plain = plain and task_id is None and submission.is_plain
-            if each.keys() <= _SIMPLE and submission.is_plain:
-                models[submission.task.type] = submission
             group.append(submission)
         return group, plain
 

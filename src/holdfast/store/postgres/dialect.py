@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.decide import Transition
+from holdfast.core.decide import Transition, enqueued
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
@@ -79,6 +79,8 @@ class PostgresDialect:
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
+        if len(group) == 1:
+            return (yield from self._insert_one(group[0].task, now=now, batch=batch, hint=hint))
         shapes: dict[Shape, int] = {}
         places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
         columns = list(zip(*shapes, strict=True))
@@ -96,6 +98,28 @@ class PostgresDialect:
             delays=columns[6],
             fact_tails=[fact_tail(shape, now) for shape in shapes],
             fact_head=f'["task.enqueued",{now!r},"',
+            now=now,
+            batch=str(batch),
+            hint=hint,
+        )
+        return {row[0] for row in inserted}
+
+    def _insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Script[set[str]]:
+        inserted = yield call(
+            "insert_one",
+            id=task.id,
+            type=task.type,
+            queue=task.queue,
+            priority=task.priority.value,
+            payload_json=task.payload_json,
+            metadata_json=task.metadata_json,
+            options_json=task.options_json,
+            max_attempts=task.max_attempts,
+            due_at=task.due_at,
+            facts_json=encode([enqueued(task, now)]).decode(),
+            deltas_json=encode(
+                [(task.queue, task.type, task.priority.value, "queued", 1)]
+            ).decode(),
             now=now,
             batch=str(batch),
             hint=hint,

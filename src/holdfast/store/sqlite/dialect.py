@@ -53,13 +53,16 @@ class SqliteDialect:
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
         batch = yield from self.place(batch)
-        rows = [rows_of.insert_row(submission) for submission in group]
-        changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
-        if changed[0] != len(group):
-            found = yield call("changed_by", ids=[row[0] for row in rows], batch=str(batch))
-            inserted = {row[0] for row in found}
+        ids = [submission.task.id for submission in group]
+        if len(group) == 1:
+            changed = yield rows_of.insert_one(group[0].task, now=now, batch=str(batch))
         else:
-            inserted = {row[0] for row in rows}
+            rows = [rows_of.insert_row(submission) for submission in group]
+            changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
+        inserted = set(ids)
+        if changed[0] != len(group):
+            found = yield call("changed_by", ids=ids, batch=str(batch))
+            inserted = {row[0] for row in found}
         tasks = [each.task for each in group if each.task.id in inserted]
         facts = [decide.enqueued(task, now) for task in tasks]
         yield from record(self, batch, now, facts, counted(tasks))

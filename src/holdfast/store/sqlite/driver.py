@@ -187,10 +187,13 @@ def _commit_group(
     try:
         writer.execute("BEGIN IMMEDIATE")
         for job in group:
-            answers.append(_run_job(writer, job))
+            if not writer.in_transaction:
+                writer.execute("BEGIN IMMEDIATE")
+            answers.append(_run_job(writer, job, first=job is first))
             if len(group) < GROUP_MAX and (following := next_job()) is not None:
                 group.append(following)
-        writer.execute("COMMIT")
+        if writer.in_transaction:
+            writer.execute("COMMIT")
     except Exception as error:
         sqlite.rollback(writer)
         failure = error
@@ -200,18 +203,24 @@ def _commit_group(
     return answers
 
 
-def _run_job(writer: apsw.Connection, job: Job) -> Answer:
-    writer.execute("SAVEPOINT one")
+def _run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
+    """Alone in its transaction so far, a script that fails rolls that back; later ones have a savepoint."""
+    if not first:
+        writer.execute("SAVEPOINT one")
     try:
         value = sqlite.run(writer, job.make())
-        writer.execute("RELEASE one")
+        if not first:
+            writer.execute("RELEASE one")
         return Answer(job, value, None)
     except Exception as error:
-        if not writer.in_transaction:
+        if first:
+            sqlite.rollback(writer)
+        elif not writer.in_transaction:
             # The whole transaction is gone (disk full, I/O error): nobody may hear yes.
             raise
-        writer.execute("ROLLBACK TO one")
-        writer.execute("RELEASE one")
+        else:
+            writer.execute("ROLLBACK TO one")
+            writer.execute("RELEASE one")
         if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
             return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
         return Answer(job, None, error)

@@ -60,6 +60,24 @@ WITH input AS MATERIALIZED (
 SELECT id, CASE WHEN :hint::text <> '' AND row_number() OVER () = 1 THEN pg_notify('holdfast', :hint::text) END
 FROM inserted;
 
+-- name: insert_one
+-- One task and its fact with plain values: what a single caller waits for.
+-- index: holdfast_task_pkey
+-- returns: id
+WITH inserted AS (
+    INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
+    VALUES (:id::text, :type::text, :queue::text, :priority::smallint, 'queued', :payload_json::text,
+        :metadata_json::text, :options_json::text, 0, :max_attempts::int, 0, 1, 0, :now::float8, :now::float8,
+        :due_at::float8, :batch::text)
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id
+), recorded AS (
+    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
+    SELECT :batch::text::bigint, 1, :now::float8, :facts_json::text, :deltas_json::text FROM inserted
+)
+SELECT id, CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END FROM inserted;
+
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
 -- index: holdfast_task_pkey

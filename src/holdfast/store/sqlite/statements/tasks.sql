@@ -35,6 +35,15 @@ SELECT r.id, r.type, r.queue, r.priority, 'queued', r.payload_json, r.metadata_j
 FROM {rows: id text, type text, queue text, priority integer, payload_json text, metadata_json text,
     options_json text, max_attempts integer, due_at real, request_hash text};
 
+-- name: insert_one
+-- One task with plain values: what a single caller waits for.
+-- index: holdfast_task (primary key)
+INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
+    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
+    request_hash, history)
+VALUES (:id, :type, :queue, :priority, 'queued', :payload_json, :metadata_json, :options_json,
+    0, :max_attempts, 0, 1, 0, :now, :now, :due_at, :request_hash, :batch);
+
 -- name: changed_by
 -- Which of these were written by this batch.
 -- index: holdfast_task (primary key)
