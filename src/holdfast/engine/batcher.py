@@ -1,7 +1,8 @@
 """Group commit for callers: what waits together is written together.
 
 Promises: each caller gets the answer to its own item; nobody waits for a timer: the first item goes at
-once, and those that come while it is on its way go together. Never: more than `size` in one batch.
+once, with those of callers that are ready in the same turn of the event loop, and those that come while
+it is on its way go together. Never: more than `size` in one batch.
 """
 
 from __future__ import annotations
@@ -27,14 +28,13 @@ class Batcher(Generic[Item, Answer]):
 
     async def put(self, item: Item) -> Answer:
         """Hands the item in and waits for its answer."""
-        if not self._busy:
-            self._busy = True
-            try:
-                return (await self._flush([item]))[0]
-            finally:
-                self._next()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
+        if not self._busy:
+            self._busy = True
+            await asyncio.sleep(0)
+            batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
+            await self._send(batch)
         return await future
 
     def _next(self) -> None:

@@ -18,7 +18,7 @@ from holdfast.core.task import Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
-from holdfast.store.store import Claim, Store
+from holdfast.store.store import SMALL, Claim, Store
 
 PUSHED_POLL_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.25
@@ -59,6 +59,8 @@ class Dispatcher(Loop):
         self._gates_at = 0.0
         self.stopping = False
         self.claiming = False
+        self._trickle = False
+        self._is_saturated = True
         self.claimed = 0
 
     @property
@@ -72,21 +74,21 @@ class Dispatcher(Loop):
         room = min(self._pool.room(), capacity.CLAIM_MAX)
         if room < 1 or self._is_too_little(room):
             return PUSHED_POLL_SECONDS
-        await self._open_gates()
         self.claiming = True
         try:
             tasks = await self._claim(room)
             self._pool.give(tasks)
         finally:
             self.claiming = False
-        if len(tasks) >= room:
+        if await self._open_gates() or self._is_saturated:
             return 0.0
         return await self._pause()
 
     def _is_too_little(self, room: int) -> bool:
         """While short tasks run, a few free workers are not worth a claim: more will be free at once."""
         enough = min(capacity.CLAIM_MAX, self._pool.maximum) // 4
-        return self._pool.busy > 0 and room < enough and self._pool.mean_seconds < SHORT_SECONDS
+        is_short = self._pool.is_flowing and self._pool.mean_seconds < SHORT_SECONDS
+        return self._pool.busy > 0 and room < enough and is_short
 
     async def _claim(self, room: int) -> list[Task]:
         claim = Claim(
@@ -100,7 +102,8 @@ class Dispatcher(Loop):
         parked = 0
         share = aged_share(self._starts, room)
         now = self._store.now()
-        if share.aged and now >= self._no_aged_until:
+        # As long as a claim gets all that is ready, the aged are among it.
+        if share.aged and self._is_saturated and now >= self._no_aged_until:
             aged = await self._store.claim_aged(
                 replace(claim, limit=share.aged), self._ageing_seconds
             )
@@ -109,23 +112,28 @@ class Dispatcher(Loop):
             if not aged.tasks:
                 self._no_aged_until = now + NO_AGED_SECONDS
         if len(tasks) < room:
-            claimed = await self._store.claim(replace(claim, limit=room - len(tasks)))
+            wanted = replace(claim, limit=room - len(tasks))
+            claimed = await self._store.claim(wanted, small=self._trickle)
+            self._trickle = len(claimed.tasks) <= SMALL
             tasks += claimed.tasks
             parked += claimed.parked
             if claimed.opens_at is not None:
                 self._gates_at = min(self._gates_at, claimed.opens_at)
         self._starts = aged_share(self._starts, len(tasks)).counted
+        self._is_saturated = len(tasks) + parked >= room
         self.claimed += len(tasks)
         if parked:
             self.wake()  # Others may be ready behind those that a limit refused.
         return tasks
 
-    async def _open_gates(self) -> None:
-        """Lets in what waited for a rate, when it is time."""
+    async def _open_gates(self) -> int:
+        """Lets in what waited for a rate, when it is time; how many may be claimed now."""
         now = self._store.now()
-        if now >= self._gates_at:
-            _, opens_at = await self._store.open_gates()
-            self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
+        if now < self._gates_at:
+            return 0
+        opened, opens_at = await self._store.open_gates()
+        self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
+        return opened
 
     async def _pause(self) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS

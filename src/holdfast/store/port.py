@@ -28,11 +28,12 @@ class Driver(Protocol):
 
     async def close(self) -> None: ...
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
-        """In one transaction, durable when this returns."""
+    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
+        """In one transaction, durable when this returns. `small` promises that it takes no longer than
+        a commit does, so that a driver may do it on the spot."""
         ...
 
-    async def write_one(self, make: Callable[[], Script[T]]) -> T:
+    async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         """A script of one writing statement, which needs no transaction around it."""
         ...
 

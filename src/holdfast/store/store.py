@@ -7,7 +7,7 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -32,6 +32,10 @@ from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.insert import Inserted
 
 T = TypeVar("T")
+
+
+SMALL: Final = 8
+"""Tasks that are written about as quickly as one."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -72,7 +76,8 @@ class Store:
         new = await self._driver.write_one(
             lambda: self._dialect.insert_plain(
                 group, now=now, batch=self._ids.record(now), hint=hint
-            )
+            ),
+            small=len(group) <= SMALL,
         )
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
 
@@ -92,11 +97,11 @@ class Store:
         yield from self._dialect.hint(hint)
         return found
 
-    async def claim(self, claim: Claim) -> Claimed:
-        """The next tasks in order, under new fences."""
+    async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
+        """The next tasks in order, under new fences. `small`: few are expected."""
         now = self.now()
         claimed, limited = await self._driver.write_one(
-            lambda: self._dialect.claim(claim, now=now, batch=self._ids.record(now))
+            lambda: self._dialect.claim(claim, now=now, batch=self._ids.record(now)), small=small
         )
         if not limited:
             return claimed
@@ -162,7 +167,8 @@ class Store:
             written = await self._driver.write_one(
                 lambda: self._dialect.complete_plain(
                     list(plain.values()), now=now, batch=self._ids.record(now)
-                )
+                ),
+                small=len(plain) <= SMALL,
             )
             answers.update({task_id: plain[task_id] for task_id in written})
         rest = [order for _, order in ended if order.task_id not in answers]

@@ -71,10 +71,10 @@ class PostgresDriver:
             await self._pool.close()
             self._pool = None
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
+    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         return await self._run(make, atomic=True)
 
-    async def write_one(self, make: Callable[[], Script[T]]) -> T:
+    async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         return await self._run(make, atomic=False)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:

@@ -1,8 +1,8 @@
 """Runs scripts on SQLite: one writer thread with group commit, one reader thread beside it.
 
 Promises: a write is committed and synced before its caller hears yes; writes that wait together commit
-together; a script that fails takes nothing of its neighbours with it. Never: blocks the event loop,
-unless `inline`, which is for virtual time.
+together; a script that fails takes nothing of its neighbours with it. Never: holds up the event loop for
+longer than a quick disk's commit, unless `inline`, which is for virtual time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
 from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sqlite import connection as sqlite
 
 T = TypeVar("T")
+QUICK_SECONDS: Final = 0.001
+"""A commit that takes longer on average must not hold up the event loop."""
 GROUP_MAX: Final = 64
 """Writes that one commit may carry."""
 
@@ -30,8 +32,8 @@ class Job(NamedTuple):
     """A script that waits for its thread."""
 
     make: Callable[[], Script[Any]]
-    future: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any] | None
+    loop: asyncio.AbstractEventLoop | None
 
 
 class Answer(NamedTuple):
@@ -54,6 +56,8 @@ class SqliteDriver:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._writing = threading.Lock()
+        self._commit_seconds = QUICK_SECONDS
         self._answering = False
 
     def now(self) -> float:
@@ -91,9 +95,16 @@ class SqliteDriver:
                 connection.close()
         self._watcher = self._reader = self._writer = None
 
-    async def write(self, make: Callable[[], Script[T]]) -> T:
+    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         if self._inline:
             return self._write_inline(make)
+        if small and self._commit_seconds < QUICK_SECONDS and self._jobs.empty():
+            answer = self._write_on_the_spot(make)
+            if answer is not None:
+                if answer.error is not None:
+                    raise answer.error
+                value: T = answer.value
+                return value
         return await self._submit(self._jobs, make)
 
     write_one = write
@@ -156,10 +167,34 @@ class SqliteDriver:
             raise
         return value
 
-    def _write_loop(self) -> None:
+    def _write_on_the_spot(self, make: Callable[[], Script[T]]) -> Answer | None:
+        """A small write on a quick disk, in the event loop's own thread: the way to the writer and back
+        would take longer. None when the writer is at work or another process is writing."""
+        if self._writer is None or not self._writing.acquire(blocking=False):
+            return None
+        try:
+            self._writer.set_busy_timeout(0)
+            job = Job(make, None, None)
+            answer = self._commit(job, lambda: None)[0]
+            return None if isinstance(answer.error, StoreBusy) else answer
+        finally:
+            self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
+            self._writing.release()
+
+    def _commit(self, first: Job, next_job: Callable[[], Job | None]) -> list[Answer]:
         assert self._writer is not None
+        begun = self._clock.monotonic()
+        answers = _commit_group(self._writer, first, next_job)
+        took = self._clock.monotonic() - begun
+        if len(answers) == 1:
+            self._commit_seconds += 0.2 * (took - self._commit_seconds)
+        return answers
+
+    def _write_loop(self) -> None:
         while (first := self._jobs.get()) is not None:
-            _deliver(_commit_group(self._writer, first, self._next_job))
+            with self._writing:
+                answers = self._commit(first, self._next_job)
+            _deliver(answers)
 
     def _next_job(self) -> Job | None:
         """Another write that waits already, if any."""
@@ -243,7 +278,8 @@ def _deliver(answers: list[Answer]) -> None:
     """One wake-up of the event loop for the whole group."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
     for answer in answers:
-        by_loop.setdefault(answer.job.loop, []).append(answer)
+        if answer.job.loop is not None:
+            by_loop.setdefault(answer.job.loop, []).append(answer)
     for loop, found in by_loop.items():
         if not loop.is_closed():
             loop.call_soon_threadsafe(_resolve, found)
@@ -251,7 +287,7 @@ def _deliver(answers: list[Answer]) -> None:
 
 def _resolve(answers: list[Answer]) -> None:
     for job, value, error in answers:
-        if job.future.done():
+        if job.future is None or job.future.done():
             continue
         if error is None:
             job.future.set_result(value)
