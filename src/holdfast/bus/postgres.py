@@ -77,12 +77,13 @@ class PostgresBus(LocalBus):
             try:
                 await self._session(ready)
             except GONE as error:
+                # Patience grows within one outage only.
+                failures = 0 if self._mode.pushing else failures + 1
                 self._mode = Mode(False, f"LISTEN is down: {error!r}")
                 log.warning("wake-ups by NOTIFY are down, polling instead: %s", error)
             finally:
                 ready.set()
             await self._clock.sleep(RECONNECT_SECONDS[min(failures, len(RECONNECT_SECONDS) - 1)])
-            failures += 1
 
     async def _session(self, ready: asyncio.Event) -> None:
         """One connection, until it breaks."""

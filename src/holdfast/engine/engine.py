@@ -181,6 +181,7 @@ class Engine:
     async def _scale(self) -> None:
         while True:
             self.pool.rescale()
+            await self._give_back(self.pool.take_stalled(), "the workers here are busy for long")
             await self._clock.sleep(1.0)
 
     # -- wiring ----------------------------------------------------------------------------------

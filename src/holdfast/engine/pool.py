@@ -31,6 +31,8 @@ TIMEOUT: Final[str] = "timeout"
 """Cancelled because it took too long: the attempt has failed."""
 RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the owner gives the task back."""
+STALL_SECONDS: Final = 0.5
+"""Without a free worker for so long, what waits here is better run elsewhere."""
 
 
 class Held:
@@ -91,6 +93,7 @@ class Pool:
         self.busy = 0
         self.mean_seconds = 0.0
         self._busy_at = clock.monotonic()
+        self._freed_at = float("-inf")
         self._quiet = asyncio.Event()
         self._hurried = False
         self._deadlines: Deadlines[Held] = Deadlines(lambda held: self._cancel(held, TIMEOUT))
@@ -100,10 +103,15 @@ class Pool:
     def start(self) -> None:
         self._scale_to(self.minimum)
 
+    @property
+    def is_flowing(self) -> bool:
+        """Whether workers come free all the time, so that what waits for one waits shortly."""
+        return self._clock.monotonic() - self._freed_at < STALL_SECONDS
+
     def room(self) -> int:
         """How many more tasks may be claimed now: for workers that are free or may be started, and a
-        little ahead of them when tasks are short."""
-        ahead = capacity.ahead(self.maximum, self.mean_seconds) if self.mean_seconds else 0
+        little ahead of them while short tasks come and go."""
+        ahead = capacity.ahead(self.maximum, self.mean_seconds) if self.is_flowing else 0
         return self.maximum - self.busy - len(self._buffer) + ahead
 
     def rescale(self) -> None:
@@ -155,10 +163,12 @@ class Pool:
         while self._buffer and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
+                self.busy += 1  # from now on, although the worker wakes up later
                 waiter.set_result(self._buffer.popleft())
 
     async def _next(self) -> Held | None:
         if self._buffer:
+            self.busy += 1
             return self._buffer.popleft()
         waiter: asyncio.Future[Held | None] = asyncio.get_running_loop().create_future()
         self._idle.append(waiter)
@@ -167,18 +177,14 @@ class Pool:
     async def _work(self) -> None:
         """A worker's life; the supervisor replaces it when it dies."""
         while (held := await self._next()) is not None:
-            if held.is_cancelled():
-                self.held.pop(held.task.id, None)
-                continue
             held.started = True
             held.worker = asyncio.current_task()
-            self.busy += 1
             try:
-                command = await self._run(held)
+                command = None if held.is_cancelled() else await self._run(held)
             finally:
                 self.busy -= 1
                 held.worker = None
-                self._busy_at = self._clock.monotonic()
+                self._busy_at = self._freed_at = self._clock.monotonic()
             if command is not None:
                 order = Order(held.task.id, command, fence=held.task.fence)
                 if not self._deliver(held.current, order):
@@ -238,6 +244,10 @@ class Pool:
                 held.context.request_cancel()
             if held.worker is not None:
                 held.worker.cancel()
+
+    def take_stalled(self) -> list[Task]:
+        """What waits behind tasks that take longer than was thought, for giving back."""
+        return [] if self.is_flowing or self.busy < self.maximum else self.take_unstarted()
 
     def take_unstarted(self) -> list[Task]:
         """What was claimed but not begun, for giving back."""

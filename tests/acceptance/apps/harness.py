@@ -1,0 +1,160 @@
+"""Steers worker processes and looks at what they left in the feed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast import Event, TaskQueue
+
+ROOT = Path(__file__).resolve().parents[3]
+SECONDS = 20.0
+
+
+class Worker:
+    """A worker process; whatever happens to the test, it does not outlive it."""
+
+    def __init__(self, url: str, *types: str, **settings: Any) -> None:
+        self._command = [
+            *(sys.executable, "-m", "tests.acceptance.apps.worker", url),
+            *(json.dumps(settings), *types),
+        ]
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def process(self) -> asyncio.subprocess.Process:
+        assert self._process is not None, "the worker was not started"
+        return self._process
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.kill()
+
+    async def start(self) -> None:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ}
+        )
+        assert await self.line() == "ready"
+
+    async def line(self) -> str:
+        """The next thing that it says; '' when it is gone."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(SECONDS):
+            return (await self.process.stdout.readline()).decode().strip()
+
+    async def kill(self) -> None:
+        """kill -9, and wait until it is gone."""
+        if self.process.returncode is None:
+            self.process.kill()
+        await self.ended()
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(SECONDS):
+            await self.process.communicate()
+        assert self.process.returncode is not None
+        return self.process.returncode
+
+    async def stop(self) -> dict[str, int]:
+        """SIGTERM; the statistics that it leaves."""
+        self.process.send_signal(signal.SIGTERM)
+        word, _, rest = (await self.line()).partition(" ")
+        assert word == "stopped", f"the worker said '{word} {rest}'"
+        assert await self.ended() == 0
+        found: dict[str, int] = json.loads(rest)
+        return found
+
+    def freeze(self) -> None:
+        self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Feed:
+    """Reads a queue's feed from its beginning, and waits for what is to come."""
+
+    ENDS = ("task.completed", "task.dead", "task.aborted")
+
+    def __init__(self, queue: TaskQueue) -> None:
+        self._events = queue.events()
+        self.seen: list[Event] = []
+        self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """For each kind, how often each task has it."""
+
+    async def until(self, enough: Callable[[], bool], seconds: float = SECONDS) -> None:
+        async with asyncio.timeout(seconds):
+            while not enough():
+                event = await anext(self._events)
+                self.seen.append(event)
+                self.counts[event.kind][event.task_id] += 1
+
+    async def first(self, kind: str, **fields: object) -> Event:
+        """The first event of a kind with these fields, come or to come."""
+
+        def found() -> list[Event]:
+            return [e for e in self.seen if e.kind == kind and matches(e, fields)]
+
+        await self.until(lambda: bool(found()))
+        return found()[0]
+
+    async def ended(self, ids: Iterable[str]) -> None:
+        """Until these tasks have ended, in whatever way."""
+        wanted = set(ids)
+        for task_id in wanted:
+            await self.until(lambda t=task_id: any(self.counts[k][t] for k in self.ENDS))  # type: ignore[misc]
+
+    async def completed(self, count: int) -> None:
+        await self.until(lambda: len(self.counts["task.completed"]) >= count)
+
+    async def close(self) -> None:
+        await self._events.aclose()  # type: ignore[attr-defined]
+
+
+async def eventually(
+    condition: Callable[[], bool], seconds: float = SECONDS, look: float = 0.005
+) -> None:
+    """Until something in this process has become true that tells nobody."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(look)
+
+
+def matches(event: Event, fields: dict[str, object]) -> bool:
+    own = {"task_id": event.task_id, "type": event.type, **event.data}
+    return all(own.get(name) == value for name, value in fields.items())
+
+
+async def whole_feed(queue: TaskQueue) -> list[Event]:
+    """Everything that has happened."""
+    return [event async for event in queue.events(follow=False)]
+
+
+def assert_contiguous(events: list[Event]) -> None:
+    offsets = [event.position.offset for event in events]
+    assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
+
+
+async def assert_each_ended_once(queue: TaskQueue, ids: list[str]) -> None:
+    """Nothing lost, nothing completed twice, nothing between: by the feed and by the counters."""
+    events = await whole_feed(queue)
+    assert_contiguous(events)
+    enqueued = Counter(e.task_id for e in events if e.kind == "task.enqueued")
+    completed = Counter(e.task_id for e in events if e.kind == "task.completed")
+    assert enqueued == Counter(ids)
+    assert completed == Counter(ids)
+    stats = await queue.get_stats()
+    assert (stats.pending, stats.processing, stats.completed) == (0, 0, len(ids))

@@ -1,0 +1,172 @@
+"""The handlers that the tests run: in their own process and in worker processes alike.
+
+Payload fields that all understand: `journal` (a file to note start and end in), `gate` (an address to
+wait at).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+from holdfast import BlockingContext, Cancel, Context, Reject, Snooze, Task, TaskQueue
+from tests.acceptance.apps import journal
+from tests.acceptance.apps.gate import async_wait_at, wait_at
+
+
+def payload_of(task: Task) -> dict[str, Any]:
+    payload = task.payload or {}
+    assert isinstance(payload, dict)
+    return payload
+
+
+def note(task: Task, what: str) -> None:
+    payload = payload_of(task)
+    if "journal" in payload:
+        journal.write(payload["journal"], what, task.id, str(payload.get("note", "")))
+
+
+async def work(task: Task, ctx: Context) -> Any:
+    """Notes its start, waits at the gate if there is one, takes a moment, notes its end."""
+    payload = payload_of(task)
+    note(task, "start")
+    if "gate" in payload:
+        await async_wait_at(payload["gate"], payload.get("name", task.id))
+    await asyncio.sleep(payload.get("seconds", 0))
+    note(task, "end")
+    return payload.get("value", task.id)
+
+
+def thread_work(task: Task, ctx: BlockingContext) -> Any:
+    payload = payload_of(task)
+    note(task, "start")
+    if "gate" in payload:
+        wait_at(payload["gate"], payload.get("name", task.id))
+    note(task, "end")
+    return {"cancelled": ctx.cancel_requested, "value": payload.get("value")}
+
+
+def process_work(task: Task, ctx: BlockingContext) -> Any:
+    payload = payload_of(task)
+    note(task, "start")
+    if "gate" in payload:
+        wait_at(payload["gate"], f"{payload.get('name', task.id)}")
+    note(task, "end")
+    return {"pid": os.getpid(), "value": payload.get("value")}
+
+
+def process_pid(task: Task) -> int:
+    return os.getpid()
+
+
+async def async_life(task: Task, ctx: Context) -> Any:
+    """Uses everything that a context has."""
+    before = ctx.saved
+    await ctx.progress(0.5, "half")
+    await ctx.save({"attempt": ctx.attempt})
+    parents = [parent.result for parent in (await ctx.parents()).values()]
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
+    return {"before": before, "parents": parents, "fence": ctx.fence, "saved": ctx.saved}
+
+
+def blocking_life(task: Task, ctx: BlockingContext) -> Any:
+    before = ctx.saved
+    ctx.progress(0.5, "half")
+    ctx.save({"attempt": ctx.attempt})
+    parents = [parent.result for parent in ctx.parents().values()]
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt fails")
+    return {"before": before, "parents": parents, "fence": ctx.fence, "saved": ctx.saved}
+
+
+def leave(task: Task) -> None:
+    """Ends its process in one of several bad ways."""
+    how = payload_of(task)["how"]
+    note(task, "start")
+    if how == "exit":
+        sys.exit(3)
+    if how == "os._exit":
+        os._exit(4)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "segfault":
+        ctypes.string_at(0)
+    raise AssertionError(f"'{how}' did not end the process")
+
+
+async def async_leave(task: Task) -> None:
+    leave(task)
+
+
+async def give_back(task: Task) -> Any:
+    """Returns what cannot be a result."""
+    how = payload_of(task)["how"]
+    note(task, "start")
+    return {"object": object(), "huge": "x" * 1_100_000, "big": "x" * 900_000, "none": None}[how]
+
+
+def process_give_back(task: Task) -> Any:
+    how = payload_of(task)["how"]
+    note(task, "start")
+    return {"object": object(), "huge": "x" * 1_100_000, "big": "x" * 900_000, "none": None}[how]
+
+
+def outcome(task: Task) -> Any:
+    """The answers that are not values."""
+    how = payload_of(task)["how"]
+    note(task, "start")
+    if how == "reject":
+        raise Reject("never")
+    if how == "cancel":
+        return Cancel("not wanted")
+    if how == "snooze" and task.checkpoint is None and task.fence == 1:
+        return Snooze(0.05, "not yet")
+    return "done"
+
+
+def spin(task: Task) -> None:
+    """Never ends by itself, and hears nobody."""
+    payload = payload_of(task)
+    if "gate" in payload:
+        wait_at(payload["gate"], str(os.getpid()))
+    while True:
+        time.sleep(payload.get("step", 0.01))
+
+
+HANDLERS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "work": (work, {}),
+    "thread_work": (thread_work, {}),
+    "process_work": (process_work, {"isolation": "process"}),
+    "process_pid": (process_pid, {"isolation": "process"}),
+    "async_life": (async_life, {}),
+    "thread_life": (blocking_life, {}),
+    "process_life": (blocking_life, {"isolation": "process"}),
+    "leave": (async_leave, {}),
+    "thread_leave": (leave, {}),
+    "process_leave": (leave, {"isolation": "process"}),
+    "give_back": (give_back, {}),
+    "process_give_back": (process_give_back, {"isolation": "process"}),
+    "thread_outcome": (outcome, {}),
+    "process_outcome": (outcome, {"isolation": "process"}),
+    "process_spin": (spin, {"isolation": "process"}),
+    "one_by_one": (work, {"concurrency": 1}),
+    "four_at_once": (work, {"concurrency": 4}),
+    "keyed": (work, {"key_concurrency": 2}),
+    "rated": (work, {"rate": "20/s"}),
+    "key_rated": (work, {"key_rate": "5/s"}),
+}
+
+
+def make_queue(url: str, *types: str, **settings: Any) -> TaskQueue:
+    """A queue with these handlers, or all."""
+    queue = TaskQueue(url, **settings)
+    for name in types or HANDLERS:
+        handler, options = HANDLERS[name]
+        queue.register_handler(name, handler, **options)
+    return queue

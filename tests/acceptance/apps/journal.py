@@ -1,0 +1,44 @@
+"""A file that many processes append to: who ran what, when. A line is written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    what: str
+    task_id: str
+    at: float
+    """Monotonic seconds, the same for all processes of the machine."""
+    pid: int
+    note: str
+
+
+def write(path: str, what: str, task_id: str, note: str = "") -> None:
+    line = json.dumps([what, task_id, time.monotonic(), os.getpid(), note]) + "\n"
+    number = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(number, line.encode())
+    finally:
+        os.close(number)
+
+
+def read(path: Path | str) -> list[Entry]:
+    file = Path(path)
+    if not file.exists():
+        return []
+    return [Entry(*json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def most_at_once(entries: list[Entry], note: str | None = None) -> int:
+    """How many runs overlapped at most."""
+    now = most = 0
+    for entry in sorted(entries, key=lambda e: (e.at, e.what == "start")):
+        if note in (None, entry.note):
+            now += 1 if entry.what == "start" else -1
+            most = max(most, now)
+    return most

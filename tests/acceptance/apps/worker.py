@@ -1,0 +1,38 @@
+"""A worker process: `python -m tests.acceptance.apps.worker URL SETTINGS-AS-JSON [TYPE ...]`.
+
+Prints `ready` once it works; SIGTERM lets it stop in good order, after which it prints `stopped` and its
+statistics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+
+from tests.acceptance.apps.jobs import make_queue
+
+
+async def main(url: str, settings: str, *types: str) -> int:
+    queue = make_queue(url, *types, **json.loads(settings))
+    enough = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, enough.set)
+    await queue.start()
+    print("ready", flush=True)
+    failed = asyncio.create_task(queue.wait_failed())
+    told = asyncio.create_task(enough.wait())
+    await asyncio.wait([failed, told], return_when=asyncio.FIRST_COMPLETED)
+    if failed.done():
+        print(f"failed {failed.result()}", flush=True)
+        return 1
+    failed.cancel()
+    stats = await queue.get_stats()
+    await queue.stop()
+    print(f"stopped {json.dumps({'fenced': stats.fenced, 'lost': stats.leases_lost})}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*sys.argv[1:])))

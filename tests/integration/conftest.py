@@ -1,0 +1,34 @@
+"""A database for each test, on every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(params=["memory", "file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """For tests of one process."""
+    return address(request, tmp_path, request.param)
+
+
+@pytest.fixture(params=["file", "postgres"])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """For tests of several processes."""
+    return address(request, tmp_path, request.param)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> str:
+    """A journal that handlers write to."""
+    return str(tmp_path / "runs")
+
+
+def address(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
+    if kind == "memory":
+        return "sqlite://"
+    if kind == "file":
+        return f"sqlite:///{folder}/queue.db"
+    dsn: str = request.getfixturevalue("pg_dsn")
+    return dsn

@@ -1,0 +1,119 @@
+"""From the store to a worker: what a process may take, and when."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import Status, TaskQueue
+from holdfast.engine.engine import Engine
+from tests.acceptance.apps.gate import Gate
+from tests.acceptance.apps.jobs import make_queue
+
+
+class Still(TaskQueue):
+    """A queue whose engine does nothing by itself: the test ticks its loops."""
+
+    async def _run_engine(self, engine: Engine) -> None:
+        await engine.prepare()
+
+    @property
+    def engine(self) -> Engine:
+        assert self._engine is not None
+        return self._engine
+
+
+async def test_a_process_takes_no_more_than_it_can_run(url: str) -> None:
+    """Two looks in a row, before the first task's worker has woken up, take one task for one worker."""
+    queue = Still(url, max_workers=1, shutdown_timeout=0)
+    async with Gate() as gate:
+        queue.register_handler("hold", lambda task: gate.names.append(task.id))
+        await queue.start()
+        await queue.enqueue_many([{"type": "hold"} for _ in range(3)])
+        await queue.engine.dispatcher.tick()
+        await queue.engine.dispatcher.tick()
+        assert (await queue.get_stats()).processing == 1
+        await queue.stop()
+
+
+@pytest.mark.parametrize("workers", [4, 8, 20])
+async def test_every_free_worker_gets_work_while_others_are_busy_for_long(
+    url: str, workers: int
+) -> None:
+    """All but one worker busy without end: the last one still serves the queue."""
+    async with (
+        Gate() as gate,
+        make_queue(url, "work", max_workers=workers, shutdown_timeout=1.0) as queue,
+    ):
+        for n in range(workers - 1):
+            await queue.enqueue("work", {"gate": gate.address, "name": f"n{n}"})
+        await gate.arrived(workers - 1)
+        for n in range(5):
+            task = await queue.enqueue("work", {"value": n})
+            assert await task.result(5) == n
+        gate.open()
+
+
+async def test_short_tasks_are_not_held_behind_long_ones(shared_url: str) -> None:
+    """A process that claimed ahead and then got busy for long gives back what it cannot start."""
+    kept = {"max_workers": 2, "lease_seconds": 30.0, "shutdown_timeout": 1.0}
+    async with Gate() as gate, make_queue(shared_url, "work", **kept) as busy:
+        for task in await busy.enqueue_many([{"type": "work"} for _ in range(200)]):
+            await task.wait(20)
+        batch = [
+            {"type": "work", "payload": {"gate": gate.address}, "priority": "critical"},
+            {"type": "work", "payload": {"gate": gate.address}, "priority": "critical"},
+            *({"type": "work"} for _ in range(50)),
+        ]
+        tasks = await busy.enqueue_many(batch)
+        await gate.arrived(2)
+        async with make_queue(shared_url, "work", **kept) as other:
+            for task in tasks[2:]:
+                assert (await task.wait(10)).attempts == 1
+            assert (await other.get_stats()).processing == 2
+        gate.open()
+
+
+async def test_a_task_that_comes_while_the_worker_idles_starts_without_a_poll(url: str) -> None:
+    """Well within the two seconds that an idle dispatcher sleeps."""
+    async with make_queue(url, "work") as queue:
+        for n in range(5):
+            task = await queue.enqueue("work", {"value": n})
+            assert await task.result(1) == n
+
+
+async def test_a_delayed_task_starts_when_it_is_due_and_not_before(url: str) -> None:
+    async with make_queue(url, "work") as queue:
+        task = await queue.enqueue("work", {"value": 1}, delay=0.3)
+        assert (await task.get()).status is Status.QUEUED
+        assert await task.result(5) == 1
+        done = await task.get()
+        assert done.started_at is not None
+        assert 0.3 <= done.started_at - done.created_at < 1.0
+
+
+async def test_sixty_four_callers_at_once(url: str) -> None:
+    """Each gets its own answer; all run once."""
+    async with make_queue(url, "work", max_workers=20) as queue:
+
+        async def call(caller: int) -> list[object]:
+            tasks = [await queue.enqueue("work", {"value": [caller, n]}) for n in range(10)]
+            return [await task.result(20) for task in tasks]
+
+        answers = await asyncio.gather(*(call(caller) for caller in range(64)))
+        assert answers == [[[caller, n] for n in range(10)] for caller in range(64)]
+        assert (await queue.get_stats()).completed == 640
+
+
+async def test_ten_thousand_at_once(url: str) -> None:
+    """One batch of the greatest size allowed, all of it or none, then run to the last."""
+    async with make_queue(url, "work", max_workers=50) as queue:
+        handles = await queue.enqueue_many({"type": "work"} for _ in range(10_000))
+        assert len(set(handles)) == 10_000
+        assert all(handle.created for handle in handles)
+        await handles[-1].wait(60)
+        for handle in handles:
+            await handle.wait(60)
+        stats = await queue.get_stats()
+        assert (stats.completed, stats.pending, stats.processing) == (10_000, 0, 0)
