@@ -115,7 +115,7 @@ class PostgresDialect:
             metadata_json=task.metadata_json,
             options_json=task.options_json,
             max_attempts=task.max_attempts,
-            due_at=task.due_at,
+            due_at=now + (task.due_at - task.created_at),
             facts_json=encode([enqueued(task, now)]).decode(),
             deltas_json=encode(
                 [(task.queue, task.type, task.priority.value, "queued", 1)]

@@ -22,7 +22,7 @@ def insert_row(submission: Submission) -> tuple[Any, ...]:
         task.metadata_json,
         task.options_json,
         task.max_attempts,
-        task.due_at,
+        task.due_at - task.created_at,
         task.request_hash,
     )
 
@@ -38,7 +38,7 @@ def insert_one(task: Task, *, now: float, batch: str) -> Call:
         metadata_json=task.metadata_json,
         options_json=task.options_json,
         max_attempts=task.max_attempts,
-        due_at=task.due_at,
+        due_at=now + (task.due_at - task.created_at),
         request_hash=task.request_hash,
         now=now,
         batch=batch,

@@ -31,9 +31,9 @@ INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_
     options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
     request_hash, history)
 SELECT r.id, r.type, r.queue, r.priority, 'queued', r.payload_json, r.metadata_json, r.options_json,
-    0, r.max_attempts, 0, 1, 0, :now, :now, r.due_at, r.request_hash, :batch
+    0, r.max_attempts, 0, 1, 0, :now, :now, :now + r.delay, r.request_hash, :batch
 FROM {rows: id text, type text, queue text, priority integer, payload_json text, metadata_json text,
-    options_json text, max_attempts integer, due_at real, request_hash text};
+    options_json text, max_attempts integer, delay real, request_hash text};
 
 -- name: insert_one
 -- One task with plain values: what a single caller waits for.
