@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, Self
 
 import asyncpg
 import pytest
@@ -202,7 +202,7 @@ class Stepper:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
 
-    async def __aenter__(self) -> Stepper:
+    async def __aenter__(self) -> Self:
         self.connection = await postgres.connect(self._dsn)
         self._transaction = self.connection.transaction()
         await self._transaction.start()
@@ -250,14 +250,11 @@ async def blocked(bench: PostgresBench) -> None:
     question = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
         while (await bench.sql(question))[0][0] == 0:
-            await asyncio.sleep(0)
+            pass
 
 
 async def test_counters_are_right_after_racing_readers_and_folders(bench: PostgresBench) -> None:
     stores = [await bench.open() for _ in range(5)]
-    writing = asyncio.create_task(
-        run_all(*(put_plain(store, 2) for _ in range(40) for store in stores[:2]))
-    )
 
     async def fold(store: Store) -> None:
         while not writing.done():
@@ -267,9 +264,12 @@ async def test_counters_are_right_after_racing_readers_and_folders(bench: Postgr
         while not writing.done():
             await store.head()
 
-    await asyncio.gather(
-        writing, fold(stores[2]), fold(stores[3]), read(stores[4]), read(stores[0])
-    )
+    async with asyncio.TaskGroup() as group:
+        writing = group.create_task(
+            run_all(*(put_plain(store, 2) for _ in range(40) for store in stores[:2]))
+        )
+        for each in (fold(stores[2]), fold(stores[3]), read(stores[4]), read(stores[0])):
+            group.create_task(each)
     await check_counters(stores[0])
 
 

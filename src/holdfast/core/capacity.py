@@ -22,7 +22,7 @@ def ahead(workers: int, mean_seconds: float) -> int:
         return 0
     if mean_seconds <= 0.0:
         return min(workers, AHEAD_MAX)
-    return min(AHEAD_MAX, math.floor(workers * AHEAD_SECONDS / mean_seconds))
+    return math.floor(min(AHEAD_MAX, workers * AHEAD_SECONDS / mean_seconds))
 
 
 def target_workers(
@@ -33,7 +33,7 @@ def target_workers(
     if wanted > current:
         return max(minimum, min(maximum, wanted))
     if quiet_seconds >= QUIET_SECONDS:
-        return max(minimum, min(current, busy))
+        return max(minimum, min(current, wanted))
     return max(minimum, min(maximum, current))
 
 

@@ -27,7 +27,7 @@ class Position(NamedTuple):
     def parse(cls, text: str) -> Position:
         """The inverse of str(); ValueError when it is not a position."""
         epoch, _, offset = text.rpartition(":")
-        if not epoch or not offset.isdigit():
+        if not epoch or not (offset.isascii() and offset.isdigit()):
             raise ValueError(f"'{text}' is not a position: it looks like 'epoch:offset'")
         return cls(epoch, int(offset))
 

@@ -25,15 +25,23 @@ def fingerprint(task_type: str, error_type: str, message: str, place: str = "") 
     return digest(task_type, error_type, _VOLATILE.sub("#", message)[:300], place)
 
 
+def storable(text: str) -> str:
+    """What is no character (a file name's stray byte comes as one) is spelled out."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def from_exception(
     task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
 ) -> Failure:
     """What is kept of an exception that a handler raised."""
     frames = tb.extract_tb(error.__traceback__)
     place = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
-    text = "".join(tb.format_exception(error))
+    text = storable("".join(tb.format_exception(error)))
     error_type = type(error).__qualname__
-    message = str(error) or error_type
+    try:
+        message = storable(str(error)) or error_type
+    except Exception as silent:
+        message = f"{error_type}, which cannot say what it is: {type(silent).__name__}"
     return Failure(
         kind=kind,
         message=message[:MESSAGE_CHARS_MAX],
@@ -45,6 +53,7 @@ def from_exception(
 
 def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None = None) -> Failure:
     """A failure that no exception stands behind."""
+    message = storable(message)
     return Failure(
         kind=kind,
         message=message[:MESSAGE_CHARS_MAX],

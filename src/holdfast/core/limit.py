@@ -18,6 +18,9 @@ from msgspec.structs import replace
 _RATE: Final = re.compile(r"^(\d+)\s*/\s*(\d+)?\s*(s|m|h|d)$")
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
+TOLERANCE_SECONDS: Final = 1e-6
+"""Epoch seconds as floats are no finer than this."""
+
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is allowed."""
@@ -43,7 +46,7 @@ class Limit(msgspec.Struct, frozen=True):
 def parse_rate(text: str) -> tuple[int, float]:
     """'100/m', '5/s', '10/30s' -> (count, seconds); ValueError says what is wrong."""
     found = _RATE.match(text.strip())
-    if not found or int(found[1]) < 1:
+    if not found or int(found[1]) < 1 or (found[2] is not None and int(found[2]) < 1):
         raise ValueError(f"'{text}' is not a rate: write count/unit, e.g. '100/m' or '10/30s'")
     return int(found[1]), float(int(found[2] or 1) * _UNIT_SECONDS[found[3]])
 
@@ -56,11 +59,9 @@ def permits(limit: Limit, now: float) -> float:
         free = max(0, rule.max_running - limit.running)
     if rule.rate_count is not None:
         interval = rule.rate_seconds / rule.rate_count
-        slack = interval * (rule.burst - 1)
+        slack = interval * (rule.burst - 1) + min(TOLERANCE_SECONDS, interval / 2)
         ahead = max(limit.full_until, now) - now
-        free = min(
-            free, 0 if ahead > slack + 1e-9 else math.floor((slack - ahead) / interval + 1e-9) + 1
-        )
+        free = min(free, 0 if ahead > slack else math.floor((slack - ahead) / interval) + 1)
     return free
 
 

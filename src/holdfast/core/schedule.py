@@ -6,6 +6,7 @@ made for them (coalesced). Never: decides who fires; the store lets exactly one 
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -41,7 +42,7 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
         return next(CronSim(spec, start)).timestamp()
     except CronSimError as error:
         raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
-    except ZoneInfoNotFoundError:
+    except (ZoneInfoNotFoundError, ValueError):
         raise BadConfig(
             f"time zone '{timezone}' is not known: use a name like 'Europe/Prague'"
         ) from None
@@ -54,6 +55,6 @@ def _every_seconds(spec: str) -> float:
         seconds = float(spec.removeprefix("@every "))
     except ValueError:
         seconds = 0.0
-    if not seconds > 0.0:
+    if not 0.0 < seconds < math.inf:
         raise InvalidInput(f"'{spec}' needs a positive number of seconds, e.g. '@every 30'")
     return seconds

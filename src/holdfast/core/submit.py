@@ -23,6 +23,7 @@ RESULT_BYTES_MAX: Final = 1_048_576
 METADATA_BYTES_MAX: Final = 16_384
 NAME_CHARS_MAX: Final = 200
 BATCH_MAX: Final = 10_000
+ATTEMPTS_MAX: Final = 1_000_000
 EDGES_MAX: Final = 1_000
 DELAY_SECONDS_MAX: Final = 10 * 365 * 86_400.0
 
@@ -66,8 +67,9 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
     if request.idempotency_key is not None:
         check_name("idempotency_key", request.idempotency_key)
     delay = _delay(request.delay_seconds)
-    if request.max_attempts < 1:
-        raise InvalidInput(f"max_attempts is {request.max_attempts}: it must be at least 1")
+    attempts = request.max_attempts
+    if not isinstance(attempts, int) or not 1 <= attempts <= ATTEMPTS_MAX:
+        raise InvalidInput(f"max_attempts is {attempts!r}: give a number from 1 to {ATTEMPTS_MAX}")
     if len(request.depends_on) > EDGES_MAX:
         raise InvalidInput(
             f"{len(request.depends_on)} dependencies: at most {EDGES_MAX} are allowed"
@@ -164,6 +166,8 @@ def _delay(seconds: float) -> float:
 def _metadata(metadata: dict[str, object] | None) -> str | None:
     if not metadata:
         return None
+    if not isinstance(metadata, dict):
+        raise InvalidInput(f"metadata is a {type(metadata).__name__}: give a dict of notes")
     return encode_payload(metadata, what="metadata", limit=METADATA_BYTES_MAX)
 
 

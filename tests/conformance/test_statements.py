@@ -1,0 +1,270 @@
+"""The statements: alike in both dialects, all used, each honest about the index that it relies on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.store import sql
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import Call
+from holdfast.store.sql import TASK_COLUMNS, load_migrations, load_statements
+from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.sqlite.driver import SqliteDriver
+from tests.conformance.conftest import PostgresBench, SqliteBench
+from tests.conformance.helpers import after, asked, claim, complete, put_plain
+
+SRC = Path(__file__).parents[2] / "src" / "holdfast"
+DIALECTS = ("sqlite", "postgres")
+OWN = {
+    # One writer: reads inside a transaction need no locks, and rows are taken by their place.
+    "sqlite": {
+        *("changed_by", "get_rows", "mark_counted", "next_offset", "pick_lane", "scan_lane"),
+        "take_rows",
+    },
+    # Whole verbs in one statement, and offsets that are given when the feed is read.
+    "postgres": {
+        *("adopt_feed", "claim_plain", "has_unread", "hint", "lock_head", "number_records"),
+        "pick_aged",
+    },
+}
+BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
+CREATED = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
+TABLES = re.compile(r"CREATE TABLE (\w+)")
+
+
+class Text(NamedTuple):
+    name: str
+    text: str
+    index: str | None
+
+
+def texts(dialect: str) -> dict[str, Text]:
+    found = {}
+    for file in files(f"holdfast.store.{dialect}").joinpath("statements").iterdir():
+        for name, body in BLOCK.findall(file.read_text("utf-8")):
+            index = re.search(r"^-- index: *(.*)$", body, re.MULTILINE)
+            found[name] = Text(name, body, index[1] if index else None)
+    return found
+
+
+def names(dialect: str) -> set[str]:
+    return set(load_statements(f"holdfast.store.{dialect}", lambda _: "r"))
+
+
+def test_both_dialects_know_the_same_statements() -> None:
+    sqlite_names, postgres_names = names("sqlite"), names("postgres")
+    assert sqlite_names - postgres_names == OWN["sqlite"]
+    assert postgres_names - sqlite_names == OWN["postgres"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_is_used(dialect: str) -> None:
+    code = "\n".join(path.read_text("utf-8") for path in SRC.rglob("*.py"))
+    assert [name for name in sorted(names(dialect)) if f'"{name}"' not in code] == []
+
+
+def test_same_results_under_the_same_names() -> None:
+    ours = load_statements("holdfast.store.sqlite", lambda _: "r")
+    theirs = load_statements("holdfast.store.postgres", lambda _: "r")
+    # A fast path may answer in the way that suits its dialect.
+    differing = {"insert_plain", "insert_one", "complete_plain"}
+    for name in (ours.keys() & theirs.keys()) - differing:
+        assert ours[name].returns == theirs[name].returns, name
+        assert [c.name for c in ours[name].columns] == [c.name for c in theirs[name].columns], name
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
+    """Tables of one row, and lists that are read whole, need none."""
+    whole = {
+        *("advance_head", "adopt_feed", "feed_position", "forget_before", "hint", "lock_head"),
+        *("mark_counted", "nodes", "prune_nodes", "queues", "schedules", "types"),
+    }
+    missing = {text.name for text in texts(dialect).values() if text.index is None}
+    assert missing <= whole
+    made = "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
+    known = {*CREATED.findall(made), *TABLES.findall(made)}
+    known |= {f"{table}_pkey" for table in TABLES.findall(made)}
+    for text in texts(dialect).values():
+        for word in re.findall(r"holdfast_\w+", text.index or ""):
+            assert word in known, f"{text.name} relies on {word}, which does not exist"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_statement_has_a_hole_for_values(dialect: str) -> None:
+    for text in texts(dialect).values():
+        holes = [
+            h for h in re.findall(r"\{[^}]*\}", text.text) if not h.startswith(("{task", "{rows:"))
+        ]
+        assert holes == [], text.name
+
+
+def test_both_dialects_have_the_same_tables_and_columns() -> None:
+    made = {
+        dialect: "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
+        for dialect in DIALECTS
+    }
+    assert TABLES.findall(made["sqlite"]) == TABLES.findall(made["postgres"])
+    assert CREATED.findall(made["sqlite"]) == [
+        name for name in CREATED.findall(made["postgres"]) if not name.startswith("holdfast_feed_")
+    ]
+    for columns in made.values():
+        table = columns[columns.index("CREATE TABLE holdfast_task") :]
+        table = table[: table.index("CHECK ((status")]
+        found = re.findall(
+            r"^    (\w+) +(?:text|integer|bigint|smallint|real|double)", table, re.MULTILINE
+        )
+        assert [name for name in found if name in TASK_COLUMNS] == list(TASK_COLUMNS)
+
+
+# -- plans -------------------------------------------------------------------------------------------
+
+CALLS: dict[str, tuple[Call, str]] = {
+    name: (Call(name, params, rows), index)
+    for name, params, rows, index in [
+        ("expired_tasks", {"now": 1.0, "limit": 10}, None, "holdfast_task_lease"),
+        ("next_due", {"queues": ["default"], "now": 1.0}, None, "holdfast_task_ready"),
+        ("oldest_due", {"queue": "default"}, None, "holdfast_task_ready"),
+        ("parked_tasks", {"gate": "g", "limit": 10}, None, "holdfast_task_gate"),
+        ("open_edges", {"ids": ["a"]}, None, "holdfast_edge_parent"),
+        ("open_limits", {"now": 1.0, "limit": 10}, None, "holdfast_limit_opens"),
+        (
+            "prune_tasks",
+            {"before": 1.0, "dead_before": 1.0, "limit": 10},
+            None,
+            "holdfast_task_finished",
+        ),
+    ]
+}
+POSTGRES_CALLS = CALLS | {
+    "claim_plain": (
+        Call(
+            "claim_plain",
+            {
+                "queues": ["default"],
+                "types": ["work"],
+                "limit": 100,
+                "now": 1.0,
+                "node": "n",
+                "lease_seconds": 9.0,
+                "batch": "1",
+                "fact_head": "",
+                "fact_node": "",
+            },
+        ),
+        "holdfast_task_ready",
+    ),
+    "complete_plain": (
+        Call(
+            "complete_plain",
+            {
+                "ids": "a",
+                "fences": "1",
+                "versions": "1",
+                "results": "[null]",
+                "facts": "[[]]",
+                "count": 1,
+                "now": 1.0,
+                "batch": "1",
+            },
+        ),
+        "holdfast_task_pkey",
+    ),
+    "read_records": (Call("read_records", {"after": 5, "limit": 50}), "holdfast_feed_offset"),
+    "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "lock_tasks": (Call("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "number_records": (Call("number_records", {}), "holdfast_feed_unread"),
+    "extend_leases": (Call("extend_leases", {"until": 1.0}, [("a", 1)]), "holdfast_task_pkey"),
+    "records_by_id": (Call("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
+}
+SQLITE_CALLS = CALLS | {
+    "pick_lane": (
+        Call(
+            "pick_lane",
+            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+        ),
+        "holdfast_task_ready",
+    ),
+    "complete_plain": (
+        Call("complete_plain", {"now": 1.0, "batch": "1"}, [("a", 1, 1, "null")]),
+        "sqlite_autoindex_holdfast_task_1",
+    ),
+    "read_records": (Call("read_records", {"after": 5, "limit": 50}), "INTEGER PRIMARY KEY"),
+    "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "sqlite_autoindex_holdfast_task_1"),
+    "records_by_id": (Call("records_by_id", {"ids": [1]}), "SEARCH holdfast_feed USING"),
+    "scan_lane": (
+        Call(
+            "scan_lane",
+            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+        ),
+        "holdfast_task_ready",
+    ),
+}
+
+
+@pytest.fixture
+async def pg(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[postgres.Connection]:
+    bench = PostgresBench(clock, pg_dsn)
+    store = await bench.open()
+    ids = await put_plain(store, 50)
+    await store.insert([asked(store, depends_on=after(parent)) for parent in ids])
+    for task in await claim(store, 30):
+        await complete(store, task)
+    await bench.close()
+    connection = await postgres.connect(pg_dsn)
+    yield connection
+    await connection.close()
+
+
+async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connection) -> None:
+    """With the settings of our connections, and generic plans: on statistics of any age."""
+    for analysed in (False, True):
+        if analysed:
+            await pg.execute("ANALYZE")
+        for name, (call, index) in POSTGRES_CALLS.items():
+            prepared = postgres.statements()[name]
+            rows = await explained(pg, prepared.text, postgres.bind(prepared, call))
+            plan = "\n".join(rows)
+            assert index in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_task" not in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_feed " not in plan, f"{name}: {plan}"
+
+
+async def explained(pg: postgres.Connection, text: str, values: list[Any]) -> list[str]:
+    transaction = pg.transaction()
+    await transaction.start()
+    try:
+        return [row[0] for row in await pg.fetch(f"EXPLAIN {text}", *values)]
+    finally:
+        await transaction.rollback()
+
+
+async def test_sqlite_plans_use_the_index_that_is_named(clock: VirtualClock) -> None:
+    bench = SqliteBench(clock, "")
+    store = await bench.open()
+    await put_plain(store, 50)
+    driver = store._driver
+    assert isinstance(driver, SqliteDriver)
+    assert driver._writer is not None
+    for name, (call, index) in SQLITE_CALLS.items():
+        statement = sqlite.statements()[name]
+        rows = driver._writer.execute(
+            f"EXPLAIN QUERY PLAN {statement.text}", sqlite.bind(statement, call)
+        ).fetchall()
+        plan = "\n".join(str(row[3]) for row in rows)
+        assert index in plan, f"{name}: {plan}"
+        assert not re.search(r"SCAN (holdfast_task|t|holdfast_feed|f)\b(?! USING)", plan), plan
+    await bench.close()
+
+
+def test_a_statement_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_texts", lambda *_: iter(["-- name: a\nSELECT 1;\n"] * 2))
+    with pytest.raises(ValueError, match="stands twice"):
+        load_statements("holdfast.store.sqlite", lambda _: "r")

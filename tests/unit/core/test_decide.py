@@ -1,0 +1,247 @@
+"""The state machine: whatever is asked in whatever order, the rules hold."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
+
+from holdfast.core import command as c
+from holdfast.core.command import Command, Order
+from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
+from holdfast.core.submit import Request, submit
+from holdfast.core.task import (
+    ENDED,
+    TERMINAL,
+    TRANSITIONS,
+    Failure,
+    FailureKind,
+    Options,
+    Status,
+    Task,
+    may_move,
+)
+
+NOW = 1_800_000_000.0
+seconds = st.floats(0, 1000, allow_nan=False)
+words = st.sampled_from(["", "a reason"])
+failures = st.builds(
+    Failure, st.sampled_from(FailureKind), st.sampled_from(["boom", ""]), fingerprint=st.just("f")
+)
+runner_commands: st.SearchStrategy[Command] = st.one_of(
+    st.builds(c.Complete, st.sampled_from(["null", '{"x":1}'])),
+    st.builds(c.Fail, failures, final=st.booleans()),
+    st.builds(c.Snooze, seconds, words),
+    st.builds(c.Cancel, words),
+    st.builds(c.Release, words),
+    st.builds(c.Report, st.sampled_from([None, "0.5"]), st.sampled_from([None, "{}"])),
+)
+other_commands: st.SearchStrategy[Command] = st.one_of(
+    st.just(c.Expire()),
+    st.builds(c.Settle, st.just("p"), st.sampled_from(Status), st.booleans(), words),
+    st.builds(c.Revive, st.just("p"), st.integers(1, 3)),
+    st.builds(c.Abort, st.just("ann"), words),
+    st.builds(c.Pause, st.just("ann"), words),
+    st.builds(c.Resume, st.just("ann")),
+    st.builds(c.Replay, st.just("ann"), seconds, st.sampled_from([None, "2"])),
+    st.builds(c.Edit, st.just("ann"), st.just("3")),
+)
+
+
+class Life(RuleBasedStateMachine):
+    """One task, and everything that may be asked of it."""
+
+    @initialize(
+        waits=st.integers(0, 2), max_attempts=st.integers(1, 3), max_deaths=st.integers(1, 3)
+    )
+    def born(self, waits: int, max_attempts: int, max_deaths: int) -> None:
+        request = Request(
+            type="work", max_attempts=max_attempts, options=Options(max_deaths=max_deaths)
+        )
+        self.now = NOW
+        task = submit(request, task_id="t", now=NOW).task
+        if waits:
+            task = replace(task, status=Status.BLOCKED, waiting_on=waits)
+        self.task: Task = task
+        self.old_fences: set[int] = set()
+        assert enqueued(task, NOW).kind == "task.enqueued"
+
+    @rule(delta=st.floats(0, 20, allow_nan=False))
+    def wait(self, delta: float) -> None:
+        self.now += delta
+
+    @precondition(lambda self: self.task.status is Status.QUEUED)
+    @rule()
+    def claimed(self) -> None:
+        before = self.task
+        self.move(claim(before, node="node", lease_seconds=9.0, now=self.now))
+        assert self.task.fence == before.fence + 1
+        assert self.task.attempts == before.attempts + 1
+
+    @rule(command=runner_commands)
+    def runner_says(self, command: Command) -> None:
+        self.ask(Order("t", command, fence=self.task.fence))
+
+    @rule(command=runner_commands, fence=st.integers(-3, 20))
+    def stranger_says(self, command: Command, fence: int) -> None:
+        if fence != self.task.fence:
+            decision = decide(self.task, Order("t", command, fence=fence), self.now)
+            assert isinstance(decision, Refusal)
+            assert decision.code == "lease-lost"
+            is_result = isinstance(command, c.Complete | c.Fail)
+            assert [fact.kind for fact in decision.facts] == (["task.late"] if is_result else [])
+
+    @rule(command=other_commands)
+    def somebody_says(self, command: Command) -> None:
+        self.ask(Order("t", command, fence=self.task.fence))
+
+    @rule(command=other_commands)
+    def somebody_says_what_is_outdated(self, command: Command) -> None:
+        order = Order("t", command, fence=self.task.fence, version=self.task.version - 1)
+        assert isinstance(decide(self.task, order, self.now), Refusal)
+
+    def ask(self, order: Order) -> None:
+        decision = decide(self.task, order, self.now)
+        if isinstance(decision, Refusal):
+            assert decision.current == self.task
+            assert decision.message
+            return
+        command = order.command
+        if isinstance(command, c.Snooze | c.Release | c.Pause | c.Expire):
+            assert decision.after.attempts == self.task.attempts - 1, "costs no attempt"
+        self.move(decision)
+
+    def move(self, decision: Transition) -> None:
+        before, after = decision.before, decision.after
+        assert before == self.task
+        assert before.status not in TERMINAL, "terminal is final"
+        assert after.version > before.version
+        assert after.fence >= before.fence
+        if after.status is not before.status:
+            assert may_move(before.status, after.status)
+            assert decision.facts, "every change of status is a fact"
+        for fact in decision.facts:
+            assert (fact.task_id, fact.at) == ("t", self.now)
+        taken_away = before.status is Status.RUNNING and after.status is not Status.RUNNING
+        by_itself = after.status in ENDED or after.due_at >= self.now
+        if taken_away and not by_itself:
+            assert after.fence > before.fence
+        self.task = after
+
+    @invariant()
+    def it_is_sound(self) -> None:
+        if not hasattr(self, "task"):
+            return
+        task = self.task
+        assert 0 <= task.attempts <= task.max_attempts
+        assert 0 <= task.deaths <= task.options.max_deaths
+        assert (task.status is Status.RUNNING) == (task.lease_until is not None)
+        assert (task.status is Status.RUNNING) == (task.node is not None)
+        assert (task.status in ENDED) == (task.finished_at is not None)
+        assert task.status is not Status.BLOCKED or task.waiting_on > 0
+        assert task.status not in (Status.QUEUED, Status.RUNNING) or task.waiting_on == 0
+        assert task.status is not Status.FAILED or task.failure is not None
+
+
+Life.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+TestLife = Life.TestCase
+
+
+def task_in(status: Status, **fields: object) -> Task:
+    task = submit(Request(type="work"), task_id="t", now=NOW).task
+    running = {"node": "n", "lease_until": NOW + 9, "fence": 3, "attempts": 1}
+    ended = {"finished_at": NOW}
+    extra: dict[str, object] = {}
+    if status is Status.RUNNING:
+        extra = running
+    elif status in ENDED:
+        extra = ended
+    return replace(task, status=status, **extra, **fields)
+
+
+@pytest.mark.parametrize("status", Status)
+@given(command=st.one_of(runner_commands, other_commands))
+@settings(max_examples=60)
+def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
+    task = task_in(status)
+    decision = decide(task, Order("t", command, fence=task.fence), NOW)
+    if isinstance(decision, Transition):
+        assert status is decision.after.status or decision.after.status in TRANSITIONS[status]
+
+
+def test_every_command_has_its_rule() -> None:
+    """Whatever may be asked is answered, not raised."""
+    commands = {
+        c.Complete: c.Complete("1"),
+        c.Fail: c.Fail(Failure(FailureKind.ERROR, "x")),
+        c.Snooze: c.Snooze(1.0),
+        c.Cancel: c.Cancel("x"),
+        c.Release: c.Release("x"),
+        c.Report: c.Report("1"),
+        c.Expire: c.Expire(),
+        c.Settle: c.Settle("p", Status.COMPLETED, True),
+        c.Revive: c.Revive("p", 1),
+        c.Abort: c.Abort("a"),
+        c.Pause: c.Pause("a"),
+        c.Resume: c.Resume("a"),
+        c.Replay: c.Replay("a"),
+        c.Edit: c.Edit("a", "1"),
+    }
+    assert set(get_args(Command)) == set(commands)
+    for command in commands.values():
+        for status in Status:
+            task = task_in(status)
+            assert isinstance(
+                decide(task, Order("t", command, fence=task.fence), NOW), Transition | Refusal
+            )
+
+
+def test_whoever_takes_a_task_away_raises_the_fence() -> None:
+    task = task_in(Status.RUNNING)
+    for command in (c.Abort("a"), c.Pause("a"), c.Release("x")):
+        decision = decide(task, Order("t", command, fence=task.fence), NOW)
+        assert isinstance(decision, Transition)
+        assert decision.after.fence == task.fence + 1
+    expired = decide(task, Order("t", c.Expire(), fence=task.fence), NOW + 9)
+    assert isinstance(expired, Transition)
+    assert expired.after.fence == task.fence + 1
+
+
+def test_a_lease_that_runs_cannot_expire() -> None:
+    task = task_in(Status.RUNNING)
+    assert isinstance(decide(task, Order("t", c.Expire(), fence=3), NOW + 8.9), Refusal)
+    assert isinstance(decide(task, Order("t", c.Expire(), fence=2), NOW + 99), Refusal)
+
+
+def test_the_budget_of_deaths() -> None:
+    task = task_in(Status.RUNNING, options_json='{"max_deaths":2}')
+    once = decide(task, Order("t", c.Expire(), fence=3), NOW + 9)
+    assert isinstance(once, Transition)
+    assert (once.after.status, once.after.deaths, once.after.attempts) == (Status.QUEUED, 1, 0)
+    again = claim(once.after, node="m", lease_seconds=9, now=NOW + 9).after
+    twice = decide(again, Order("t", c.Expire(), fence=again.fence), NOW + 20)
+    assert isinstance(twice, Transition)
+    assert twice.after.status is Status.FAILED
+    assert twice.after.failure is not None
+    assert twice.after.failure.kind is FailureKind.LOST
+    assert [fact.kind for fact in twice.facts] == ["task.failed", "task.dead"]
+
+
+def test_only_the_child_that_failed_with_the_parent_is_revived() -> None:
+    blocked = task_in(Status.BLOCKED, waiting_on=1)
+    settled = decide(blocked, Order("t", c.Settle("p", Status.FAILED, False, "boom")), NOW)
+    assert isinstance(settled, Transition)
+    dead = settled.after
+    assert isinstance(decide(dead, Order("t", c.Revive("other", 1)), NOW), Refusal)
+    revived = decide(dead, Order("t", c.Revive("p", 1)), NOW)
+    assert isinstance(revived, Transition)
+    assert (revived.after.status, revived.after.waiting_on) == (Status.BLOCKED, 1)
+
+
+def test_the_table_is_whole() -> None:
+    assert set(TRANSITIONS) == set(Status)
+    assert {Status.COMPLETED, Status.ABORTED} == TERMINAL
+    assert all(Status.RUNNING not in TRANSITIONS[s] for s in (Status.BLOCKED, Status.FAILED))
