@@ -23,7 +23,7 @@ from holdfast.core.task import Status, Task
 from holdfast.engine.completer import Completer, applied
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
-from holdfast.engine.handlers import Handlers
+from holdfast.engine.handlers import Handlers, Isolation
 from holdfast.engine.keeper import Keeper
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
@@ -129,6 +129,11 @@ class Engine:
             self.supervisor.start(loop.name, loop.run)
         self.supervisor.start("scaler", self._scale)
 
+    def runs_elsewhere(self, task_type: str) -> bool:
+        """Whether the type's handler runs in a thread or a process, not in the event loop."""
+        handler = self._handlers.get(task_type)
+        return handler is not None and handler.isolation is not Isolation.LOOP
+
     def announce_soon(self) -> None:
         """A handler was registered while running."""
         self.keeper.wake()
@@ -138,8 +143,7 @@ class Engine:
         if self._stopped:
             return
         self._stopped = True
-        if self.dispatcher.is_woken:
-            await self._last_claim()
+        await self._last_claim()
         self.dispatcher.stopping = True
         self._unsubscribe()
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
@@ -152,6 +156,7 @@ class Engine:
         await self.supervisor.stop()
         await self.executor.close()
         try:
+            await self.keeper.release_unknown(0.0)
             await self._store.execute("forget_node", id=self.config.node)
         except StoreUnavailable:
             return
@@ -161,9 +166,12 @@ class Engine:
         self.pool.hurry()
 
     async def _last_claim(self) -> None:
-        """Work that was enqueued before the stop and has an idle worker still starts."""
-        await self.supervisor.stop(self.dispatcher.name)
-        await self.dispatcher.step()
+        """Work that was enqueued before the stop and has an idle worker still starts. A claim that is
+        on its way is waited for: torn off, it would leave tasks that nobody runs."""
+        async with self.dispatcher.ticking:
+            await self.supervisor.stop(self.dispatcher.name)
+        if self.dispatcher.is_woken:
+            await self.dispatcher.step()
         await asyncio.sleep(0)
 
     async def _give_back(self, tasks: Sequence[Task], reason: str) -> None:
@@ -220,6 +228,7 @@ class Engine:
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,
+            "lease_seconds": self.config.lease_seconds,
             "hints": self._bus.mode().why,
         }
 

@@ -68,7 +68,7 @@ class Keeper(Loop):
             now=self._store.now(),
             info_json=dumps(self._describe()),
         )
-        await self._release_unknown()
+        await self.release_unknown(min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3))
         self.renewed_at = self.clock.monotonic()
         return self._lease_seconds / 3
 
@@ -81,15 +81,16 @@ class Keeper(Loop):
             await self._store.execute("register_types", rows, now=now, node=self._node)
             self._announced = types
 
-    async def _release_unknown(self) -> None:
+    async def release_unknown(self, after_seconds: float) -> None:
+        """Gives back what the store believes to run here since longer ago, but does not."""
         now = self._store.now()
+        owned = await self._store.owned(self._node)
         if self._is_claiming():
             return
-        owned = await self._store.owned(self._node)
         unknown = [
             Order(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
-            if task_id not in self._pool.held and now - started_at > UNKNOWN_AFTER_SECONDS
+            if task_id not in self._pool.held and now - started_at >= after_seconds
         ]
         if unknown:
             await self._store.apply(unknown)

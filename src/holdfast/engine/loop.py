@@ -26,6 +26,8 @@ class Loop(ABC):
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.outages = 0
+        self.ticking = asyncio.Lock()
+        """Whoever holds it knows that no tick is under way."""
         self._wake = asyncio.Event()
 
     @abstractmethod
@@ -47,6 +49,10 @@ class Loop(ABC):
 
     async def step(self) -> float:
         """One tick; an outage of the store becomes a pause."""
+        async with self.ticking:
+            return await self._step()
+
+    async def _step(self) -> float:
         self._wake.clear()
         try:
             delay = await self.tick()

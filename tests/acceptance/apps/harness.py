@@ -129,7 +129,7 @@ async def eventually(
 ) -> None:
     """Until something in this process has become true that tells nobody."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - nobody would set an event
             await asyncio.sleep(look)
 
 

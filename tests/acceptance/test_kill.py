@@ -1,0 +1,193 @@
+"""kill -9, SIGSTOP and tasks that kill their worker: nothing is lost, nothing is completed twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from holdfast import Status, TaskQueue
+from tests.acceptance.apps import journal
+from tests.acceptance.apps.gate import Gate
+from tests.acceptance.apps.harness import (
+    ROOT,
+    Feed,
+    Worker,
+    assert_contiguous,
+    assert_each_ended_once,
+    whole_feed,
+)
+
+TASKS = 1_000
+SETTLED = {"max_workers": 8, "lease_seconds": 1.0, "max_deaths": 50}
+
+
+@pytest.fixture(params=["file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "file":
+        return f"sqlite:///{tmp_path}/queue.db"
+    dsn: str = request.getfixturevalue("pg_dsn")
+    return dsn
+
+
+async def test_a_worker_killed_again_and_again_loses_nothing(url: str, tmp_path: Path) -> None:
+    """1,000 tasks, five kills in the middle of work."""
+    runs = str(tmp_path / "runs")
+    worker = Worker(url, "work", **SETTLED)
+    await worker.start()
+    watcher = TaskQueue(url, max_deaths=50)
+    feed = Feed(watcher)
+    try:
+        handles = await watcher.enqueue_many(
+            {"type": "work", "payload": {"journal": runs, "seconds": 0.01}} for _ in range(TASKS)
+        )
+        for kill in range(1, 6):
+            await feed.completed(kill * TASKS // 7)
+            await worker.kill()
+            await worker.start()
+        await feed.ended(handles)
+        await assert_each_ended_once(watcher, [str(handle) for handle in handles])
+    finally:
+        await worker.kill()
+        await feed.close()
+        await watcher.stop()
+
+    started = Counter(entry.task_id for entry in journal.read(runs) if entry.what == "start")
+    lost = feed.counts["task.lost"]
+    assert started.keys() == {str(handle) for handle in handles}
+    assert lost, "no kill hit a running task: the test proves nothing"
+    # A task ran more than once only if a worker died while it held it.
+    assert all(started[task_id] <= 1 + lost[task_id] for task_id in started)
+
+
+async def test_tasks_of_a_killed_worker_run_elsewhere_and_spend_no_attempt(url: str) -> None:
+    watcher = TaskQueue(url)
+    feed = Feed(watcher)
+    async with (
+        Gate() as gate,
+        Worker(url, "work", lease_seconds=0.6, max_workers=6) as first,
+        Worker(url, "work", lease_seconds=0.6, max_workers=1),
+    ):
+        handles = [
+            await watcher.enqueue("work", {"gate": gate.address, "name": f"n{n}"}, max_attempts=1)
+            for n in range(6)
+        ]
+        await gate.arrived(6)
+        await first.kill()
+        gate.open()
+        await feed.ended(handles)
+        for handle in handles:
+            task = await handle.get()
+            assert (task.status, task.attempts) == (Status.COMPLETED, 1)
+        await assert_each_ended_once(watcher, [str(handle) for handle in handles])
+        assert {e.deaths for e in feed.seen if e.kind == "task.lost"} == {1}
+    await feed.close()
+    await watcher.stop()
+
+
+async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) -> None:
+    """SIGSTOP past the lease, another worker finishes the task, SIGCONT: the late outcome is evidence."""
+    watcher = TaskQueue(url)
+    feed = Feed(watcher)
+    async with Gate() as gate, Worker(url, "work", lease_seconds=0.6) as frozen:
+        handle = await watcher.enqueue(
+            "work", {"gate": gate.address, "name": "slow", "value": "done"}
+        )
+        await gate.arrived(1)
+        frozen.freeze()
+        async with Worker(url, "work", lease_seconds=0.6) as other:
+            await feed.first("task.lost", task_id=handle)
+            await gate.arrived(2)
+            gate.open("slow")  # both: the frozen one reads it when it goes on
+            completed = await feed.first("task.completed", task_id=handle)
+            assert f":{other.pid}:" in completed.worker_id
+            before = await handle.get()
+            frozen.thaw()
+            left = await frozen.stop()
+            # It heard by its renewal or by its outcome, whichever came first; both are counted.
+            assert left["fenced"] + left["lost"] >= 1
+            if left["fenced"]:
+                late = await feed.first("task.late", task_id=handle)
+                assert (late.fence, late.current_fence, late.result) == (1, before.fence, "done")
+            assert await handle.get() == before
+            await other.stop()
+    events = await whole_feed(watcher)
+    assert_contiguous(events)
+    assert sum(event.kind == "task.completed" for event in events) == 1
+    await feed.close()
+    await watcher.stop()
+
+
+@pytest.mark.parametrize("how", ["os._exit", "kill"])
+async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(
+    url: str, how: str, tmp_path: Path
+) -> None:
+    """Its deaths are counted apart from attempts; its neighbours live on."""
+    runs = str(tmp_path / "runs")
+    watcher = TaskQueue(url, max_deaths=10)
+    careless = TaskQueue(url, max_deaths=2)
+    feed = Feed(watcher)
+    worker = Worker(url, "work", "leave", lease_seconds=0.4, max_workers=4)
+    await worker.start()
+    async with Gate() as gate:
+        neighbours = [
+            await watcher.enqueue("work", {"gate": gate.address, "name": "neighbour"})
+            for _ in range(2)
+        ]
+        await gate.arrived(2)
+        killer = await careless.enqueue("leave", {"how": how, "journal": runs}, max_attempts=5)
+        assert await worker.ended() != 0
+        await worker.start()
+        assert await worker.ended() != 0
+        await worker.start()
+        dead = await feed.first("task.dead", task_id=killer)
+        gate.open()
+        for neighbour in neighbours:
+            await feed.first("task.completed", task_id=neighbour)
+        await worker.stop()
+
+    task = await killer.get()
+    assert task.status is Status.FAILED
+    assert (task.attempts, task.deaths, dead.attempts) == (0, 2, 0)
+    assert dead.failure_kind == "lost"
+    assert "died 2 times" in (task.error or "")
+    assert task.failure is not None
+    assert task.failure.node in (task.error or "")
+    assert len(journal.read(runs)) == 2
+    for neighbour in neighbours:
+        after = await neighbour.get()
+        assert (after.status, after.attempts) == (Status.COMPLETED, 1)
+        assert after.deaths <= 2
+    await feed.close()
+    await careless.stop()
+    await watcher.stop()
+
+
+async def test_a_producer_killed_in_the_middle_of_enqueueing_leaves_whole_tasks(url: str) -> None:
+    """Whatever it was told is there; what it was not told is there with its event, or not at all."""
+    async with Worker(url, "work") as worker:
+        await worker.stop()
+    producer = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.acceptance.apps.producer", url),
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
+    )
+    assert producer.stdout is not None
+    told = [(await producer.stdout.readline()).decode().strip() for _ in range(50)]
+    producer.kill()
+    rest, _ = await producer.communicate()
+    *more, _ = rest.decode().split("\n")  # what was written before the kill, without a torn line
+    told += more
+
+    queue = TaskQueue(url)
+    events = await whole_feed(queue)
+    assert_contiguous(events)
+    enqueued = [event.task_id for event in events if event.kind == "task.enqueued"]
+    assert set(told) <= set(enqueued)
+    assert len(enqueued) == len(set(enqueued))
+    assert (await queue.get_stats()).pending == len(enqueued)
+    assert [t for t in enqueued if await queue.get_task(t) is None] == []
+    await queue.stop()
