@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -19,33 +19,40 @@ class Node(msgspec.Struct, frozen=True):
     id: str
     started_at: float
     seen_at: float
-    types: list[str]
-    queues: list[str]
-    workers: int
-    busy: int
+    lease_seconds: float
+    types: list[str] = []
+    queues: list[str] = []
+    workers: int = 0
+    busy: int = 0
 
 
 async def live_nodes(queue: TaskQueue) -> list[Node]:
     """Those that were heard of lately."""
     backend = await queue.open()
-    oldest = backend.store.now() - LEASES * queue.settings.lease_seconds
-    return [node for node in await all_nodes(queue) if node.seen_at >= oldest]
+    now = backend.store.now()
+    return [
+        node for node in await all_nodes(queue) if now - node.seen_at < LEASES * node.lease_seconds
+    ]
 
 
 async def all_nodes(queue: TaskQueue) -> list[Node]:
     backend = await queue.open()
-    found = []
-    for node_id, started_at, seen_at, info_json in await backend.store.query("nodes"):
-        info = codec.loads_object(info_json)
-        found.append(
-            Node(
-                node_id,
-                started_at,
-                seen_at,
-                info.get("types", []),
-                info.get("queues", []),
-                info.get("workers", 0),
-                info.get("busy", 0),
-            )
+    return [
+        Node(
+            node_id,
+            started_at,
+            seen_at,
+            **{"lease_seconds": queue.settings.lease_seconds, **_known(info_json)},
         )
-    return found
+        for node_id, started_at, seen_at, info_json in await backend.store.query("nodes")
+    ]
+
+
+def _known(info_json: str) -> dict[str, Any]:
+    """What this version understands of what a node says."""
+    said = codec.loads_object(info_json)
+    return {
+        name: said[name]
+        for name in ("types", "queues", "workers", "busy", "lease_seconds")
+        if name in said
+    }

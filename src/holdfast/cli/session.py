@@ -7,6 +7,7 @@ Never: starts workers.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -73,5 +74,7 @@ def shown(url: str) -> str:
 
 def actor() -> str:
     """Who changes something, for the record."""
-    user = os.environ.get("USER") or os.environ.get("LOGNAME") or f"uid {os.getuid()}"
-    return f"cli:{user}"
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return f"cli:uid {os.getuid()}"

@@ -18,7 +18,7 @@ from holdfast.cli.session import with_queue
 from holdfast.core.task import Status, Task
 from holdfast.errors import Conflict
 from holdfast.queue.dead import DeadGroup
-from holdfast.queue.observe import check_page
+from holdfast.queue.observe import PAGE_MAX, check_page
 
 FINGERPRINT_CHARS = 24
 
@@ -92,19 +92,25 @@ async def full_fingerprint(queue: TaskQueue, text: str | None) -> str | None:
 async def _page(
     queue: TaskQueue, wanted: dict[str, str | None], after: str | None, limit: int
 ) -> list[Task]:
-    """By the time of death, latest first; `after` may have several of its own moment before it."""
+    """By the time of death, latest first; those of the same moment by id."""
     backend = await queue.open()
-    before = None
-    last = None
-    if after is not None:
-        last = await find_task(queue, after)
-        before = last.finished_at
-    rows: list[Task] = await backend.store.query(
-        "find_dead", limit=limit + 1_000 if last else limit, skip=0, before=before, **wanted
-    )
-    if last is None:
-        return rows
-    return [task for task in rows if (task.finished_at, task.id) < (before, last.id)][:limit]
+    last = await find_task(queue, after) if after is not None else None
+    before = last.finished_at if last is not None else None
+    found: list[Task] = []
+    skip = 0
+    while len(found) < limit:
+        rows: list[Task] = await backend.store.query(
+            "find_dead", limit=PAGE_MAX, skip=skip, before=before, **wanted
+        )
+        found += [task for task in rows if last is None or _place(task) < _place(last)]
+        skip += len(rows)
+        if len(rows) < PAGE_MAX:
+            break
+    return found[:limit]
+
+
+def _place(task: Task) -> tuple[float, str]:
+    return task.finished_at or 0.0, task.id
 
 
 def _columns(now: float) -> list[Column]:

@@ -23,6 +23,7 @@ from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import actor, with_queue
+from holdfast.core.codec import dumps
 from holdfast.core.task import Status, Task
 from holdfast.errors import IllegalTransition
 
@@ -113,7 +114,7 @@ def edit(
         return await q.edit_task((await find_task(q, task_id)).id, payload, actor=actor())
 
     item = views.task(with_queue(common, work))
-    fields = [("id", item["id"]), ("status", item["status"]), ("payload", item["payload"])]
+    fields = [("id", item["id"]), ("status", item["status"]), ("payload", dumps(payload))]
     Printer(common).one(item, fields, name=item["id"])
 
 

@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError
 
 PROCESSES: Final = 3
 LOOK_SECONDS: Final = 0.1
+END_SECONDS: Final = 10.0
 LOG_NAME: Final = "workers.log"
 
 
@@ -74,18 +75,27 @@ class Crew:
 
     async def stop(self) -> None:
         """Asks for a graceful stop and waits for it."""
-        if self._process is None:
-            return
-        if self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
-        self.code = await self._process.wait()
-        self.close()
+        if self._process is not None:
+            self._signal(signal.SIGTERM)
+            self.code = await self._process.wait()
 
-    def close(self) -> None:
-        """Closing the pipe ends what is still up."""
+    async def end(self) -> None:
+        """Whatever is still up is stopped at once."""
+        if self._process is not None and self._process.returncode is None:
+            self._signal(signal.SIGTERM)
+            self._signal(signal.SIGTERM)
+            try:
+                async with asyncio.timeout(END_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self._signal(signal.SIGKILL)
         if self._pipe >= 0:
             os.close(self._pipe)
             self._pipe = -1
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
 
     def _check(self) -> None:
         if self._process is not None and self._process.returncode is not None:

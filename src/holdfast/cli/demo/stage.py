@@ -43,7 +43,7 @@ class Stage:
                 self.story = await self._watched(screen)
             self.proof = await prove(queue, self.plan, self.tally, self.story)
         finally:
-            self.crew.close()
+            await self.crew.end()
             await queue.stop()
         return self
 

@@ -1,0 +1,202 @@
+"""Runs the real command line in processes of its own, and an application for it to work on."""
+
+import atexit
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
+
+from holdfast import TaskQueue
+from holdfast.cli.main import main
+
+APP = """
+import asyncio, os
+from holdfast import TaskQueue
+
+queue = TaskQueue(os.environ["HOLDFAST_URL"], lease_seconds=2, shutdown_timeout=20)
+
+@queue.task(priority="high")
+async def add(a: int, b: int) -> int:
+    return a + b
+
+@queue.task(max_attempts=1)
+async def boom(n: int = 0) -> None:
+    raise ValueError(f"boom {n}")
+
+@queue.task(queue="slow")
+async def hold() -> None:
+    await asyncio.Event().wait()
+
+@queue.task
+async def where(n: int = 0) -> int:
+    await asyncio.sleep(0.05)
+    return os.getpid()
+"""
+HOLDFAST = (sys.executable, "-m", "holdfast")
+LEFT_OUT = ("HOLDFAST_URL", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "HOLDFAST_DEBUG")
+BYTECODE = tempfile.mkdtemp(prefix="holdfast-tests-")
+"""Where the many short processes keep what they have compiled, whatever the environment says."""
+atexit.register(shutil.rmtree, BYTECODE, ignore_errors=True)
+
+
+class Cli:
+    """`holdfast` in a folder of its own."""
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        self.folder = folder
+        self.env = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+        self.env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": BYTECODE}
+        if url is not None:
+            self.env["HOLDFAST_URL"] = url
+
+    def run(self, *args: str, input: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*HOLDFAST, *args],
+            cwd=self.folder,
+            env={**self.env, **env},
+            input=input,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+
+    def ok(self, *args: str, input: str = "", **env: str) -> str:
+        """The output of a command that must succeed."""
+        done = self.run(*args, input=input, **env)
+        assert done.returncode == 0, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout.rstrip("\n")
+
+    def json(self, *args: str, input: str = "") -> Any:
+        return json.loads(self.ok(*args, "-o", "json", input=input))
+
+    def fails(self, code: int, *args: str, input: str = "", **env: str) -> str:
+        """What a command that must fail says on stderr."""
+        done = self.run(*args, input=input, **env)
+        assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stderr.rstrip("\n")
+
+    def worker(self, *args: str, app: str = APP) -> "Worker":
+        (self.folder / "shop.py").write_text(app)
+        return Worker(self, ["worker", "shop:queue", *args])
+
+
+class Worker:
+    """A `holdfast worker` that is up; killed at the end if it still is."""
+
+    def __init__(self, cli: Cli, args: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [*HOLDFAST, *args], cwd=cli.folder, env=cli.env, stderr=subprocess.PIPE, text=True
+        )
+        assert self._process.stderr is not None
+        self._stderr: IO[str] = self._process.stderr
+        self.said: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        self._stderr.close()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def until(self, *words: str) -> str:
+        """The next line of the log that has all these words."""
+        for line in self._stderr:
+            self.said.append(line)
+            if all(word in line for word in words):
+                return line
+        raise AssertionError(f"it ended without {words}:\n{''.join(self.said)}")
+
+    def ready(self, count: int = 1) -> set[int]:
+        """The pids of so many processes, once they are up."""
+        lines = [self.until("ready: pid") for _ in range(count)]
+        return {int(line.split("ready: pid ")[1].split(",")[0]) for line in lines}
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def ends(self) -> int:
+        """The exit code, once it has ended."""
+        self.said += self._stderr.readlines()
+        return self._process.wait(timeout=60)
+
+
+class Stock:
+    """What `stocked` has put into a store."""
+
+    def __init__(self, url: str, done: str, dead: list[str], later: str, child: str) -> None:
+        self.url = url
+        self.done = done
+        """A completed `add` of 1 and 2."""
+        self.dead = dead
+        """Three dead letters of `boom`."""
+        self.later = later
+        """An `add` that is due in an hour."""
+        self.child = child
+        """Waits for it."""
+
+
+async def stocked(url: str) -> Stock:
+    """A store with a task in each of the usual states, and nobody who works on it."""
+    queue = TaskQueue(url)
+
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    async def boom(n: int) -> None:
+        raise ValueError(f"boom {n}")
+
+    queue.task(priority="high")(add)
+    queue.task(max_attempts=1)(boom)
+    async with queue:
+        done = await queue.enqueue("add", {"a": 1, "b": 2})
+        dead = [await queue.enqueue("boom", {"n": n}) for n in range(3)]
+        for handle in (done, *dead):
+            await handle.wait(30)
+        later = await queue.enqueue("add", {"a": 3, "b": 4}, delay=3600)
+        child = await queue.enqueue("add", {"a": 5, "b": 6}, depends_on=[later])
+    return Stock(url, done.id, [handle.id for handle in dead], later.id, child.id)
+
+
+class Done(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    said: str
+
+
+def run_inside(folder: Path, *args: str) -> Done:
+    """The same without a process of its own, for the many small refusals."""
+    log = logging.getLogger("holdfast")
+    before, level = Path.cwd(), log.level
+    out, said = io.StringIO(), io.StringIO()
+    os.chdir(folder)
+    try:
+        with redirect_stderr(said), redirect_stdout(out):
+            code = main(args)
+    finally:
+        os.chdir(before)
+        log.setLevel(level)
+    return Done(code, out.getvalue(), said.getvalue())

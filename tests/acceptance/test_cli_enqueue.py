@@ -1,0 +1,93 @@
+"""`holdfast enqueue`: what is taken, what is refused, and waiting for a result."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli_support import Cli, Stock, run_inside, stocked
+
+
+@pytest.fixture
+async def stock(tmp_path: Path) -> Stock:
+    return await stocked("sqlite:///" + str(tmp_path / "holdfast.db"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, stock: Stock) -> Cli:
+    return Cli(tmp_path)
+
+
+def test_a_payload_comes_as_pairs_or_as_json(cli: Cli) -> None:
+    first = cli.ok("enqueue", "add", "a=1", "b=text", 'c=[1, {"d": null}]', "e=")
+    assert cli.json("task", "show", first)["payload"] == {
+        "a": 1,
+        "b": "text",
+        "c": [1, {"d": None}],
+        "e": "",
+    }
+    second = cli.ok("enqueue", "add", "--json", "-", input='{"a": 1, "b": 2}')
+    assert cli.json("task", "show", second)["payload"] == {"a": 1, "b": 2}
+
+
+def test_options_reach_the_task(cli: Cli, stock: Stock) -> None:
+    task = cli.json(
+        "enqueue", "add", "a=1", "b=2", "--priority", "low", "--queue", "other", "--delay", "2h",
+        "--max-attempts", "9", "--id", "my-own", "--metadata", "by=me", "--depends-on", stock.later,
+        "--task-timeout", "1.5m",
+    )  # fmt: skip
+    assert task["id"] == "my-own"
+    assert (task["priority"], task["queue"], task["max_attempts"]) == ("low", "other", 9)
+    assert (task["status"], task["metadata"]) == ("blocked", {"by": "me"})
+    assert task["due_at"] - task["created_at"] == pytest.approx(7200)
+    assert task["options"]["timeout_seconds"] == 90
+
+
+def test_a_repeated_request_is_answered_not_repeated(cli: Cli) -> None:
+    request = ("enqueue", "add", "a=1", "b=2", "--idempotency-key", "k")
+    assert cli.ok(*request) == cli.ok(*request)
+    other = cli.fails(6, "enqueue", "add", "a=1", "b=3", "--idempotency-key", "k")
+    assert other.startswith("error[idempotency-conflict]")
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        (("nope",), 2, "unknown-type"),
+        (("add", "--priority", "urgent"), 2, "unknown-priority"),
+        (("add", "--delay", "soon"), 2, "write a duration"),
+        (("add", "--json", "{a"), 2, "is not JSON"),
+        (("add", "words"), 2, "is not key=value"),
+        (("add", "--depends-on", "nothing"), 5, "not-found"),
+        (("add", "--timeout", "1"), 2, "--timeout is for --wait"),
+        (("add", "--max-attempts", "0"), 2, "invalid-input"),
+        ((), 2, "usage"),
+    ],
+)
+def test_bad_requests_are_refused(
+    stock: Stock, args: tuple[str, ...], code: int, word: str
+) -> None:
+    done = run_inside(Path.cwd(), "enqueue", *args, "--url", stock.url)
+    assert done.code == code
+    assert word in done.said
+
+
+def test_problems_are_objects_when_json_is_asked_for(cli: Cli) -> None:
+    problem = json.loads(cli.fails(2, "enqueue", "nope", "-o", "json"))
+    assert problem["code"] == "unknown-type"
+    assert problem["exit"] == 2
+    assert "nope" in problem["detail"]
+
+
+def test_wait_prints_the_result(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, f"sqlite:///{tmp_path / 'live.db'}")
+    with cli.worker() as worker:
+        worker.ready()
+        assert cli.ok("enqueue", "add", "a=20", "b=22", "--wait", "--timeout", "30s") == "42"
+        assert cli.json("enqueue", "add", "a=1", "b=1", "--wait")["result"] == 2
+        assert "error[task-failed]" in cli.fails(1, "enqueue", "boom", "n=1", "--wait")
+        assert "error[wait-timeout]" in cli.fails(
+            7, "enqueue", "hold", "--wait", "--timeout", "200ms"
+        )
+        assert cli.json("task", "why", "@last")["reasons"][0]["code"] == "running"
+        assert cli.run("doctor").returncode == 0

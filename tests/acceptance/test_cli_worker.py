@@ -1,0 +1,138 @@
+"""`holdfast worker`: many processes, signals, and what it refuses to start."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from holdfast import TaskQueue
+from tests.acceptance.cli_support import APP, Cli
+
+HELD = "hold"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Cli:
+    if request.param == "sqlite":
+        return Cli(tmp_path, f"sqlite:///{tmp_path / 'holdfast.db'}")
+    return Cli(tmp_path, request.getfixturevalue("pg_dsn"))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Cli:
+    return Cli(tmp_path, f"sqlite:///{tmp_path / 'holdfast.db'}")
+
+
+async def results(url: str, count: int) -> list[int]:
+    """Enqueues tasks that say where they ran, and waits for all of them."""
+    queue = TaskQueue(url)
+    handles = await queue.enqueue_many({"type": "where", "payload": {"n": n}} for n in range(count))
+    found = [await handle.result(60) for handle in handles]
+    await queue.stop()
+    return found
+
+
+async def until_running(url: str) -> str:
+    """Enqueues a task that never ends, and waits until it runs."""
+    queue = TaskQueue(url)
+    start = await queue.position()
+    handle = await queue.enqueue(HELD)
+    async for event in queue.events(start):
+        if event.kind == "task.started" and event.task_id == handle.id:
+            break
+    await queue.stop()
+    return handle.id
+
+
+def test_two_processes_share_the_work_and_stop_cleanly(cli: Cli) -> None:
+    with cli.worker("--processes", "2", "--max-workers", "4") as worker:
+        pids = worker.ready(2)
+        assert worker.pid not in pids
+        assert set(asyncio.run(results(cli.env["HOLDFAST_URL"], 60))) == pids
+        assert cli.json("stats")["nodes"] == 2
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 0
+    assert cli.json("stats")["nodes"] == 0
+
+
+def test_a_killed_process_is_started_again(local: Cli) -> None:
+    with local.worker("--processes", "2") as worker:
+        first, second = worker.ready(2)
+        os.kill(first, signal.SIGKILL)
+        worker.until("killed by SIGKILL", "starting it again")
+        [third] = worker.ready()
+        assert third not in (first, second)
+        worker.send(signal.SIGINT)
+        assert worker.ends() == 0
+
+
+def test_a_second_signal_gives_back_what_runs(local: Cli) -> None:
+    with local.worker("--processes", "2") as worker:
+        worker.ready(2)
+        task = asyncio.run(until_running(local.env["HOLDFAST_URL"]))
+        worker.send(signal.SIGTERM)
+        worker.until("waiting for those that run")
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 130
+    found = local.json("task", "show", task)
+    assert (found["status"], found["attempts"], found["deaths"]) == ("queued", 0, 0)
+    assert local.json("task", "history", task)[-1]["kind"] == "task.released"
+
+
+def test_children_end_when_their_parent_is_killed(local: Cli) -> None:
+    with local.worker("--processes", "2") as worker:
+        worker.ready(2)
+        worker.send(signal.SIGKILL)
+        worker.until("the end of its parent process")
+        worker.ends()  # the pipe to the children ends with the last of them
+    assert local.json("stats")["nodes"] == 0
+
+
+def test_only_the_queues_asked_for_are_served(local: Cli) -> None:
+    with local.worker("--queues", "slow,other") as worker:
+        worker.ready()
+        task = local.ok("enqueue", "add", "a=1", "b=2")
+        reasons = local.json("task", "why", task)["reasons"]
+        assert [each["code"] for each in reasons] == ["queue-unserved"]
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "word"),
+    [
+        ("shop", "write MODULE:QUEUE"),
+        ("nowhere:queue", "there is no module 'nowhere'"),
+        ("shop:quue", "did you mean shop:queue?"),
+        ("shop:add", "not a queue"),
+        ("broken:queue", "cannot be imported: ZeroDivisionError"),
+        ("empty:queue", "has no tasks"),
+    ],
+)
+def test_a_wrong_target_is_refused(local: Cli, target: str, word: str) -> None:
+    (local.folder / "shop.py").write_text(APP)
+    (local.folder / "broken.py").write_text("1 / 0")
+    (local.folder / "empty.py").write_text("from holdfast import TaskQueue\nqueue = TaskQueue()")
+    assert word in local.fails(2, "worker", target)
+
+
+def test_a_wrong_target_ends_all_processes(local: Cli) -> None:
+    assert "it can not start" in local.fails(2, "worker", "nowhere:queue", "--processes", "2")
+
+
+def test_an_engine_that_gave_up_ends_the_process(local: Cli) -> None:
+    app = APP + (
+        "\nfrom holdfast.errors import EngineFailed\n"
+        "async def given_up():\n    return EngineFailed('the dispatcher died 11 times')\n"
+        "queue.wait_failed = given_up\n"
+    )
+    (local.folder / "shop.py").write_text(app)
+    assert "error[engine-failed]" in local.fails(1, "worker", "shop:queue")
+
+
+def test_an_unreachable_database_is_said_so(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, "postgresql://localhost:1/nothing")
+    (tmp_path / "shop.py").write_text(APP)
+    assert "error[store-unavailable]" in cli.fails(10, "worker", "shop:queue")

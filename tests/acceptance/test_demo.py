@@ -1,0 +1,90 @@
+"""The demo keeps its promises, on both stores, and would say so if it did not."""
+
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.demo import plan as plans
+from tests.acceptance.cli_support import HOLDFAST, Cli
+
+SECONDS_MAX = 60.0
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    cli = Cli(tmp_path)
+    cli.env["TMPDIR"] = str(tmp_path)
+    return cli
+
+
+def test_the_demo_proves_what_it_claims(cli: Cli, pg_dsn: str) -> None:
+    found = cli.json("demo", "--url", pg_dsn)
+    plan = plans.make("x")
+    assert found["ok"] is True
+    assert found["tasks"] == len(plan.ids)
+    assert (found["lost"], found["completed_twice"]) == (0, 0)
+    assert found["by_status"] == {
+        "completed": len(plan.ids) - len(plan.to_leave),
+        "failed": len(plan.to_leave),
+    }
+    assert found["retries"] > 0
+    assert found["recovered"] == len(found["held"]) > 0
+    assert found["story"]["replayed"] == len(plan.imports)
+    assert found["story"]["seconds"] < SECONDS_MAX
+    waits = found["median_wait_seconds"]
+    assert waits["critical"] < waits["high"] < waits["normal"] < waits["low"]
+
+
+def test_the_demo_leaves_a_store_to_look_at_and_no_process(cli: Cli) -> None:
+    """On a terminal: the picture, the summary, and the commands to try next."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(cli.folder)
+        os.execve(HOLDFAST[0], [*HOLDFAST, "demo"], {**cli.env, "TERM": "xterm", "COLUMNS": "100"})
+    seen = b""
+    while True:
+        try:
+            seen += os.read(terminal, 65536)
+        except OSError:  # the terminal is closed when the demo has ended
+            break
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    text = seen.decode()
+    assert os.waitstatus_to_exitcode(status) == 0, text[-3000:]
+    assert "critical" in text
+    assert "\x1b[" in text
+    assert "FALSE" not in text
+    for claim in (
+        "no task is lost",
+        "no task was completed twice",
+        "all of it ran again and ended",
+    ):
+        assert f"proved  {claim}" in text
+    [url] = {word for word in text.split() if word.startswith("HOLDFAST_URL=")}
+    store = url.partition("=")[2]
+    assert cli.json("stats", "--url", store)["dead_letter_count"] == 3
+    assert cli.json("stats", "--url", store)["nodes"] == 0
+
+
+def test_an_interrupted_demo_leaves_no_worker_behind(cli: Cli) -> None:
+    demo = subprocess.Popen(
+        [*HOLDFAST, "demo"],
+        cwd=cli.folder,
+        env=cli.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stdout is not None
+    for line in demo.stdout:
+        if "worker processes are up" in line:
+            break
+    demo.send_signal(signal.SIGINT)
+    _, said = demo.communicate(timeout=60)
+    assert (demo.returncode, said) == (130, "")
+    [store] = cli.folder.glob("holdfast-demo-*/demo.db")
+    assert cli.json("stats", "--url", f"sqlite:///{store}")["nodes"] == 0
