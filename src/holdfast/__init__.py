@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holdfast.core.event import Event, Position
     from holdfast.core.task import Priority, Status, Task
     from holdfast.engine.context import BlockingContext, Context
-    from holdfast.engine.execute import Reject
+    from holdfast.engine.handlers import Reject
     from holdfast.errors import HoldfastError
     from holdfast.queue.handle import TaskHandle
 
@@ -31,7 +31,7 @@ _PLACES = {
     "HoldfastError": "holdfast.errors",
     "Position": "holdfast.core.event",
     "Priority": "holdfast.core.task",
-    "Reject": "holdfast.engine.execute",
+    "Reject": "holdfast.engine.handlers",
     "Snooze": "holdfast.core.command",
     "Status": "holdfast.core.task",
     "Task": "holdfast.core.task",

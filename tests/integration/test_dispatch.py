@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ async def test_short_tasks_are_not_held_behind_long_ones(shared_url: str) -> Non
     async with Gate() as gate, make_queue(shared_url, "work", **kept) as busy:
         for task in await busy.enqueue_many([{"type": "work"} for _ in range(200)]):
             await task.wait(20)
-        batch = [
+        batch: list[dict[str, Any]] = [
             {"type": "work", "payload": {"gate": gate.address}, "priority": "critical"},
             {"type": "work", "payload": {"gate": gate.address}, "priority": "critical"},
             *({"type": "work"} for _ in range(50)),

@@ -16,16 +16,12 @@ from holdfast.core.command import Cancel, Complete, Fail, RunnerCommand, Snooze
 from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import BlockingContext, Context
-from holdfast.engine.handlers import Handler, Isolation
-from holdfast.engine.process import ProcessDied, ProcessHost
+from holdfast.engine.handlers import Handler, Isolation, Reject
+from holdfast.engine.process import ProcessDied, ProcessHost, ResultRefused
 from holdfast.engine.threads import ThreadHost
 from holdfast.errors import HoldfastError, LeaseLost
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
-
-
-class Reject(Exception):
-    """Raised by a handler: this task can never succeed, do not try again."""
 
 
 class Executor:
@@ -52,6 +48,9 @@ class Executor:
             failure = failures.from_exception(context.task.type, error, kind=kind)
         except LeaseLost:
             raise
+        except ResultRefused as error:
+            # The work is done; trying again would do it twice for the same answer.
+            final, failure = True, failures.from_exception("result", error)
         except ProcessDied as error:
             final = False
             failure = failures.plain(context.task.type, FailureKind.LOST, str(error))

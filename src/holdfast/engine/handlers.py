@@ -29,6 +29,10 @@ class Isolation(StrEnum):
     PROCESS = "process"
 
 
+class Reject(Exception):
+    """Raised by a handler: this task can never succeed, do not try again."""
+
+
 class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     """How tasks of a type are made, unless the caller says otherwise. Known to all through the store."""
 

@@ -208,23 +208,26 @@ class Pool:
         if timeout is not None:
             self._deadlines.add(held, timeout)
         begun = self._clock.monotonic()
+        command: RunnerCommand | None
         try:
             command = await self._executor.run(handler, held.context)
         except LeaseLost:
-            held.cancelled = LOST
-            return None
-        except asyncio.CancelledError:
-            if held.cancelled is None:
+            command = None
+            held.cancelled = held.cancelled or LOST
+        except asyncio.CancelledError as error:
+            if held.cancelled is None and _is_told_to_stop():
                 raise
-            current = asyncio.current_task()
-            if current is not None:
-                current.uncancel()
-            return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
+            # Or something that the handler itself had cancelled and awaited: its own failure.
+            command = Fail(failures.from_exception(task.type, error))
         finally:
             if timeout is not None:
                 self._deadlines.remove(held)
+        if held.cancelled is not None:
+            # Whatever a handler made of its cancellation, it was cancelled.
+            _go_on()
+            return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
         self.mean_seconds = capacity.smoothed(self.mean_seconds, self._clock.monotonic() - begun)
-        return None if held.cancelled else command
+        return command
 
     # -- taking away -----------------------------------------------------------------------------
 
@@ -277,3 +280,15 @@ class Pool:
         for held in running:
             self._cancel(held, RELEASED)
         return [held.current for held in running]
+
+
+def _is_told_to_stop() -> bool:
+    current = asyncio.current_task()
+    return current is not None and current.cancelling() > 0
+
+
+def _go_on() -> None:
+    """The worker outlives the cancellation of its handler, unless it was told to stop as well."""
+    current = asyncio.current_task()
+    if current is not None and current.cancelling() and current.uncancel():
+        raise asyncio.CancelledError

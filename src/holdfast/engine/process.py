@@ -15,11 +15,12 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
+from holdfast.core.codec import dumps, loads
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
-from holdfast.engine.handlers import Handler
-from holdfast.errors import BadConfig
+from holdfast.engine.handlers import Handler, Reject
+from holdfast.errors import BadConfig, InvalidInput
 
 IDLE_MAX: Final = 4
 
@@ -30,6 +31,10 @@ class ProcessDied(Exception):
 
 class Remote(Exception):
     """An exception that a handler raised in its process."""
+
+
+class ResultRefused(Exception):
+    """The handler's value cannot be kept."""
 
 
 class Child:
@@ -58,7 +63,7 @@ class ProcessHost:
 
     async def run(self, handler: Handler, context: Context) -> Any:
         place = place_of(handler)
-        child = self._idle.pop() if self._idle else await _spawn()
+        child = self._take_idle() or await _spawn()
         try:
             child.pipe.send(
                 (
@@ -80,12 +85,25 @@ class ProcessHost:
             child.kill()
         return value
 
+    def _take_idle(self) -> Child | None:
+        """One that still lives; somebody else may have killed it while it waited."""
+        while self._idle:
+            child = self._idle.pop()
+            if child.process.is_alive():
+                return child
+            child.kill()
+        return None
+
     async def _answer(self, child: Child, context: Context) -> Any:
         while True:
             kind, value = await _receive(child)
             match kind:
                 case "result":
                     return value
+                case "refused":
+                    raise ResultRefused(value)
+                case "reject":
+                    raise Reject(value)
                 case "error":
                     error_type, message, text = value
                     error = type(error_type, (Remote,), {})(message)
@@ -169,6 +187,7 @@ class PipeContext:
 
     def save(self, checkpoint: object) -> None:
         self._ask("save", checkpoint)
+        self.saved = loads(dumps(checkpoint))
 
     def parents(self) -> Any:
         return self._ask("parents", None)
@@ -193,19 +212,25 @@ def serve(pipe: Connection, path: list[str]) -> None:
             value = _call(
                 place, by_keyword, wants_context, context_name, task, PipeContext(pipe, task)
             )
-            if not isinstance(value, Cancel | Snooze):
-                _check_json(value)
-            pipe.send(("result", value))
+            refusal = None if isinstance(value, Cancel | Snooze) else _refusal(value)
+            pipe.send(("refused", refusal) if refusal else ("result", value))
+        except Reject as error:
+            pipe.send(("reject", str(error)))
         except Exception as error:
             import traceback
 
             pipe.send(("error", (type(error).__qualname__, str(error), traceback.format_exc())))
 
 
-def _check_json(value: object) -> None:
-    from holdfast.core.codec import dumps
+def _refusal(value: object) -> str | None:
+    """Why a value cannot be a result."""
+    from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 
-    dumps(value)
+    try:
+        encode_payload(value, what="result", limit=RESULT_BYTES_MAX)
+    except InvalidInput as error:
+        return str(error)
+    return None
 
 
 def _call(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Self
 
 SECONDS = 20.0
@@ -42,13 +43,16 @@ class Gate:
 
     async def arrived(self, count: int = 1, name: str | None = None) -> list[str]:
         """Until `count` arrivals (of that name) have been seen."""
-        return await self._until(
-            lambda: [n for n in self.names if name in (None, n)], lambda found: len(found) >= count
-        )
+
+        def found() -> list[str]:
+            return [each for each in self.names if name in (None, each)]
+
+        await self._until(lambda: len(found()) >= count)
+        return found()
 
     async def left(self, name: str) -> None:
         """Until nobody of that name stands here any more."""
-        await self._until(lambda: self.present.get(name, []), lambda found: not found)
+        await self._until(lambda: not self.present.get(name))
 
     def open(self, name: str | None = None) -> None:
         """Lets go who stands here: those of a name, or all, and all who come later."""
@@ -57,10 +61,9 @@ class Gate:
         for writer in [w for n, ws in self.present.items() if name in (None, n) for w in ws]:
             writer.write(b"go\n")
 
-    async def _until(self, look, enough):  # type: ignore[no-untyped-def]
+    async def _until(self, enough: Callable[[], bool]) -> None:
         async with asyncio.timeout(SECONDS), self._changed:
-            await self._changed.wait_for(lambda: enough(look()))
-            return look()
+            await self._changed.wait_for(enough)
 
     async def _stand(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         name = (await reader.readline()).decode().strip()

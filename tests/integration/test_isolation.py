@@ -1,0 +1,308 @@
+"""Async, thread and process handlers: what each may do, and what stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+import psutil
+import pytest
+
+from holdfast import Status, Task, TaskQueue
+from holdfast.core.task import FailureKind
+from holdfast.errors import BadConfig, TaskFailed, UnknownType
+from tests.acceptance.apps import journal
+from tests.acceptance.apps.gate import Gate
+from tests.acceptance.apps.harness import Feed, Worker
+from tests.acceptance.apps.jobs import make_queue
+from tests.servers import wait_for_all
+
+QUICK: dict[str, Any] = {
+    "base_retry_delay": 0.01,
+    "max_retry_delay": 0.02,
+    "lease_seconds": 0.6,
+    "shutdown_timeout": 2.0,
+}
+
+
+@pytest.mark.parametrize("kind", ["async_life", "thread_life", "process_life"])
+async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None:
+    """Progress, checkpoints that outlive an attempt, parents' results, the fence."""
+    async with make_queue(url, kind, "work", **QUICK) as queue:
+        parent = await queue.enqueue("work", {"value": {"from": "parent"}})
+        task = await queue.enqueue(kind, {}, depends_on=[parent], max_attempts=2)
+        found = await task.result(20)
+        assert isinstance(found, dict)
+        assert found["before"] == {"attempt": 1}
+        assert found["parents"] == [{"from": "parent"}]
+        assert found["fence"] == 2
+        assert found["saved"] == {"attempt": 2}
+        done = await task.get()
+        assert (done.checkpoint, done.progress) == ({"attempt": 2}, {"done": 0.5, "note": "half"})
+        kinds = [event.kind for event in await queue.history(task)]
+        assert kinds.count("task.progress") == kinds.count("task.checkpoint") == 2
+
+
+async def test_a_timeout_really_kills_a_process_handler(url: str) -> None:
+    async with Gate() as gate, make_queue(url, "process_spin", **QUICK) as queue:
+        task = await queue.enqueue(
+            "process_spin", {"gate": gate.address}, timeout=1.0, max_attempts=1
+        )
+        pid = int((await gate.arrived(1))[0])
+        gate.open()
+        ended = await task.wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.TIMEOUT)
+        assert "timeout of 1 s" in (ended.error or "")
+        assert not psutil.pid_exists(pid)
+
+
+async def test_a_thread_that_outlives_its_timeout_is_told_and_its_outcome_dropped(url: str) -> None:
+    async with Gate() as gate, make_queue(url, "thread_work", "work", **QUICK) as queue:
+        task = await queue.enqueue(
+            "thread_work", {"gate": gate.address, "name": "t"}, timeout=0.2, max_attempts=1
+        )
+        ended = await task.wait(10)
+        assert ended.failure is not None
+        assert ended.failure.kind is FailureKind.TIMEOUT
+        assert gate.present["t"], "the thread still stands there: nobody can kill it"
+        other = await queue.enqueue("work", {"value": 1})
+        assert await other.result(5) == 1  # its worker is free again
+        gate.open()
+        await gate.left("t")
+        assert (await task.get()).status is Status.FAILED
+
+
+async def test_an_async_handler_is_cancelled_by_its_timeout_and_retried(url: str) -> None:
+    async with Gate() as gate, make_queue(url, "work", **QUICK) as queue:
+        task = await queue.enqueue(
+            "work", {"gate": gate.address, "name": "a"}, timeout=0.2, max_attempts=2
+        )
+        await gate.arrived(2, "a")
+        gate.open()
+        assert (await task.wait(10)).status is Status.COMPLETED
+        kinds = [event.kind for event in await queue.history(task)]
+        assert kinds.count("task.failed") == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "evidence"), [("exit", "3"), ("os._exit", "4"), ("kill", "-9"), ("segfault", "-11")]
+)
+async def test_a_process_handler_that_dies_fails_with_evidence(
+    url: str, how: str, evidence: str
+) -> None:
+    async with make_queue(url, "process_leave", "process_pid", **QUICK) as queue:
+        task = await queue.enqueue("process_leave", {"how": how}, max_attempts=1)
+        ended = await task.wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.LOST)
+        assert f"exit code {evidence} " in (ended.error or "")
+        assert (ended.attempts, ended.deaths) == (1, 0)
+        assert await (await queue.enqueue("process_pid", {})).result(20) != os.getpid()
+
+
+@pytest.mark.parametrize("kind", ["leave", "thread_leave"])
+async def test_sys_exit_in_a_handler_fails_the_attempt_and_nothing_else(
+    url: str, kind: str
+) -> None:
+    async with make_queue(url, kind, "work", **QUICK) as queue:
+        task = await queue.enqueue(kind, {"how": "exit"}, max_attempts=1)
+        ended = await task.wait(10)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.error_type) == (Status.FAILED, "SystemExit")
+        assert await (await queue.enqueue("work", {"value": 1})).result(5) == 1
+        assert queue.is_running()
+
+
+async def test_a_handler_whose_own_await_was_cancelled_fails_the_attempt(url: str) -> None:
+    """CancelledError that nobody sent to the worker is an error of the handler."""
+
+    async def clumsy(task: Task) -> None:
+        inner = asyncio.create_task(asyncio.Event().wait())
+        inner.cancel()
+        await inner
+
+    queue = TaskQueue(url, max_workers=1, **QUICK)
+    queue.register_handler("clumsy", clumsy)
+    async with queue:
+        for _ in range(3):
+            task = await queue.enqueue("clumsy", {}, max_attempts=1)
+            ended = await task.wait(5)
+            assert ended.failure is not None
+            assert (ended.status, ended.failure.error_type) == (Status.FAILED, "CancelledError")
+
+
+@pytest.mark.parametrize("way", ["returns", "raises"])
+async def test_a_handler_that_swallows_its_cancellation_has_timed_out_all_the_same(
+    url: str, way: str
+) -> None:
+    async def stubborn(task: Task) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if way == "raises":
+                raise RuntimeError("while cleaning up") from None
+        return "never mind"
+
+    async def quick(task: Task) -> str:
+        async with asyncio.timeout(5):
+            await asyncio.sleep(0)
+            return "quick"
+
+    queue = TaskQueue(url, max_workers=1, **QUICK)
+    queue.register_handler("stubborn", stubborn)
+    queue.register_handler("quick", quick)
+    async with queue:
+        task = await queue.enqueue("stubborn", {}, timeout=0.1, max_attempts=1)
+        ended = await task.wait(5)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.TIMEOUT)
+        assert await (await queue.enqueue("quick", {})).result(5) == "quick"
+        assert queue._engine is not None
+        assert queue._engine.pool.held == {}
+
+
+async def test_an_idle_process_that_died_is_replaced_without_a_word(url: str) -> None:
+    async with make_queue(url, "process_pid", **QUICK) as queue:
+        pid = await (await queue.enqueue("process_pid", {})).result(20)
+        assert isinstance(pid, int)
+        victim = psutil.Process(pid)
+        victim.kill()
+        await asyncio.to_thread(wait_for_all, [victim])
+        task = await queue.enqueue("process_pid", {}, max_attempts=1)
+        assert await task.result(20) != pid
+
+
+@pytest.mark.parametrize("kind", ["give_back", "process_give_back"])
+async def test_a_result_that_cannot_be_kept_ends_the_task_at_once(
+    url: str, kind: str, runs: str
+) -> None:
+    """The work is done; doing it again would give the same."""
+    async with make_queue(url, kind, **QUICK) as queue:
+        for how, wanted in [("object", "JSON"), ("huge", "the limit is 1048576")]:
+            task = await queue.enqueue(kind, {"how": how, "journal": runs}, max_attempts=3)
+            with pytest.raises(TaskFailed, match=wanted):
+                await task.result(20)
+            assert (await task.get()).attempts == 1
+        big = await queue.enqueue(kind, {"how": "big"})
+        assert await big.result(20) == "x" * 900_000
+        assert await (await queue.enqueue(kind, {"how": "none"})).result(20) is None
+    assert len(journal.read(runs)) == 2
+
+
+@pytest.mark.parametrize("kind", ["thread_outcome", "process_outcome"])
+async def test_snooze_cancel_and_reject_mean_the_same_everywhere(url: str, kind: str) -> None:
+    async with make_queue(url, kind, **QUICK) as queue:
+        snoozed = await queue.enqueue(kind, {"how": "snooze"}, max_attempts=1)
+        assert await snoozed.result(20) == "done"
+        assert (await snoozed.get()).attempts == 1
+        cancelled = await queue.enqueue(kind, {"how": "cancel"})
+        assert (await cancelled.wait(20)).status is Status.ABORTED
+        rejected = await queue.enqueue(kind, {"how": "reject"}, max_attempts=5)
+        ended = await rejected.wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.attempts) == (Status.FAILED, 1)
+        assert ended.failure.kind is FailureKind.REJECTED
+
+
+async def test_cancel_from_another_process_stops_a_running_task(shared_url: str) -> None:
+    for kind in ("work", "process_work"):
+        async with Gate() as gate, Worker(shared_url, kind, lease_seconds=0.6) as worker:
+            here = TaskQueue(shared_url)
+            task = await here.enqueue(kind, {"gate": gate.address, "name": "x"})
+            await gate.arrived(1)
+            assert await here.cancel(task, actor="me", reason="enough")
+            await gate.left("x")
+            assert (await task.get()).status is Status.ABORTED
+            assert not await here.cancel(task)
+            assert (await worker.stop())["lost"] == 1
+            await here.stop()
+
+
+async def test_pause_and_resume_of_a_running_task(url: str) -> None:
+    async with Gate() as gate, make_queue(url, "work", **QUICK) as queue:
+        task = await queue.enqueue("work", {"gate": gate.address, "name": "x"}, max_attempts=1)
+        await gate.arrived(1)
+        paused = await queue.pause_task(task, actor="me", reason="look")
+        assert (paused.status, paused.attempts, paused.held_by) == (Status.PAUSED, 0, "me: look")
+        await gate.left("x")
+        assert "paused by me" in str(await queue.why(task))
+        assert (await queue.get_stats()).paused == 1
+        await queue.resume_task(task)
+        await gate.arrived(2)
+        gate.open()
+        done = await task.wait(10)
+        assert (done.status, done.attempts) == (Status.COMPLETED, 1)
+
+
+async def test_a_type_is_accepted_when_another_process_has_registered_it(shared_url: str) -> None:
+    producer = TaskQueue(shared_url)
+    with pytest.raises(UnknownType, match=r"'work'.*register one and start that worker"):
+        await producer.enqueue("work", {})
+    assert await producer.find_tasks() == []
+    async with Worker(shared_url, "work") as worker:
+        task = await producer.enqueue("work", {"value": 1})
+        assert await task.result(10) == 1
+        await worker.stop()
+    # Its worker is gone, the type is still known: the task waits, and why() says for what.
+    waiting = await producer.enqueue("work", {})
+    assert "no live node has a handler for 'work'" in str(await producer.why(waiting))
+    await producer.stop()
+
+
+async def test_a_handler_registered_while_running_is_known_to_other_processes(
+    shared_url: str,
+) -> None:
+    async with make_queue(shared_url, "work", **QUICK) as queue:
+
+        async def late(task: Task) -> str:
+            return "late"
+
+        queue.register_handler("late", late)
+        here = await queue.enqueue("late", {})
+        assert await here.result(5) == "late"
+        producer = TaskQueue(shared_url)
+        task = await producer.enqueue("late", {})
+        assert await task.result(5) == "late"
+        await producer.stop()
+
+
+async def test_a_process_handler_must_be_found_by_name(url: str) -> None:
+    queue = TaskQueue(url, **QUICK)
+
+    def local(task: Task) -> None: ...
+
+    with pytest.raises(BadConfig, match="isolation 'loop' needs an async function"):
+        queue.register_handler("local", local, isolation="loop")
+    queue.register_handler("local", local, isolation="process")
+    async with queue:
+        task = await queue.enqueue("local", {}, max_attempts=1)
+        assert "top level of a module" in ((await task.wait(10)).error or "")
+
+
+async def test_an_outcome_under_an_old_fence_is_evidence_only(shared_url: str) -> None:
+    """A runner that does not know that its lease is gone ends the task; another one had it by then."""
+    settings = {**QUICK, "lease_seconds": 0.4}
+    async with Gate() as gate, make_queue(shared_url, "thread_work", **settings) as deaf:
+        assert deaf._engine is not None
+        feed = Feed(deaf)
+        task = await deaf.enqueue(
+            "thread_work", {"gate": gate.address, "name": "x", "value": "late"}
+        )
+        await gate.arrived(1)
+        await deaf._engine.supervisor.stop("keeper", "dispatcher")
+        async with make_queue(shared_url, "thread_work", **settings) as other:
+            await gate.arrived(2)
+            first, second = gate.present["x"]
+            second.write(b"go\n")
+            done = await feed.first("task.completed")
+            first.write(b"go\n")
+            late = await feed.first("task.late")
+            assert late.task_id == done.task_id == task
+            assert (late.fence, late.current_fence) == (1, 3)
+            assert late.result["value"] == "late"
+            assert (await task.get()).fence == 3
+            assert (await deaf.get_stats()).fenced == 1
+            assert (await other.get_stats()).fenced == 0
+        await feed.close()
