@@ -152,7 +152,14 @@ EVENT_COLUMNS = [
 def said(data: dict[str, Any]) -> str:
     """The fields of an event in one line."""
     return " ".join(
-        f"{name}={value if isinstance(value, str) else dumps(value)}"
-        for name, value in data.items()
-        if value not in (None, "")
+        f"{name}={_short(name, value)}" for name, value in data.items() if value not in (None, "")
     )
+
+
+def _short(name: str, value: object) -> str:
+    """A field as people read it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return clock(value) if name.endswith("_at") else f"{value:.3f}"
+    return dumps(value)
