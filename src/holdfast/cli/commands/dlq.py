@@ -96,15 +96,16 @@ async def _page(
     backend = await queue.open()
     last = await find_task(queue, after) if after is not None else None
     before = last.finished_at if last is not None else None
+    size = limit if last is None else PAGE_MAX
     found: list[Task] = []
     skip = 0
     while len(found) < limit:
         rows: list[Task] = await backend.store.query(
-            "find_dead", limit=PAGE_MAX, skip=skip, before=before, **wanted
+            "find_dead", limit=size, skip=skip, before=before, **wanted
         )
         found += [task for task in rows if last is None or _place(task) < _place(last)]
         skip += len(rows)
-        if len(rows) < PAGE_MAX:
+        if len(rows) < size:
             break
     return found[:limit]
 

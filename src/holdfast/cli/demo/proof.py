@@ -83,7 +83,11 @@ def _of_rows(plan: Plan, rows: Mapping[str, Task], tally: Tally) -> Iterator[Cla
         if task_id not in tally.tasks or tally.tasks[task_id].status is not task.status
     ]
     yield Claim("rows and events agree", not differ, _some(differ))
-    wrong = [task_id for task_id, total in plan.sums.items() if rows[task_id].result != total]
+    wrong = [
+        task_id
+        for task_id, total in plan.sums.items()
+        if task_id not in rows or rows[task_id].result != total
+    ]
     yield Claim("merges saw the results of all their parents", not wrong, _some(wrong))
     dead = sorted(task.id for task in rows.values() if task.status is Status.FAILED)
     expected = sorted(plan.to_leave)

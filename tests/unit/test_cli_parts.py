@@ -1,0 +1,111 @@
+"""Small parts of the command line: durations, tables, settings."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli import values
+from holdfast.cli.output import table
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import iso, length, relative
+from holdfast.cli.problem import Usage, wants_json
+from holdfast.cli.session import shown
+from holdfast.config import find_url
+from holdfast.errors import BadConfig
+
+COLUMNS = [
+    Column("ID", lambda item: item["id"]),
+    Column("TEXT", lambda item: item["text"], flex=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0", 0.0),
+        ("30", 30.0),
+        ("1.5", 1.5),
+        ("500ms", 0.5),
+        ("90s", 90.0),
+        ("2h", 7200.0),
+        ("1d", 86400.0),
+    ],
+)
+def test_durations(text: str, expected: float) -> None:
+    assert values.seconds(text, "--x") == expected
+
+
+@pytest.mark.parametrize("text", ["", "-1", "soon", "1w", "1 2", "nan", "1e3"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(Usage, match="--x is"):
+        values.seconds(text, "--x")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.0005, "0ms"),
+        (0.85, "850ms"),
+        (5.24, "5.2s"),
+        (42.0, "42s"),
+        (60.0, "1m"),
+        (200.0, "3m 20s"),
+        (7300.0, "2h 1m"),
+        (187200.0, "2d 4h"),
+    ],
+)
+def test_lengths_for_people(seconds: float, expected: str) -> None:
+    assert length(seconds) == expected
+
+
+def test_moments_for_people_and_programs() -> None:
+    assert relative(None, 10.0) == "-"
+    assert relative(7.0, 10.0) == "3.0s ago"
+    assert relative(70.0, 10.0) == "in 1m"
+    assert iso(0.5) == "1970-01-01T00:00:00.500Z"
+
+
+def test_a_table_is_cut_on_a_terminal_only() -> None:
+    items = [{"id": "a" * 30, "text": "b" * 60}]
+    whole = table.render(items, COLUMNS, width=None, colour=False)
+    assert whole[1].endswith("b" * 60)
+    fitted = table.render(items, COLUMNS, width=50, colour=False)
+    assert max(map(len, fitted)) == 50
+    assert fitted[1].startswith("a" * 30)
+    assert fitted[1].endswith("…")
+    narrow = table.render(items, COLUMNS, width=10, colour=False)
+    assert len(narrow[1]) == 30 + 2 + table.FLEX_MIN
+
+
+def test_cells_are_one_printable_line() -> None:
+    assert table.clean("a\nb\tc\x1b[31m\x00") == "a b c?[31m?"
+    assert table.clean(None) == table.clean("") == "-"
+    assert table.clean(0) == "0"
+
+
+def test_json_is_noticed_even_in_a_line_that_cannot_be_parsed() -> None:
+    for line in ("-o json", "--output json", "--output=json", "-ojson", "x -o jsonl"):
+        assert wants_json(line.split()), line
+    for line in ("-o table", "json", "--json x", ""):
+        assert not wants_json(line.split()), line
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+    assert shown("postgresql://me@host/db") == "postgresql://me@host/db"
+    assert shown("sqlite:///x.db") == "sqlite:///x.db"
+
+
+def test_where_the_url_comes_from(tmp_path: Path) -> None:
+    assert find_url(None, {}, tmp_path) == ("sqlite:///holdfast.db", "the default")
+    (tmp_path / "holdfast.toml").write_text('[holdfast]\nurl = "a"\n[other]\nx = 1\n')
+    assert find_url(None, {}, tmp_path) == ("a", "holdfast.toml")
+    assert find_url(None, {"HOLDFAST_URL": "b"}, tmp_path) == ("b", "HOLDFAST_URL")
+    assert find_url("c", {"HOLDFAST_URL": "b"}, tmp_path) == ("c", "--url")
+
+
+@pytest.mark.parametrize("text", ["[holdfast\n", "holdfast = 1\n", "[holdfast]\nurl = 1\n", "\xff"])
+def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "holdfast.toml").write_text(text, encoding="latin-1")
+    with pytest.raises(BadConfig, match=r"holdfast\.toml"):
+        find_url(None, {}, tmp_path)
