@@ -23,10 +23,18 @@ _numbers = itertools.count(1)
 
 def asked(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
     """A submission with short ids that sort in the order they were made."""
+    return _submitted(store, task_id, own_id=True, **fields)
+
+
+def fresh(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
+    """The same under an id that the queue has made, as the fast path takes them."""
+    return _submitted(store, task_id, own_id=False, **fields)
+
+
+def _submitted(store: Store, task_id: str | None, *, own_id: bool, **fields: Any) -> Submission:
     request = {"type": "work", "payload": {"n": 1}} | fields
-    return submit(
-        Request(**request), task_id=task_id or f"task-{next(_numbers):06}", now=store.now()
-    )
+    name = task_id or f"task-{next(_numbers):06}"
+    return submit(Request(**request), task_id=name, now=store.now(), own_id=own_id)
 
 
 def after(*parents: str, policy: Policy = Policy.FAIL) -> tuple[Edge, ...]:
@@ -40,7 +48,7 @@ async def put(store: Store, task_id: str | None = None, **fields: Any) -> str:
 
 async def put_plain(store: Store, count: int, **fields: Any) -> list[str]:
     """Enqueues tasks in one batch, the fast way."""
-    inserted = await store.insert_plain([asked(store, **fields) for _ in range(count)])
+    inserted = await store.insert_plain([fresh(store, **fields) for _ in range(count)])
     return [each.task_id for each in inserted]
 
 

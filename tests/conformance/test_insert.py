@@ -20,6 +20,7 @@ from tests.conformance.helpers import (
     check_counters,
     claim_ids,
     finish_all,
+    fresh,
     get,
     kinds,
     put,
@@ -83,7 +84,7 @@ async def test_the_two_ways_in_leave_the_same_rows(store: Store) -> None:
 
 
 async def test_a_repeated_fast_insert_writes_nothing_twice(store: Store) -> None:
-    first, second = asked(store, "a"), asked(store, "b")
+    first, second = fresh(store, "a"), fresh(store, "b")
     await store.insert_plain([first])
     inserted = await store.insert_plain([first, second])
     assert [each.created for each in inserted] == [False, True]

@@ -481,7 +481,7 @@ class Machine(RuleBasedStateMachine):
 
     def forget(self, task_id: str) -> None:
         for part in (self.model.status, self.model.attempts, self.model.deaths, self.model.waits):
-            part.pop(task_id)  # type: ignore[attr-defined]
+            part.pop(task_id)
         self.claims.pop(task_id, None)
 
     @rule(name=st.just("mail"))
@@ -558,7 +558,7 @@ def test_stores_and_model_agree(pg_dsn: str) -> None:
         driver = PostgresDriver(pg_dsn, Machine.clock, server_time=False, size=2)
         Machine.postgres = Store(driver, PostgresDialect(), Ids(random.Random(2)))
         runner.run(Machine.postgres.open())
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(
             Machine,
             settings=settings(
                 max_examples=16,

@@ -42,7 +42,7 @@ TABLES = re.compile(r"CREATE TABLE (\w+)")
 class Text(NamedTuple):
     name: str
     text: str
-    index: str | None
+    relies_on: str | None
 
 
 def texts(dialect: str) -> dict[str, Text]:
@@ -87,13 +87,13 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
         *("advance_head", "adopt_feed", "feed_position", "forget_before", "hint", "lock_head"),
         *("mark_counted", "nodes", "prune_nodes", "queues", "schedules", "types"),
     }
-    missing = {text.name for text in texts(dialect).values() if text.index is None}
+    missing = {text.name for text in texts(dialect).values() if text.relies_on is None}
     assert missing <= whole
     made = "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
     known = {*CREATED.findall(made), *TABLES.findall(made)}
     known |= {f"{table}_pkey" for table in TABLES.findall(made)}
     for text in texts(dialect).values():
-        for word in re.findall(r"holdfast_\w+", text.index or ""):
+        for word in re.findall(r"holdfast_\w+", text.relies_on or ""):
             assert word in known, f"{text.name} relies on {word}, which does not exist"
 
 
@@ -126,23 +126,20 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
 
 # -- plans -------------------------------------------------------------------------------------------
 
-CALLS: dict[str, tuple[Call, str]] = {
-    name: (Call(name, params, rows), index)
-    for name, params, rows, index in [
-        ("expired_tasks", {"now": 1.0, "limit": 10}, None, "holdfast_task_lease"),
-        ("next_due", {"queues": ["default"], "now": 1.0}, None, "holdfast_task_ready"),
-        ("oldest_due", {"queue": "default"}, None, "holdfast_task_ready"),
-        ("parked_tasks", {"gate": "g", "limit": 10}, None, "holdfast_task_gate"),
-        ("open_edges", {"ids": ["a"]}, None, "holdfast_edge_parent"),
-        ("open_limits", {"now": 1.0, "limit": 10}, None, "holdfast_limit_opens"),
-        (
-            "prune_tasks",
-            {"before": 1.0, "dead_before": 1.0, "limit": 10},
-            None,
-            "holdfast_task_finished",
-        ),
-    ]
-}
+COMMON: list[tuple[str, dict[str, Any], str]] = [
+    ("expired_tasks", {"now": 1.0, "limit": 10}, "holdfast_task_lease"),
+    ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
+    ("oldest_due", {"queue": "default"}, "holdfast_task_ready"),
+    ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
+    ("open_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
+    ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
+    (
+        "prune_tasks",
+        {"before": 1.0, "dead_before": 1.0, "limit": 10},
+        "holdfast_task_finished",
+    ),
+]
+CALLS = {name: (Call(name, params), index) for name, params, index in COMMON}
 POSTGRES_CALLS = CALLS | {
     "claim_plain": (
         Call(

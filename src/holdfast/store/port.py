@@ -18,6 +18,10 @@ from holdfast.store.script import Script
 T = TypeVar("T")
 
 
+class RowExists(Exception):
+    """A row that was to be new is there already."""
+
+
 class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
     function that makes it. Raises StoreUnavailable when the database cannot be reached."""

@@ -19,7 +19,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.port import Dialect, Driver
+from holdfast.store.port import Dialect, Driver, RowExists
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
@@ -73,12 +73,16 @@ class Store:
     async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """Tasks of many callers with nothing to check, in one statement where the dialect can."""
         now = self.now()
-        new = await self._driver.write_one(
-            lambda: self._dialect.insert_plain(
-                group, now=now, batch=self._ids.record(now), hint=hint
-            ),
-            small=len(group) <= SMALL,
-        )
+        try:
+            new = await self._driver.write_one(
+                lambda: self._dialect.insert_plain(
+                    group, now=now, batch=self._ids.record(now), hint=hint
+                ),
+                small=len(group) <= SMALL,
+            )
+        except RowExists:
+            # An answer was lost and the request repeated: the general path sees what is there.
+            return await self.insert(group, hint=hint)
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
 
     async def insert_carried(

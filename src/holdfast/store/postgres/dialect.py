@@ -12,6 +12,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script, call
+from holdfast.store.scripts.work import counted, deltas_json
 
 encode: Final = msgspec.json.Encoder().encode
 Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
@@ -30,13 +31,22 @@ def shape_of(task: Task) -> Shape:
     )
 
 
+def facts_of(ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape], now: float) -> str:
+    """The facts of an enqueue as JSON. What a shape shares is encoded once; ids of ours are plain text."""
+    head = f'["task.enqueued",{now!r},"'
+    tails = ["", *(fact_tail(shape, now) for shape in shapes)]
+    return (
+        f"[{','.join([f'{head}{i}{tails[place]}' for i, place in zip(ids, places, strict=True)])}]"
+    )
+
+
 def fact_tail(shape: Shape, now: float) -> str:
-    """The fact of an enqueue from the type on; what comes before it is the id."""
+    """The fact from the end of the id on."""
     task_type, queue, priority, _, _, _, delay = shape
     data: dict[str, object] = {"priority": Priority(priority).name.lower(), "queue": queue}
     if delay > 0:
         data["due_at"] = now + delay
-    return f"{encode(task_type).decode()},{encode(data).decode()}]"
+    return f'",{encode(task_type).decode()},{encode(data).decode()}]'
 
 
 class PostgresDialect:
@@ -84,9 +94,10 @@ class PostgresDialect:
         shapes: dict[Shape, int] = {}
         places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
         columns = list(zip(*shapes, strict=True))
-        inserted = yield call(
+        ids = [each.task.id for each in group]
+        yield call(
             "insert_plain",
-            ids="\n".join([each.task.id for each in group]),
+            ids="\n".join(ids),
             payloads=f"[{','.join([each.task.payload_json for each in group])}]",
             places=",".join(map(str, places)),
             types=columns[0],
@@ -96,16 +107,17 @@ class PostgresDialect:
             options=columns[4],
             max_attempts=columns[5],
             delays=columns[6],
-            fact_tails=[fact_tail(shape, now) for shape in shapes],
-            fact_head=f'["task.enqueued",{now!r},"',
+            facts_count=len(group),
+            facts_json=facts_of(ids, places, list(shapes), now),
+            deltas_json=deltas_json(counted(each.task for each in group)),
             now=now,
             batch=str(batch),
             hint=hint,
         )
-        return {row[0] for row in inserted}
+        return set(ids)
 
     def _insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Script[set[str]]:
-        inserted = yield call(
+        yield call(
             "insert_one",
             id=task.id,
             type=task.type,
@@ -124,7 +136,7 @@ class PostgresDialect:
             batch=str(batch),
             hint=hint,
         )
-        return {row[0] for row in inserted}
+        return {task.id}
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
         tasks: list[Task] = yield call(

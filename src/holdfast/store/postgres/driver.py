@@ -16,6 +16,7 @@ import asyncpg
 from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.store import schema
+from holdfast.store.port import RowExists
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Script, call
 from holdfast.store.sql import load_migrations
@@ -101,7 +102,9 @@ class PostgresDriver:
         for attempt in range(1, TRIES + 1):
             try:
                 return await self._once(make, atomic=atomic)
-            except RACES:
+            except RACES as error:
+                if not atomic and isinstance(error, asyncpg.UniqueViolationError):
+                    raise RowExists from error
                 if attempt == TRIES:
                     raise
             except StoreUnavailable:

@@ -26,57 +26,39 @@ FROM {rows: id text, type text, queue text, priority smallint, status text, payl
 
 -- name: insert_plain
 -- Rows, their facts and the counters in one statement: one round trip, one commit. What the rows have in
--- common comes once, as shapes; the rest as three texts, which costs far less than arrays.
--- An id that exists is left alone and not returned; the caller looks closer.
+-- common comes once, as shapes; the rest as three texts, which costs far less than arrays. The ids are
+-- ours and new; one that exists after all (a repeated request) refuses the whole, and the caller looks.
+-- The record is written last: an unread WITH runs after the main statement.
 -- index: holdfast_task_pkey
--- returns: id
-WITH input AS MATERIALIZED (
-    SELECT i.id, i.payload::text AS payload_json, i.nth, s.*, :now::float8 + s.delay AS due_at
-    FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
-                    unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
-    JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata::text[],
-                :options::text[], :max_attempts::int[], :delays::float8[], :fact_tails::text[])
-        WITH ORDINALITY AS s(type, queue, priority, metadata_json, options_json, max_attempts, delay,
-                             fact_tail, place) ON s.place = i.place::int
-), inserted AS (
-    INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
-    SELECT id, type, queue, priority, 'queued', payload_json, metadata_json, options_json,
-        0, max_attempts, 0, 1, 0, :now::float8, :now::float8, due_at, nth, :batch::text
-    FROM input
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id, queue, type, priority
-), recorded AS (
+WITH recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8,
-        '[' || string_agg(:fact_head::text || id || '",' || fact_tail, ',' ORDER BY nth) || ']',
-        (SELECT json_agg(json_build_array(queue, type, priority, 'queued', n))::text
-         FROM (SELECT queue, type, priority, count(*) AS n FROM inserted GROUP BY 1, 2, 3) d)
-    FROM input
-    -- Nearly always all went in; the OR keeps the other case a hashed lookup instead of a join.
-    WHERE (SELECT count(*) FROM inserted) = (SELECT count(*) FROM input) OR id IN (SELECT id FROM inserted)
-    HAVING count(*) > 0
+    VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text, :deltas_json::text)
+    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END
 )
-SELECT id, CASE WHEN :hint::text <> '' AND row_number() OVER () = 1 THEN pg_notify('holdfast', :hint::text) END
-FROM inserted;
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
+SELECT i.id, s.type, s.queue, s.priority, 'queued', i.payload::text, s.metadata_json, s.options_json,
+    0, s.max_attempts, 0, 1, 0, :now::float8, :now::float8, :now::float8 + s.delay, i.nth, :batch::text
+FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
+                unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
+JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata::text[], :options::text[],
+            :max_attempts::int[], :delays::float8[])
+    WITH ORDINALITY AS s(type, queue, priority, metadata_json, options_json, max_attempts, delay, place)
+    ON s.place = i.place::int;
 
 -- name: insert_one
 -- One task and its fact with plain values: what a single caller waits for.
 -- index: holdfast_task_pkey
--- returns: id
-WITH inserted AS (
-    INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-        attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
-    VALUES (:id::text, :type::text, :queue::text, :priority::smallint, 'queued', :payload_json::text,
-        :metadata_json::text, :options_json::text, 0, :max_attempts::int, 0, 1, 0, :now::float8, :now::float8,
-        :due_at::float8, :batch::text)
-    ON CONFLICT (id) DO NOTHING
-    RETURNING id
-), recorded AS (
+WITH recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, 1, :now::float8, :facts_json::text, :deltas_json::text FROM inserted
+    VALUES (:batch::text::bigint, 1, :now::float8, :facts_json::text, :deltas_json::text)
+    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END
 )
-SELECT id, CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END FROM inserted;
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
+    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
+VALUES (:id::text, :type::text, :queue::text, :priority::smallint, 'queued', :payload_json::text,
+    :metadata_json::text, :options_json::text, 0, :max_attempts::int, 0, 1, 0, :now::float8, :now::float8,
+    :due_at::float8, :batch::text);
 
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
