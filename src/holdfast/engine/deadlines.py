@@ -14,20 +14,20 @@ K = TypeVar("K")
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key, in the event loop's time."""
+    """Deadlines by key, in the injected time; under virtual time somebody else rings."""
 
-    def __init__(self, overdue: Callable[[K], None]) -> None:
+    def __init__(self, overdue: Callable[[K], None], monotonic: Callable[[], float]) -> None:
         self._overdue = overdue
+        self._monotonic = monotonic
         self._at: dict[K, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
 
     def add(self, key: K, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
+        at = self._monotonic() + seconds
         self._at[key] = at
         if at < self._timer_at:
-            self._set_timer(loop, at)
+            self._set_timer(at)
 
     def remove(self, key: K) -> None:
         self._at.pop(key, None)
@@ -38,17 +38,25 @@ class Deadlines(Generic[K]):
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
 
-    def _set_timer(self, loop: asyncio.AbstractEventLoop, at: float) -> None:
+    def next_at(self) -> float | None:
+        """The earliest deadline."""
+        return min(self._at.values(), default=None)
+
+    def _set_timer(self, at: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_at = at
-        self._timer = loop.call_at(at, self._ring, loop)
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(max(0.0, at - self._monotonic()), self.ring)
 
-    def _ring(self, loop: asyncio.AbstractEventLoop) -> None:
+    def ring(self) -> None:
+        """Calls back for all that are overdue."""
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
-        now = loop.time()
+        now = self._monotonic()
         for key in [key for key, at in self._at.items() if at <= now]:
             del self._at[key]
             self._overdue(key)
         if self._at:
-            self._set_timer(loop, min(self._at.values()))
+            self._set_timer(min(self._at.values()))

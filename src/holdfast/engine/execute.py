@@ -108,12 +108,17 @@ def _outcome(value: object, duration: float) -> RunnerCommand:
     if value is None:
         return Complete("null", duration)
     if type(value) is Cancel:
-        return value
+        return Cancel(_reason(value.reason))
     if type(value) is Snooze:
         delay = min(max(0.0, float(value.delay_seconds)), SNOOZE_SECONDS_MAX)
-        return Snooze(delay, value.reason)
+        return Snooze(delay, _reason(value.reason))
     try:
         return Complete(encode_payload(value, what="result", limit=RESULT_BYTES_MAX), duration)
     except HoldfastError as error:
         # The work is done; trying again would do it twice for the same answer.
         return Fail(failures.from_exception("result", error), duration, final=True)
+
+
+def _reason(said: object) -> str:
+    """Whatever a handler gave as its reason, as text that any store can keep."""
+    return failures.storable(str(said))[: failures.MESSAGE_CHARS_MAX]

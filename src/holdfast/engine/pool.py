@@ -96,7 +96,9 @@ class Pool:
         self._freed_at = float("-inf")
         self._quiet = asyncio.Event()
         self._hurried = False
-        self._deadlines: Deadlines[Held] = Deadlines(lambda held: self._cancel(held, TIMEOUT))
+        self.deadlines: Deadlines[Held] = Deadlines(
+            lambda held: self._cancel(held, TIMEOUT), clock.monotonic
+        )
 
     # -- capacity --------------------------------------------------------------------------------
 
@@ -149,7 +151,9 @@ class Pool:
     # -- work ------------------------------------------------------------------------------------
 
     def give(self, tasks: list[Task]) -> None:
-        """Claimed tasks, in order."""
+        """Claimed tasks, in order; none are no sign of work."""
+        if not tasks:
+            return
         for task in tasks:
             held = Held(task)
             self.held[task.id] = held
@@ -206,7 +210,7 @@ class Pool:
         held.context = Context(task, self._services)
         timeout = task.options.timeout_seconds or self._default_timeout
         if timeout is not None:
-            self._deadlines.add(held, timeout)
+            self.deadlines.add(held, timeout)
         begun = self._clock.monotonic()
         command: RunnerCommand | None
         try:
@@ -221,7 +225,7 @@ class Pool:
             command = Fail(failures.from_exception(task.type, error))
         finally:
             if timeout is not None:
-                self._deadlines.remove(held)
+                self.deadlines.remove(held)
         if held.cancelled is not None:
             # Whatever a handler made of its cancellation, it was cancelled.
             _go_on()

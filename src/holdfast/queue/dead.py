@@ -9,7 +9,7 @@ import msgspec
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.command import Abort, Order, Replay
 from holdfast.core.decide import Transition
-from holdfast.core.submit import encode_payload
+from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.errors import InvalidInput
 from holdfast.queue.observe import check_page
@@ -78,8 +78,10 @@ class DeadLetters(Operate):
     ) -> bool:
         """Gives a dead letter new attempts, with another payload if one is given; dependents that
         failed with it wait for it again. False when it is no dead letter."""
-        if delay < 0:
-            raise InvalidInput(f"delay is {delay:g} s: it must not be negative")
+        if not 0 <= delay <= DELAY_SECONDS_MAX:
+            raise InvalidInput(
+                f"delay is {delay:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}"
+            )
         text = None if payload is msgspec.UNSET else encode_payload(payload)
         backend = await self.open()
         decision = (await backend.store.apply([Order(task_id, Replay(actor, delay, text))]))[0]

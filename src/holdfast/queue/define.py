@@ -16,6 +16,7 @@ from holdfast.errors import BadConfig
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.produce import Produce
 from holdfast.queue.schedules import Schedules
+from holdfast.queue.settings import check_number
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -173,6 +174,12 @@ def type_config(
         raise BadConfig(f"max_attempts is {max_attempts}: it must be at least 1")
     if timeout is not None and not timeout > 0:
         raise BadConfig(f"timeout is {timeout!r}: give a positive number of seconds")
+    for name, value, least in (
+        *(("retry_delay", retry_delay, 0), ("max_retry_delay", max_retry_delay, 0)),
+        ("max_deaths", max_deaths, 1),
+    ):
+        if value is not None:
+            check_number(name, value, at_least=least)
     default = Options()
     return TypeConfig(
         queue=queue,

@@ -34,12 +34,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         for name in ("max_workers", "min_workers", "default_max_attempts", "max_deaths"):
-            _check(name, getattr(self, name), at_least=1)
-        for name in ("base_retry_delay", "max_retry_delay", "shutdown_timeout", "ageing_seconds"):
-            _check(name, getattr(self, name), at_least=0)
-        _check("lease_seconds", self.lease_seconds, at_least=0.1)
-        if self.task_timeout is not None:
-            _check("task_timeout", self.task_timeout, at_least=0.001)
+            check_number(name, getattr(self, name), at_least=1, whole=True)
+        for name in (
+            *("base_retry_delay", "max_retry_delay", "shutdown_timeout", "ageing_seconds"),
+            *("keep_done", "keep_dead", "keep_events"),
+        ):
+            check_number(name, getattr(self, name), at_least=0)
+        check_number("lease_seconds", self.lease_seconds, at_least=0.1)
+        for name, least in (("task_timeout", 0.001), ("max_depth", 1), ("max_age", 0)):
+            if (value := getattr(self, name)) is not None:
+                check_number(name, value, at_least=least)
+        queues: object = self.queues
+        if isinstance(queues, str):
+            raise BadConfig(f"queues is the text '{queues}': give a tuple of names")
         if self.min_workers > self.max_workers:
             raise BadConfig(
                 f"min_workers is {self.min_workers}, more than max_workers ({self.max_workers}): "
@@ -65,8 +72,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return replace(self, **changes)
 
 
-def _check(name: str, value: object, *, at_least: float) -> None:
+def check_number(name: str, value: object, *, at_least: float, whole: bool = False) -> None:
+    """BadConfig unless it is a number of that size."""
     if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
         raise BadConfig(f"{name} is {value!r}: it must be a number")
-    if value < at_least:
-        raise BadConfig(f"{name} is {value}: it must be at least {at_least:g}")
+    if value < at_least or (whole and value != int(value)):
+        kind = "a whole number, " if whole else ""
+        raise BadConfig(f"{name} is {value}: it must be {kind}at least {at_least:g}")

@@ -93,7 +93,8 @@ class Waiters:
             self._stir.clear()
             wanted = list(self._futures)[:LOOK_MAX]
             if not wanted:
-                continue
+                self._task = None
+                return
             try:
                 found = await self._backend.store.get(wanted)
             except StoreUnavailable:

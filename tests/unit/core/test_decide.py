@@ -152,8 +152,8 @@ TestLife = Life.TestCase
 
 def task_in(status: Status, **fields: object) -> Task:
     task = submit(Request(type="work"), task_id="t", now=NOW).task
-    running = {"node": "n", "lease_until": NOW + 9, "fence": 3, "attempts": 1}
-    ended = {"finished_at": NOW}
+    running: dict[str, object] = {"node": "n", "lease_until": NOW + 9, "fence": 3, "attempts": 1}
+    ended: dict[str, object] = {"finished_at": NOW}
     extra: dict[str, object] = {}
     if status is Status.RUNNING:
         extra = running
@@ -174,7 +174,7 @@ def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
 
 def test_every_command_has_its_rule() -> None:
     """Whatever may be asked is answered, not raised."""
-    commands = {
+    commands: dict[type, Command] = {
         c.Complete: c.Complete("1"),
         c.Fail: c.Fail(Failure(FailureKind.ERROR, "x")),
         c.Snooze: c.Snooze(1.0),

@@ -197,8 +197,8 @@ def test_a_batch_is_ordered_or_refused(pairs: list[tuple[int, int]]) -> None:
         assert any(reaches(edges, name, name) for name in edges)
         return
     assert sorted(order) == sorted(edges)
-    for child, found in edges.items():
-        assert all(order.index(edge.parent_id) < order.index(child) for edge in found)
+    for name, found in edges.items():
+        assert all(order.index(edge.parent_id) < order.index(name) for edge in found)
 
 
 def reaches(edges: dict[str, list[Edge]], start: str, goal: str) -> bool:

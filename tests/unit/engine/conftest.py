@@ -1,0 +1,13 @@
+"""A queue in virtual time for each test."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import TaskQueue
+
+
+@pytest.fixture
+def queue() -> TaskQueue:
+    """Made for a database that does not exist: the harness never touches it."""
+    return TaskQueue("sqlite:////nowhere/at/all.db")

@@ -1,0 +1,327 @@
+"""The parts of the engine: scaling, ageing, schedules, stopping, supervision, limits in motion."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from holdfast import Status, Task, TaskQueue
+from holdfast.app import backend_for
+from holdfast.clock import VirtualClock
+from holdfast.core.ids import Ids
+from holdfast.core.priority import AGED_EVERY
+from holdfast.engine.engine import Engine, EngineConfig
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.supervisor import PAUSE_SECONDS, Supervisor
+from holdfast.errors import EngineFailed, NotRunning, QueueStopping
+from holdfast.testing import harness
+
+
+async def test_the_pool_grows_with_work_and_shrinks_after_quiet(queue: TaskQueue) -> None:
+    async with harness(queue, min_workers=2, max_workers=6) as h:
+        gate = asyncio.Event()
+
+        async def hold(task: Task) -> None:
+            await gate.wait()
+
+        queue.register_handler("hold", hold, timeout=1000.0)
+        assert h.engine.pool.workers == 2
+        for _ in range(10):
+            await queue.enqueue("hold")
+        await h.run_until_idle()
+        assert (h.engine.pool.workers, h.engine.pool.busy) == (6, 6)
+        gate.set()
+        await h.run_until_idle()
+        assert len(await h.tasks(status="completed")) == 10
+        await h.advance(9)
+        assert h.engine.pool.workers == 6
+        await h.advance(3)
+        assert h.engine.pool.workers == 2
+
+
+async def test_an_operator_scales_by_hand(queue: TaskQueue) -> None:
+    with pytest.raises(NotRunning):
+        await queue.scale_workers(1)
+    async with harness(queue, min_workers=1, max_workers=4) as h:
+        assert await queue.scale_workers(5) == 6
+        await h.run_until_idle()
+        assert await queue.scale_workers(-4) == 2
+
+
+async def test_low_priority_is_never_starved(queue: TaskQueue) -> None:
+    order: list[str] = []
+    async with harness(queue, max_workers=1, ageing_seconds=60.0) as h:
+
+        async def note(task: Task) -> None:
+            order.append(task.priority.name.lower())
+
+        queue.register_handler("note", note)
+        await queue.pause_queue()
+        for _ in range(3):
+            await queue.enqueue("note", priority="low")
+        await h.advance(61)
+        for _ in range(60):
+            await queue.enqueue("note", priority="critical")
+        await queue.resume_queue()
+        await h.run_until_idle()
+    places = [n for n, name in enumerate(order) if name == "low"]
+    # The bound: a task with k aged ones before it starts after at most (k + 1) * AGED_EVERY starts.
+    assert all(place < (k + 1) * AGED_EVERY for k, place in enumerate(places))
+    assert len(order) == 63
+    assert order.count("critical") == 60
+
+
+async def test_strict_priority_without_ageing(queue: TaskQueue) -> None:
+    order: list[str] = []
+    async with harness(queue, max_workers=1) as h:
+
+        async def note(task: Task) -> None:
+            order.append(task.priority.name.lower())
+
+        queue.register_handler("note", note)
+        await queue.pause_queue()
+        for priority in ("low", "normal", "critical", "high") * 2:
+            await queue.enqueue("note", priority=priority)
+        await queue.resume_queue()
+        await h.run_until_idle()
+    assert order == [*["critical"] * 2, *["high"] * 2, *["normal"] * 2, *["low"] * 2]
+
+
+async def test_a_schedule_fires_at_its_times(queue: TaskQueue) -> None:
+    fired: list[float] = []
+
+    @queue.task(cron="*/10 * * * *")
+    async def report() -> None: ...
+
+    async with harness(queue) as h:
+        start = h.now()
+        await h.advance(3600)
+        fired = [task.created_at - start for task in await h.tasks(report)]
+        assert fired == [600.0 * n for n in range(1, 7)]
+        assert all(task.metadata == {"schedule": "report"} for task in await h.tasks(report))
+
+
+async def test_missed_fires_are_made_up_for_by_one(queue: TaskQueue) -> None:
+    @queue.task(cron="@every 60")
+    async def tick() -> None: ...
+
+    async with harness(queue) as h:
+        h.clock.set(h.now() + 3600)
+        await h.advance(0)
+        assert len(await h.tasks(tick)) == 1
+
+
+async def test_two_engines_fire_a_schedule_once() -> None:
+    clock = VirtualClock()
+    backend = backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(1)))()
+    await backend.store.open()
+    queue = TaskQueue("sqlite://")
+    queue._backend = backend
+
+    @queue.task(cron="@every 60")
+    async def tick() -> None: ...
+
+    def engine(node: str) -> Engine:
+        return Engine(
+            EngineConfig(node=node),
+            clock=clock,
+            store=backend.store,
+            bus=backend.bus,
+            handlers=Handlers(),
+            make_scheduled=queue._scheduled,
+            on_ended=lambda task: None,
+            on_failed=lambda error: None,
+        )
+
+    await queue._put_schedule(backend, queue._schedules[0])
+    engines = [engine(f"node-{n}") for n in range(2)]
+    for _ in range(10):
+        clock.set(clock.now() + 30)
+        for each in engines:
+            await each.scheduler.step()
+    assert len(await backend.store.find(limit=100)) == 5
+    assert sum(each.scheduler.fired for each in engines) == 5
+    for each in engines:
+        await each.executor.close()
+    await backend.store.close()
+
+
+async def test_a_stop_gives_back_what_was_not_started(queue: TaskQueue) -> None:
+    async with harness(queue, max_workers=2) as h:
+        gate = asyncio.Event()
+
+        async def hold(task: Task) -> str:
+            await gate.wait()
+            return "done"
+
+        queue.register_handler("hold", hold)
+        handles = [await queue.enqueue("hold") for _ in range(2)]
+        await h.run_until_idle()
+        late = await queue.enqueue("hold")
+        backend = await queue.open()
+        claimed = (await backend.store.get([late]))[late]
+        assert claimed.status is Status.QUEUED
+        stopping = asyncio.create_task(h.engine.stop())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        gate.set()
+        while not stopping.done():
+            await asyncio.sleep(0)
+            await h.engine.completer.step()
+        assert [(await handle.get()).result for handle in handles] == ["done", "done"]
+        task = await late.get()
+        assert (task.status, task.attempts, task.deaths) == (Status.QUEUED, 0, 0)
+
+
+async def test_a_stop_that_waited_long_enough_takes_tasks_back_unpunished(
+    queue: TaskQueue,
+) -> None:
+    cancelled: list[str] = []
+    async with harness(queue, shutdown_timeout=30.0, task_timeout=None) as h:
+
+        async def hang(task: Task) -> None:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(task.id)
+                raise
+
+        queue.register_handler("hang", hang, max_attempts=1)
+        handle = await queue.enqueue("hang")
+        await h.run_until_idle()
+        backend = await queue.open()
+        stopping = asyncio.create_task(h.engine.stop())
+        for _ in range(200):
+            await asyncio.sleep(0)
+            if (wake := h.clock.next_wake()) is not None:
+                h.clock.set(wake)
+            if stopping.done():
+                break
+        await stopping
+        task = (await backend.store.get([handle]))[handle]
+        assert cancelled == [handle]
+        assert (task.status, task.attempts, task.deaths) == (Status.QUEUED, 0, 0)
+
+
+async def test_a_stopping_queue_takes_no_new_work(queue: TaskQueue) -> None:
+    async def work(task: Task) -> None: ...
+
+    queue.register_handler("work", work)
+    async with harness(queue):
+        queue._stopping = True
+        with pytest.raises(QueueStopping, match="takes no new work"):
+            await queue.enqueue("work")
+        queue._stopping = False
+
+
+async def test_keys_under_limits_do_not_wait_for_each_other(queue: TaskQueue) -> None:
+    running: list[str] = []
+    async with harness(queue, max_workers=4, task_timeout=None) as h:
+        gate = asyncio.Event()
+
+        async def hold(task: Task) -> None:
+            running.append(task.payload)
+            await gate.wait()
+
+        queue.register_handler("hold", hold, key_concurrency=1)
+        for n in range(20):
+            await queue.enqueue("hold", f"a{n}", key="a")
+        await queue.enqueue("hold", "b", key="b")
+        await h.run_until_idle()
+        assert running == ["a0", "b"]
+        gate.set()
+        await h.run_until_idle()
+        assert len(running) == 21
+
+
+async def test_a_rate_spreads_starts_over_time(queue: TaskQueue) -> None:
+    starts: list[float] = []
+    async with harness(queue) as h:
+
+        async def note(task: Task) -> None:
+            starts.append(h.now())
+
+        queue.register_handler("note", note, rate="6/m")
+        begun = h.now()
+        for _ in range(4):
+            await queue.enqueue("note")
+        await h.advance(60)
+        assert [at - begun for at in starts] == pytest.approx([0.0, 10.0, 20.0, 30.0], abs=0.01)
+        assert all(task.attempts == 1 for task in await h.tasks("note"))
+
+
+# -- supervision -------------------------------------------------------------------------------------
+
+
+async def tick_until(clock: VirtualClock, done: Any) -> list[float]:
+    """Lets time pass from wake to wake; the pauses on the way."""
+    pauses: list[float] = []
+    while not done():
+        for _ in range(10):
+            await asyncio.sleep(0)
+        wake = clock.next_wake()
+        if wake is not None:
+            pauses.append(wake - clock.now())
+            clock.set(wake)
+    return pauses
+
+
+async def test_a_part_that_dies_is_started_again_with_growing_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = VirtualClock()
+    lives = 0
+
+    async def part() -> None:
+        nonlocal lives
+        lives += 1
+        if lives < 5:
+            raise RuntimeError("died")
+
+    supervisor = Supervisor(clock, lambda failure: None)
+    task = supervisor.start("part", part)
+    pauses = await tick_until(clock, task.done)
+    assert pauses == pytest.approx([PAUSE_SECONDS * 2**n for n in range(4)])
+    assert supervisor.restarts == 4
+    assert supervisor.running() == []
+    assert "died, starting it again" in caplog.text
+
+
+async def test_a_part_that_dies_too_often_is_given_up_and_told() -> None:
+    clock = VirtualClock()
+    told: list[EngineFailed] = []
+
+    async def part() -> None:
+        raise RuntimeError("always")
+
+    supervisor = Supervisor(clock, told.append, restarts_max=3, window_seconds=60.0)
+    task = supervisor.start("part", part)
+    await tick_until(clock, task.done)
+    assert supervisor.restarts == 3
+    assert len(told) == 1
+    assert "always" in str(told[0])
+    assert isinstance(told[0].__cause__, RuntimeError)
+
+
+async def test_deaths_long_ago_are_forgiven() -> None:
+    clock = VirtualClock()
+    told: list[EngineFailed] = []
+    lives = 0
+
+    async def part() -> None:
+        nonlocal lives
+        lives += 1
+        if lives > 10:
+            return
+        await clock.sleep(100.0)
+        raise RuntimeError("now and then")
+
+    supervisor = Supervisor(clock, told.append, restarts_max=2, window_seconds=60.0)
+    task = supervisor.start("part", part)
+    await tick_until(clock, task.done)
+    assert told == []
+    assert supervisor.restarts == 10
+    await supervisor.stop()
