@@ -39,14 +39,14 @@ def demo(
     os.environ.update(  # the handlers' module reads them when it is imported, here and in the workers
         HOLDFAST_DEMO_URL=url, HOLDFAST_DEMO_QUEUE=name, HOLDFAST_DEMO_FOLDER=str(folder)
     )
-    from holdfast.cli.demo.stage import Stage
-
     stream = sys.stdout if common.output is Output.TABLE else sys.stderr
     try:
+        from holdfast.cli.demo.stage import Stage
+
         stage = asyncio.run(Stage(name, folder, stream).run())
         _print(common, stage, url, kept=keep)
     finally:
-        if not keep:
+        if not keep or not any(folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
     return 0 if stage.proof.holds else 1
 
