@@ -102,17 +102,23 @@ class Store:
         return found
 
     async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
-        """The next tasks in order, under new fences. `small`: few are expected."""
-        now = self.now()
+        """The next tasks in order, under new fences, judged when the database is reached. `small`: few are expected."""
         claimed, limited = await self._driver.write_one(
-            lambda: self._dialect.claim(claim, now=now, batch=self._ids.record(now)), small=small
+            lambda: self._dialect.claim(
+                claim, now=(now := self.now()), batch=self._ids.record(now)
+            ),
+            small=small,
         )
         if not limited:
             return claimed
         ids = [task.id for task in limited]
         more = await self._driver.write(
             lambda: claim_script.claim_limited(
-                ids, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
+                ids,
+                claim,
+                now=(now := self.now()),
+                batch=self._ids.record(now),
+                recorder=self._dialect,
             )
         )
         tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
@@ -120,9 +126,9 @@ class Store:
 
     async def claim_aged(self, claim: Claim, ageing_seconds: float = AGEING_SECONDS) -> Claimed:
         """The tasks that have waited longest, whatever their priority."""
-        now = self.now()
 
         def script() -> Script[Claimed]:
+            now = self.now()
             aged = yield from self._dialect.pick_aged(claim, now=now, ageing_seconds=ageing_seconds)
             return (
                 yield from claim_script.claim_these(

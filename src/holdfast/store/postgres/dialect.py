@@ -12,7 +12,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script, call
-from holdfast.store.scripts.work import counted, deltas_json
+from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
 Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
@@ -177,7 +177,8 @@ class PostgresDialect:
             fences=",".join([str(task.fence) for task in before]),
             versions=",".join([str(task.version) for task in before]),
             results=f"[{','.join(results)}]",
-            facts=encode([each.facts[0] for each in done]).decode(),
+            facts_json=encode([each.facts[0] for each in done]).decode(),
+            deltas_json=deltas_json(shifted(before, Status.RUNNING, Status.COMPLETED)),
             count=len(done),
             now=now,
             batch=str(batch),

@@ -81,7 +81,8 @@ RETURNING t.id;
 
 -- name: complete_plain
 -- The common end of a task that nobody waits for and no limit counts: fenced, with its fact, in one
--- statement. Rows that do not match are left to the general path, which says why.
+-- statement. Rows that do not match are left to the general path, which says why; only then are the facts
+-- and the counters picked apart here.
 -- index: holdfast_task_pkey
 -- returns: id
 WITH done AS (
@@ -90,23 +91,26 @@ WITH done AS (
         history = right(t.history || ',' || :batch::text, 2000)
     FROM (SELECT * FROM ROWS FROM (
               unnest(string_to_array(:ids::text, E'\n')), unnest(string_to_array(:fences::text, ',')),
-              unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json),
-              json_array_elements(:facts::json)) AS u(id, fence, version, result, fact)
+              unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json))
+              WITH ORDINALITY AS u(id, fence, version, result, nth)
           LIMIT :count::int) r
     -- "Is running" is said by the lease, so that the planner is not led to the index of all that runs.
     WHERE t.id = r.id AND t.fence = r.fence::bigint AND t.version = r.version::bigint
       AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
-    RETURNING t.id, t.queue, t.type, t.priority, r.fact
+    RETURNING t.id, t.queue, t.type, t.priority, r.nth
 ), recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8, '[' || string_agg(fact::text, ',') || ']',
-        (SELECT json_agg(d)::text FROM (
-            SELECT json_build_array(queue, type, priority, 'running', -count(*)) AS d
-            FROM done GROUP BY queue, type, priority
-            UNION ALL
-            SELECT json_build_array(queue, type, priority, 'completed', count(*))
-            FROM done GROUP BY queue, type, priority) x)
-    FROM done HAVING count(*) > 0
+    SELECT :batch::text::bigint, n, :now::float8,
+        CASE WHEN n = :count::int THEN :facts_json::text
+             ELSE (SELECT '[' || string_agg(f.fact::text, ',' ORDER BY f.nth) || ']'
+                   FROM json_array_elements(:facts_json::json) WITH ORDINALITY f(fact, nth)
+                   WHERE f.nth IN (SELECT nth FROM done)) END,
+        CASE WHEN n = :count::int THEN :deltas_json::text
+             ELSE (SELECT json_agg(d)::text FROM (
+                       SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
+                       FROM done, (VALUES ('running', -1), ('completed', 1)) s(status, sign)
+                       GROUP BY queue, type, priority, s.status, s.sign) x) END
+    FROM (SELECT count(*) AS n FROM done) c WHERE n > 0
 )
 SELECT id FROM done;
 
