@@ -44,6 +44,7 @@ class Lifecycle(ABC):
         self._engine: Engine | None = None
         self._failure: EngineFailed | None = None
         self._failed = asyncio.Event()
+        self._closed = asyncio.Event()
         self._waiters = Waiters()
         self._subscribing: set[asyncio.Event] = set()
 
@@ -110,16 +111,27 @@ class Lifecycle(ABC):
         await engine.start()
 
     async def stop(self) -> None:
-        """Takes no new work, lets running tasks end, gives the rest back, closes the store."""
-        if self._backend is None or self._stopping:
+        """Takes no new work, lets running tasks end, gives the rest back, closes the store. Whoever
+        calls it while it is under way waits for its end."""
+        if self._backend is None:
+            return
+        closed = self._closed
+        if self._stopping:
+            await closed.wait()
             return
         self._stopping = True
+        try:
+            await self._stop(self._backend)
+        finally:
+            closed.set()
+
+    async def _stop(self, backend: Backend) -> None:
         if self._engine is not None:
             await self._engine.stop()
         await self._waiters.close()
         await self._before_close()
-        await self._backend.bus.stop()
-        await self._backend.store.close()
+        await backend.bus.stop()
+        await backend.store.close()
         self._backend = None
         self._stopped = True
         self._reset()

@@ -102,7 +102,8 @@ class Store:
         return found
 
     async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
-        """The next tasks in order, under new fences, judged when the database is reached. `small`: few are expected."""
+        """The next tasks in order, under new fences, judged at the time that the database is reached.
+        `small`: few are expected."""
         claimed, limited = await self._driver.write_one(
             lambda: self._dialect.claim(
                 claim, now=(now := self.now()), batch=self._ids.record(now)

@@ -27,6 +27,7 @@ class Worker:
             *(json.dumps(settings), *types),
         ]
         self._process: asyncio.subprocess.Process | None = None
+        self._told = False
 
     @property
     def process(self) -> asyncio.subprocess.Process:
@@ -45,6 +46,7 @@ class Worker:
         await self.kill()
 
     async def start(self) -> None:
+        self._told = False
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ}
         )
@@ -69,13 +71,19 @@ class Worker:
         return self.process.returncode
 
     async def stop(self) -> dict[str, int]:
-        """SIGTERM; the statistics that it leaves."""
-        self.process.send_signal(signal.SIGTERM)
+        """SIGTERM, and wait until it is gone; the statistics that it leaves."""
+        await self.begin_to_stop()
         word, _, rest = (await self.line()).partition(" ")
         assert word == "stopped", f"the worker said '{word} {rest}'"
         assert await self.ended() == 0
         found: dict[str, int] = json.loads(rest)
         return found
+
+    async def begin_to_stop(self) -> None:
+        if not self._told:
+            self._told = True
+            self.process.send_signal(signal.SIGTERM)
+            assert await self.line() == "stopping"
 
     def freeze(self) -> None:
         self.process.send_signal(signal.SIGSTOP)

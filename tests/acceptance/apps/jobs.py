@@ -39,6 +39,8 @@ async def work(task: Task, ctx: Context) -> Any:
         await async_wait_at(payload["gate"], payload.get("name", task.id))
     await asyncio.sleep(payload.get("seconds", 0))
     note(task, "end")
+    if "times" in payload:
+        return payload["value"] * payload["times"]
     return payload.get("value", task.id)
 
 

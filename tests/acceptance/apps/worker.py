@@ -1,7 +1,7 @@
 """A worker process: `python -m tests.acceptance.apps.worker URL SETTINGS-AS-JSON [TYPE ...]`.
 
-Prints `ready` once it works; SIGTERM lets it stop in good order, after which it prints `stopped` and its
-statistics.
+Prints `ready` once it works; on SIGTERM it prints `stopping`, stops in good order, and prints `stopped`
+with its statistics.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ async def main(url: str, settings: str, *types: str) -> int:
         return 1
     failed.cancel()
     stats = await queue.get_stats()
+    print("stopping", flush=True)
     await queue.stop()
     print(f"stopped {json.dumps({'fenced': stats.fenced, 'lost': stats.leases_lost})}", flush=True)
     return 0

@@ -1,0 +1,231 @@
+"""Faults inside: loops that die, answers that are lost, a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Status, TaskQueue
+from holdfast.clock import VirtualClock
+from holdfast.engine import supervisor
+from holdfast.errors import EngineFailed, StoreUnavailable
+from holdfast.store.store import Claim, Store
+from tests.acceptance.apps import journal
+from tests.acceptance.apps.gate import Gate
+from tests.acceptance.apps.harness import Feed, eventually
+from tests.acceptance.apps.jobs import make_queue
+
+QUICK: dict[str, Any] = {"lease_seconds": 1.0, "base_retry_delay": 0.01, "shutdown_timeout": 2.0}
+
+
+def store_of(queue: TaskQueue) -> Store:
+    assert queue._backend is not None
+    return queue._backend.store
+
+
+def failing(
+    verb: Callable[..., Awaitable[Any]], times: int, error: Exception, *, after: bool = False
+) -> Callable[..., Awaitable[Any]]:
+    """The verb, failing the first times, before or after its work is done."""
+    left = times
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal left
+        if left <= 0:
+            return await verb(*args, **kwargs)
+        if after:
+            answer = await verb(*args, **kwargs)
+            if isinstance(answer, list) and not answer:
+                return answer
+            if hasattr(answer, "tasks") and not answer.tasks:
+                return answer
+        left -= 1
+        raise error
+
+    return call
+
+
+@pytest.mark.parametrize(
+    "verb", ["claim", "finish", "extend", "expire", "owned", "next_due", "open_gates"]
+)
+async def test_a_loop_that_dies_is_started_again(
+    url: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_queue(url, "work", "rated", **QUICK) as queue:
+        store = store_of(queue)
+        broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
+        monkeypatch.setattr(store, verb, broken)
+        tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
+        tasks.append(await queue.enqueue("rated", {"value": 3}))
+        assert [await task.result(10) for task in tasks] == [0, 1, 2, 3]
+        await eventually(lambda: restarts(queue) == 3)
+        assert queue.is_running()
+
+
+def restarts(queue: TaskQueue) -> int:
+    assert queue._engine is not None
+    return queue._engine.supervisor.restarts
+
+
+async def test_a_loop_that_dies_too_often_is_escalated(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(supervisor, "PAUSE_SECONDS_MAX", 0.002)
+    queue = make_queue(url, "work", **QUICK)
+    await queue.start()
+    store = store_of(queue)
+    monkeypatch.setattr(store, "claim", failing(store.claim, 10**6, RuntimeError("a bug")))
+    await queue.enqueue("work", {})
+    async with asyncio.timeout(10):
+        failure = await queue.wait_failed()
+    assert isinstance(failure, EngineFailed)
+    assert "dispatcher died 11 times" in str(failure)
+    assert "a bug" in str(failure)
+    assert not queue.is_running()
+    monkeypatch.undo()
+    await queue.stop()
+    await queue.start()  # a fresh start is a fresh engine
+    task = await queue.enqueue("work", {"value": 1})
+    assert await task.result(10) == 1
+    await queue.stop()
+
+
+@pytest.mark.parametrize("lease_seconds", [1.0, 3.0])
+async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
+    url: str, lease_seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {**QUICK, "lease_seconds": lease_seconds}
+    async with make_queue(url, "work", **settings) as queue:
+        store = store_of(queue)
+        lost = failing(store.claim, 1, StoreUnavailable("the answer was lost"), after=True)
+        monkeypatch.setattr(store, "claim", lost)
+        task = await queue.enqueue("work", {"value": 1}, max_attempts=1)
+        assert await task.result(10) == 1
+        done = await task.get()
+        assert (done.attempts, done.deaths, done.fence) == (1, 0, 3)
+        kinds = [event.kind for event in await queue.history(task)]
+        assert "task.released" in kinds
+        assert "task.lost" not in kinds
+
+
+async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
+    url: str, runs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with make_queue(url, "work", **QUICK) as queue:
+        store = store_of(queue)
+        lost = failing(store.finish, 3, StoreUnavailable("the answer was lost"), after=True)
+        monkeypatch.setattr(store, "finish", lost)
+        tasks = [await queue.enqueue("work", {"value": n, "journal": runs}) for n in range(5)]
+        assert [await task.result(10) for task in tasks] == list(range(5))
+        kinds = [event.kind async for event in queue.events(follow=False)]
+        assert kinds.count("task.completed") == 5
+        assert "task.late" not in kinds
+        stats = await queue.get_stats()
+        assert (stats.fenced, stats.restarts) == (0, 0)
+        assert queue._engine is not None
+        await eventually(lambda: queue._engine is not None and not queue._engine.pool.held)
+    assert sum(entry.what == "start" for entry in journal.read(runs)) == 5
+
+
+async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> None:
+    """The time that a claim waited for a connection is not taken off its leases."""
+    from holdfast.app import backend_for
+
+    clock = VirtualClock()
+    queue = make_queue(pg_dsn, "work")
+    await queue.start()
+    await queue.stop()
+    producer = TaskQueue(pg_dsn, clock=clock)
+    await producer.enqueue("work", {})
+    backend = backend_for(pg_dsn, clock, server_time=False)()
+    await backend.store.open()
+    driver: Any = backend.store._driver
+    claim = Claim(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=5.0)
+    held = [driver._pool.connection() for _ in range(driver._size)]
+    for each in held:
+        await each.__aenter__()
+    claiming = asyncio.create_task(backend.store.claim(claim))
+    await asyncio.sleep(0)
+    clock.set(clock.now() + 60)
+    for each in held:
+        await each.__aexit__(None, None, None)
+    claimed = await claiming
+    assert [task.lease_until for task in claimed.tasks] == [clock.now() + 5.0]
+    await backend.store.close()
+    await producer.stop()
+
+
+# -- a full disk -------------------------------------------------------------------------------------
+
+
+async def test_a_full_disk_refuses_with_a_typed_error_and_recovers(tmp_path: Path) -> None:
+    """Nothing half-written, nothing acknowledged that is not there, and work goes on afterwards."""
+    path = tmp_path / "queue.db"
+    async with make_queue(f"sqlite:///{path}", "work", **QUICK) as queue:
+        before = await queue.enqueue("work", {"value": "before"})
+        assert await before.result(5) == "before"
+        set_pages(queue, pages_of(queue) + 8)
+        told: list[str] = []
+        refused: list[StoreUnavailable] = []
+
+        async def fill() -> None:
+            while not refused:
+                try:
+                    told.append(await queue.enqueue("work", {"x": "y" * 20_000}, delay=3600))
+                except StoreUnavailable as error:
+                    refused.append(error)
+
+        async with asyncio.timeout(20):
+            await asyncio.gather(*(fill() for _ in range(16)))
+        assert all("full" in str(error) for error in refused)
+        set_pages(queue, 1_000_000)
+        assert [task_id for task_id in told if await queue.get_task(task_id) is None] == []
+        stats = await queue.get_stats()
+        events = [e async for e in queue.events(follow=False) if e.kind == "task.enqueued"]
+        assert len(events) == stats.pending + stats.completed + stats.processing
+        assert {event.task_id for event in events} >= set(told)
+        after = await queue.enqueue("work", {"value": "after"})
+        assert await after.result(10) == "after"
+        assert (await queue.get_stats()).restarts == 0
+    check = sqlite3.connect(path)
+    assert check.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    check.close()
+
+
+def pages_of(queue: TaskQueue) -> int:
+    driver: Any = store_of(queue)._driver
+    return int(driver._writer.execute("PRAGMA page_count").fetchall()[0][0])
+
+
+def set_pages(queue: TaskQueue, pages: int) -> None:
+    driver: Any = store_of(queue)._driver
+    driver._writer.execute(f"PRAGMA max_page_count = {pages}")
+
+
+async def test_an_outcome_is_kept_until_a_full_disk_has_room_again(tmp_path: Path) -> None:
+    async with (
+        Gate() as gate,
+        make_queue(f"sqlite:///{tmp_path}/queue.db", "work", **QUICK) as queue,
+    ):
+        feed = Feed(queue)
+        task = await queue.enqueue(
+            "work", {"gate": gate.address, "name": "x", "value": "z", "times": 500_000}
+        )
+        await gate.arrived(1)
+        set_pages(queue, pages_of(queue))
+        gate.open()
+        assert queue._engine is not None
+        completer = queue._engine.completer
+        await eventually(lambda: completer.outages > 1)
+        assert (await task.get()).status is Status.RUNNING
+        set_pages(queue, 1_000_000)
+        await feed.first("task.completed", task_id=task)
+        done = await task.get()
+        assert (done.attempts, done.deaths) == (1, 0)
+        await feed.close()
