@@ -6,11 +6,34 @@
         await h.advance(3600)
 
 Nothing sleeps: time moves when the test says so, and everything that is due happens at its moment.
+Names are imported when they are first used: the pytest plugin beside this is loaded with every pytest.
 """
 
 from __future__ import annotations
 
-from holdfast.clock import VirtualClock
-from holdfast.testing.harness import Harness, harness
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Harness", "VirtualClock", "harness"]
+if TYPE_CHECKING:
+    from holdfast.clock import VirtualClock
+    from holdfast.testing.drive import NeverIdle
+    from holdfast.testing.harness import Harness, harness
+
+_PLACES = {
+    "Harness": "holdfast.testing.harness",
+    "NeverIdle": "holdfast.testing.drive",
+    "VirtualClock": "holdfast.clock",
+    "harness": "holdfast.testing.harness",
+}
+
+__all__ = ["Harness", "NeverIdle", "VirtualClock", "harness"]
+
+
+def __getattr__(name: str) -> Any:
+    place = _PLACES.get(name)
+    if place is None:
+        raise AttributeError(f"module 'holdfast.testing' has no attribute '{name}'")
+    import importlib
+
+    value = getattr(importlib.import_module(place), name)
+    globals()[name] = value
+    return value

@@ -24,7 +24,7 @@ from holdfast.core.submit import (
     encode_payload,
     submit,
 )
-from holdfast.core.task import FailureKind, Options, Status
+from holdfast.core.task import Failure, FailureKind, Options, Status
 from holdfast.errors import (
     InvalidInput,
     PayloadTooLarge,
@@ -110,7 +110,7 @@ def test_digests_tell_texts_apart(one: list[str], two: list[str]) -> None:
 # -- failures ----------------------------------------------------------------------------------------
 
 
-def caught(error: Exception) -> failure.Failure:
+def caught(error: Exception) -> Failure:
     try:
         raise error
     except Exception as found:
@@ -184,6 +184,8 @@ def made(**fields: object) -> object:
     return submit(Request(**({"type": "work"} | fields)), task_id="t", now=NOW)  # type: ignore[arg-type]
 
 
+CIRCLE: list[object] = []
+CIRCLE.append(CIRCLE)
 BAD: dict[str, tuple[dict[str, object], type[errors.HoldfastError]]] = {
     "no type": ({"type": ""}, InvalidInput),
     "a long type": ({"type": "x" * 201}, InvalidInput),
@@ -206,7 +208,7 @@ BAD: dict[str, tuple[dict[str, object], type[errors.HoldfastError]]] = {
     "a payload with an object": ({"payload": object()}, UnserialisablePayload),
     "a payload with NaN": ({"payload": [math.nan]}, UnserialisablePayload),
     "a payload with half a character": ({"payload": "\ud800"}, UnserialisablePayload),
-    "a payload in a circle": ({"payload": (circle := [])}, UnserialisablePayload),
+    "a payload in a circle": ({"payload": CIRCLE}, UnserialisablePayload),
     "a payload that is too large": ({"payload": "x" * PAYLOAD_BYTES_MAX}, PayloadTooLarge),
     "metadata that are too large": ({"metadata": {"x": "y" * 20_000}}, PayloadTooLarge),
     "metadata with an object": ({"metadata": {"x": object()}}, UnserialisablePayload),
@@ -216,7 +218,6 @@ BAD: dict[str, tuple[dict[str, object], type[errors.HoldfastError]]] = {
         InvalidInput,
     ),
 }
-circle.append(circle)
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -275,7 +276,7 @@ async def test_bad_calls_are_typed_errors(queue: TaskQueue) -> None:
     ],
     ids=str,
 )
-def test_bad_settings_are_refused(settings: dict[str, object]) -> None:
+def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(BadConfig):
         TaskQueue("sqlite://", **settings)
 

@@ -1,0 +1,221 @@
+"""The reference pages say everything that the code knows, and nothing that it does not.
+
+python -m tests.test_docs        # writes the pages that are generated
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from holdfast import Context, Reject, Snooze, Task, TaskQueue, errors
+from holdfast.core.task import TERMINAL, TRANSITIONS, Status
+from holdfast.queue.settings import Settings
+from holdfast.testing import harness
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+SRC = ROOT / "src" / "holdfast"
+KIND = re.compile(r"^(?:task|queue|node|schedule)\.[a-z_]+$")
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text("utf-8")
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """The rows of a page's tables, by the code word in their first cell."""
+    found = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if line.startswith("| `"):
+            found[cells[0].strip("`")] = cells[1:]
+    return found
+
+
+def test_every_setting_is_documented() -> None:
+    found = rows(page("settings.md"))
+    assert list(found) == list(Settings.__struct_fields__)
+    for name, (default, _) in found.items():
+        value = getattr(Settings(), name)
+        said = default.split(" (")[0].replace(" ", "").strip("`")
+        assert said == str(value if value is None else f"{value:g}" if value < 1e6 else int(value))
+
+
+def emitted() -> dict[str, set[str]]:
+    """The kinds of events in the sources, with the fields given where they are made."""
+    found: dict[str, set[str]] = {}
+    for folder in ("core", "store", "engine", "queue"):
+        for path in (SRC / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Constant) and KIND.match(str(node.value)):
+                    found.setdefault(str(node.value), set())
+                if isinstance(node, ast.Call) and node.args:
+                    first = node.args[0]
+                    if isinstance(first, ast.Constant) and KIND.match(str(first.value)):
+                        names = {k.arg for k in node.keywords if k.arg}
+                        found.setdefault(str(first.value), set()).update(names)
+    return found
+
+
+def test_every_event_is_documented() -> None:
+    documented = rows(page("events.md"))
+    kinds = emitted()
+    assert set(documented) == set(kinds)
+    for kind, fields in kinds.items():
+        missing = [name for name in fields if f"`{name}`" not in documented[kind][1]]
+        assert missing == [], kind
+
+
+async def test_events_have_the_fields_that_are_documented() -> None:
+    """A life with a bit of everything, and each event compared with its row."""
+    queue = TaskQueue("sqlite://")
+    documented = {
+        kind: set(re.findall(r"`(\w+)`", cells[1]))
+        for kind, cells in rows(page("events.md")).items()
+    }
+
+    async def odd(task: Task, ctx: Context) -> object:
+        await ctx.progress(0.5)
+        await ctx.save(1)
+        match task.payload:
+            case "snooze" if task.fence == 1:
+                return Snooze(1.0)
+            case "fail":
+                raise ValueError("x")
+            case "reject":
+                raise Reject("x")
+        return "y" * 5000 if task.payload == "long" else 1
+
+    queue.register_handler("odd", odd, max_attempts=2)
+    async with harness(queue) as h:
+        for payload in ("snooze", "fail", "long", "fine"):
+            await queue.enqueue("odd", payload, delay=1)
+        parent = await queue.enqueue("odd", "reject")
+        await queue.enqueue("odd", depends_on=[parent])
+        await h.advance(20)
+        await queue.replay_dead_task(parent, payload="fine")
+        await queue.pause_queue()
+        waiting = await queue.enqueue("odd")
+        await queue.edit_task(waiting, 5)
+        await queue.cancel(waiting)
+        await queue.resume_queue()
+        await h.run_until_idle()
+        seen = [event async for event in queue.events(follow=False)]
+    for event in seen:
+        assert set(event.data) <= documented[event.kind], event
+    assert len({event.kind for event in seen}) > 12
+
+
+def test_every_error_code_is_documented() -> None:
+    assert page("errors.md") == errors_page()
+
+
+def test_the_states_page_is_the_table() -> None:
+    assert page("states.md") == states_page()
+
+
+def test_links_lead_somewhere() -> None:
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
+    """Each block is a piece of one test file, which a plain pytest runs."""
+    text = (DOCS / "howto" / "testing.md").read_text("utf-8")
+    (tmp_path / "test_examples.py").write_text("\n\n".join(EXAMPLE.findall(text)))
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-o", "asyncio_mode=auto", "-o", "addopts="),
+            *("--rootdir", str(tmp_path), "-p", "no:valkey", "-p", "no:platformdirs"),
+            *("-p", "no:cacheprovider", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert re.search(r"[5-9] passed", ran.stdout), ran.stdout
+
+
+# -- generated pages -----------------------------------------------------------------------------------
+
+
+def states_page() -> str:
+    lines = [
+        "# States",
+        "",
+        "Generated from `TRANSITIONS` in `src/holdfast/core/task.py` by `python -m tests.test_docs`.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> blocked: depends on others",
+        "    [*] --> queued",
+    ]
+    for before in Status:
+        lines += [f"    {before} --> {after}" for after in Status if after in TRANSITIONS[before]]
+    lines += [f"    {status} --> [*]" for status in Status if status in TERMINAL]
+    lines += [
+        "```",
+        "",
+        "| status | may become |",
+        "|---|---|",
+    ]
+    for before in Status:
+        nexts = ", ".join(f"`{a}`" for a in Status if a in TRANSITIONS[before])
+        lines.append(f"| `{before}` | {nexts or 'nothing: it is final'} |")
+    lines += [
+        "",
+        "`queued` becomes `running` by a claim only. A failure with attempts left goes back to `queued` in",
+        "one transaction, with the time of the next attempt; a task that rests in `failed` is a dead letter.",
+        "It becomes `blocked` again when the task that it failed with is replayed.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def all_errors() -> list[type[errors.HoldfastError]]:
+    found = [errors.HoldfastError]
+    for each in found:
+        found += [sub for sub in each.__subclasses__() if sub.__module__ == "holdfast.errors"]
+    return sorted(found, key=lambda error: list(errors.OUTCOMES).index(error.code))
+
+
+def errors_page() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "Generated from `src/holdfast/errors.py` by `python -m tests.test_docs`. Every error that Holdfast",
+        "raises is a `HoldfastError` with a stable `code`; `retryable` says whether the same call may",
+        "succeed later. The other columns are how the code looks over HTTP, over gRPC and to a shell.",
+        "",
+        "| code | class | is a | retryable | HTTP | gRPC | exit |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for error in all_errors():
+        outcome = errors.OUTCOMES[error.code]
+        base = error.__mro__[1].__name__
+        lines.append(
+            f"| `{error.code}` | `{error.__name__}` | `{base}` | {'yes' if error.retryable else 'no'} "
+            f"| {outcome.http} | {outcome.grpc} | {outcome.exit} |"
+        )
+    return "\n".join([*lines, "", "```", tree(), "```", ""])
+
+
+def tree() -> str:
+    doc = errors.__doc__ or ""
+    return "\n".join(line[4:] for line in doc.splitlines() if line.startswith("    "))
+
+
+if __name__ == "__main__":
+    (REFERENCE / "states.md").write_text(states_page(), "utf-8")
+    (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")

@@ -1,0 +1,145 @@
+"""`holdfast.testing`: what users get for their own tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast import Task, TaskQueue
+from holdfast.testing import NeverIdle, drive, harness
+
+USERS_TEST = """
+from holdfast import TaskQueue
+
+queue = TaskQueue("sqlite:////nowhere/at/all.db")
+
+@queue.task(max_attempts=2)
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+async def test_greeting(holdfast_harness):
+    async with holdfast_harness(queue) as h:
+        handle = await greet.enqueue("ann")
+        await h.assert_enqueued(greet, {"name": "ann"}, count=1)
+        await h.run_until_idle()
+        assert await handle.result() == "hello ann"
+
+async def test_again(holdfast_harness):
+    async with holdfast_harness(queue) as h:
+        await h.refute_enqueued(greet)
+"""
+
+
+async def echo(task: Task) -> object:
+    return task.payload
+
+
+@pytest.fixture
+def queue() -> TaskQueue:
+    made = TaskQueue("sqlite:////nowhere/at/all.db", max_workers=3)
+    made.register_handler("echo", echo)
+    return made
+
+
+async def test_what_was_enqueued(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+        await queue.enqueue("echo", {"to": "ann", "n": 1})
+        await queue.enqueue("echo", {"to": "bob", "n": 2}, delay=60)
+        found = await h.assert_enqueued("echo")
+        assert [task.payload["to"] for task in found] == ["ann", "bob"]
+        await h.assert_enqueued("echo", {"to": "bob"}, count=1)
+        await h.assert_enqueued("echo", count=2, status="queued")
+        await h.refute_enqueued("echo", {"to": "eve"})
+        with pytest.raises(AssertionError, match=r"3 tasks of type 'echo'.*found 2"):
+            await h.assert_enqueued("echo", count=3)
+        with pytest.raises(AssertionError, match="there is:\n  echo"):
+            await h.assert_enqueued("other")
+        with pytest.raises(AssertionError, match="expected no task"):
+            await h.refute_enqueued("echo", {"n": 2})
+
+
+async def test_time_moves_only_when_told(queue: TaskQueue) -> None:
+    async with harness(queue, start=1000.0) as h:
+        handle = await queue.enqueue("echo", 1, delay=60)
+        await h.run_until_idle()
+        assert (h.now(), (await handle.get()).status) == (1000.0, "queued")
+        await h.advance(59.5)
+        assert (await handle.get()).status == "queued"
+        await h.advance(0.5)
+        task = await handle.get()
+        assert (task.status, task.started_at) == ("completed", 1060.0)
+        with pytest.raises(ValueError, match="go back"):
+            await h.advance(-1)
+
+
+async def test_the_queue_is_given_back_as_it_was(queue: TaskQueue) -> None:
+    before = {name: value for name, value in vars(queue).items() if name != "_handlers"}
+    for _ in range(2):
+        async with harness(queue, max_workers=1) as h:
+            assert queue.settings.max_workers == 1
+            await queue.enqueue("echo")
+            await h.run_until_idle()
+            assert len(await h.tasks()) == 1
+    after = {name: value for name, value in vars(queue).items() if name in before}
+    assert after == before
+    assert not queue.is_running()
+
+
+async def test_ids_follow_the_seed(queue: TaskQueue) -> None:
+    async def ids(seed: int) -> list[str]:
+        async with harness(queue, seed=seed):
+            return [await queue.enqueue("echo") for _ in range(3)]
+
+    assert await ids(1) == await ids(1)
+    assert await ids(1) != await ids(2)
+
+
+async def test_work_without_end_is_noticed(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def again(task: Task) -> None:
+        await queue.enqueue("again")
+
+    monkeypatch.setattr(drive, "ROUNDS_MAX", 50)
+    queue.register_handler("again", again)
+    async with harness(queue) as h:
+        await queue.enqueue("again")
+        with pytest.raises(NeverIdle, match="enqueue itself"):
+            await h.run_until_idle()
+
+
+async def test_a_running_queue_is_refused() -> None:
+    running = TaskQueue("sqlite://")
+    async with running:
+        with pytest.raises(RuntimeError, match="is running"):
+            async with harness(running):
+                pass
+
+
+def test_the_plugin_serves_a_users_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_users.py").write_text(USERS_TEST)
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q"),
+            *("-o", "asyncio_mode=auto", "-o", "addopts=", "--rootdir", str(tmp_path)),
+            *("-p", "no:valkey", "-p", "no:platformdirs", "-p", "no:cacheprovider", str(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert "2 passed" in ran.stdout, ran.stdout + ran.stderr
+
+
+def test_the_plugin_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, pytest; before = set(sys.modules); import holdfast.testing.plugin; "
+        "print(sorted(m for m in set(sys.modules) - before))"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(eval(ran.stdout))
+    assert loaded <= {"holdfast", "holdfast.testing", "holdfast.testing.plugin"}
