@@ -79,6 +79,13 @@ class Cli:
     def json(self, *args: str, input: str = "") -> Any:
         return json.loads(self.ok(*args, "-o", "json", input=input))
 
+    def see(self, *args: str) -> Any:
+        """The same without a process of its own, for a look at what another command did."""
+        url = ("--url", self.env["HOLDFAST_URL"]) if "HOLDFAST_URL" in self.env else ()
+        done = run_inside(self.folder, *args, *url, "-o", "json")
+        assert done.code == 0, f"{args}: {done}"
+        return json.loads(done.out)
+
     def fails(self, code: int, *args: str, input: str = "", **env: str) -> str:
         """What a command that must fail says on stderr."""
         done = self.run(*args, input=input, **env)

@@ -25,9 +25,9 @@ def test_cancel_takes_ids_from_stdin(cli: Cli, stock: Stock) -> None:
     assert (
         cli.ok("task", "cancel", "-", "--reason", "no longer", input=ids).split()[0] == stock.later
     )
-    event = cli.json("task", "history", stock.later)[-1]
+    event = cli.see("task", "history", stock.later)[-1]
     assert (event["kind"], event["data"]["reason"]) == ("task.aborted", "no longer")
-    assert cli.json("task", "show", stock.child)["error"].startswith(f"dependency {stock.later}")
+    assert cli.see("task", "show", stock.child)["error"].startswith(f"dependency {stock.later}")
     line = json.dumps({"id": stock.done})
     assert "illegal-transition" in cli.fails(6, "task", "cancel", "-", input=line)
 
@@ -50,28 +50,28 @@ def test_only_running_tasks_are_paused_and_only_paused_ones_resumed(cli: Cli, st
 def test_an_ambiguous_prefix_is_refused(cli: Cli, stock: Stock) -> None:
     common = stock.dead[0][:9]  # the same minute
     assert "several tasks start with" in cli.fails(2, "task", "show", common)
-    assert cli.json("task", "show", stock.dead[0][:-2])["id"] == stock.dead[0]
+    assert cli.see("task", "show", stock.dead[0][:-2])["id"] == stock.dead[0]
 
 
 def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) -> None:
     first, second, third = stock.dead
     assert cli.json("dlq", "edit", first, "n=7", "note=x")["payload"] == {"n": 7, "note": "x"}
     assert cli.ok("dlq", "replay", first) == f"{first}  queued again"
-    assert cli.json("task", "show", first)["payload"] == {"n": 7, "note": "x"}
+    assert cli.see("task", "show", first)["payload"] == {"n": 7, "note": "x"}
     assert cli.json("dlq", "replay", second, "--json", '{"n": 8}')[0]["payload"] == {"n": 8}
     assert "it is no dead letter" in cli.fails(6, "dlq", "replay", first)
     assert "it is no dead letter" in cli.fails(6, "dlq", "discard", stock.done)
     assert "not a dead letter" in cli.fails(6, "dlq", "show", stock.done)
     assert cli.ok("dlq", "discard", third).endswith("discarded")
-    assert cli.json("task", "show", third)["status"] == "aborted"
-    assert cli.json("dlq", "list") == []
+    assert cli.see("task", "show", third)["status"] == "aborted"
+    assert cli.see("dlq", "list") == []
 
 
 def test_bulk_changes_need_a_yes(cli: Cli) -> None:
     assert "which ones?" in cli.fails(2, "dlq", "replay")
     assert "Replay 3 dead letters?" in cli.fails(2, "dlq", "replay", "--type", "boom")
     assert cli.json("dlq", "replay", "--type", "boom", "--dry-run") == {"count": 3, "dry_run": True}
-    assert len(cli.json("dlq", "list")) == 3
+    assert len(cli.see("dlq", "list")) == 3
     assert cli.json("dlq", "replay", "--type", "boom", "--limit", "1", "--yes")["count"] == 1
     assert cli.json("dlq", "discard", "--all", "--yes")["count"] == 2
     assert cli.json("dlq", "discard", "--all", "--yes")["count"] == 0
@@ -91,14 +91,14 @@ def test_a_person_is_asked(cli: Cli, answer: bytes, left: int) -> None:
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == (0 if left == 0 else 1)
-    assert len(cli.json("dlq", "list")) == left
+    assert len(cli.see("dlq", "list")) == left
 
 
 def test_queues_are_paused_and_resumed(cli: Cli, stock: Stock) -> None:
     assert cli.ok("queue", "pause", "default", "--reason", "lunch") == "default  paused"
     [queue] = cli.json("queue", "list")
     assert (queue["is_paused"], queue["reason"]) == (True, "lunch")
-    codes = [each["code"] for each in cli.json("task", "why", stock.later)["reasons"]]
+    codes = [each["code"] for each in cli.see("task", "why", stock.later)["reasons"]]
     assert "queue-paused" in codes
     assert cli.json("queue", "resume", "default")["is_paused"] is False
     assert "not-found" in cli.fails(5, "queue", "resume", "other")

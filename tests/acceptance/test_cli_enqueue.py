@@ -20,14 +20,14 @@ def cli(tmp_path: Path, stock: Stock) -> Cli:
 
 def test_a_payload_comes_as_pairs_or_as_json(cli: Cli) -> None:
     first = cli.ok("enqueue", "add", "a=1", "b=text", 'c=[1, {"d": null}]', "e=")
-    assert cli.json("task", "show", first)["payload"] == {
+    assert cli.see("task", "show", first)["payload"] == {
         "a": 1,
         "b": "text",
         "c": [1, {"d": None}],
         "e": "",
     }
     second = cli.ok("enqueue", "add", "--json", "-", input='{"a": 1, "b": 2}')
-    assert cli.json("task", "show", second)["payload"] == {"a": 1, "b": 2}
+    assert cli.see("task", "show", second)["payload"] == {"a": 1, "b": 2}
 
 
 def test_options_reach_the_task(cli: Cli, stock: Stock) -> None:
@@ -89,5 +89,5 @@ def test_wait_prints_the_result(tmp_path: Path) -> None:
         assert "error[wait-timeout]" in cli.fails(
             7, "enqueue", "hold", "--wait", "--timeout", "200ms"
         )
-        assert cli.json("task", "why", "@last")["reasons"][0]["code"] == "running"
+        assert cli.see("task", "why", "@last")["reasons"][0]["code"] == "running"
         assert cli.run("doctor").returncode == 0

@@ -51,10 +51,10 @@ def test_two_processes_share_the_work_and_stop_cleanly(cli: Cli) -> None:
         pids = worker.ready(2)
         assert worker.pid not in pids
         assert set(asyncio.run(results(cli.env["HOLDFAST_URL"], 60))) == pids
-        assert cli.json("stats")["nodes"] == 2
+        assert cli.see("stats")["nodes"] == 2
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
-    assert cli.json("stats")["nodes"] == 0
+    assert cli.see("stats")["nodes"] == 0
 
 
 def test_a_killed_process_is_started_again(local: Cli) -> None:
@@ -76,9 +76,9 @@ def test_a_second_signal_gives_back_what_runs(local: Cli) -> None:
         worker.until("waiting for those that run")
         worker.send(signal.SIGTERM)
         assert worker.ends() == 130
-    found = local.json("task", "show", task)
+    found = local.see("task", "show", task)
     assert (found["status"], found["attempts"], found["deaths"]) == ("queued", 0, 0)
-    assert local.json("task", "history", task)[-1]["kind"] == "task.released"
+    assert local.see("task", "history", task)[-1]["kind"] == "task.released"
 
 
 def test_children_end_when_their_parent_is_killed(local: Cli) -> None:
@@ -87,14 +87,14 @@ def test_children_end_when_their_parent_is_killed(local: Cli) -> None:
         worker.send(signal.SIGKILL)
         worker.until("the end of its parent process")
         worker.ends()  # the pipe to the children ends with the last of them
-    assert local.json("stats")["nodes"] == 0
+    assert local.see("stats")["nodes"] == 0
 
 
 def test_only_the_queues_asked_for_are_served(local: Cli) -> None:
     with local.worker("--queues", "slow,other") as worker:
         worker.ready()
         task = local.ok("enqueue", "add", "a=1", "b=2")
-        reasons = local.json("task", "why", task)["reasons"]
+        reasons = local.see("task", "why", task)["reasons"]
         assert [each["code"] for each in reasons] == ["queue-unserved"]
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0

@@ -66,8 +66,8 @@ def test_the_demo_leaves_a_store_to_look_at_and_no_process(cli: Cli) -> None:
         assert f"proved  {claim}" in text
     [url] = {word for word in text.split() if word.startswith("HOLDFAST_URL=")}
     store = url.partition("=")[2]
-    assert cli.json("stats", "--url", store)["dead_letter_count"] == 3
-    assert cli.json("stats", "--url", store)["nodes"] == 0
+    assert cli.see("stats", "--url", store)["dead_letter_count"] == 3
+    assert cli.see("stats", "--url", store)["nodes"] == 0
 
 
 def test_an_interrupted_demo_leaves_no_worker_behind(cli: Cli) -> None:
@@ -87,4 +87,4 @@ def test_an_interrupted_demo_leaves_no_worker_behind(cli: Cli) -> None:
     _, said = demo.communicate(timeout=60)
     assert (demo.returncode, said) == (130, "")
     [store] = cli.folder.glob("holdfast-demo-*/demo.db")
-    assert cli.json("stats", "--url", f"sqlite:///{store}")["nodes"] == 0
+    assert cli.see("stats", "--url", f"sqlite:///{store}")["nodes"] == 0
