@@ -32,9 +32,17 @@ class Batcher(Generic[Item, Answer]):
         self._waiting.append((item, future))
         if not self._busy:
             self._busy = True
-            await asyncio.sleep(0)
-            batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
-            await self._send(batch)
+            try:
+                await asyncio.sleep(0)
+            except asyncio.CancelledError:
+                self._waiting.remove((item, future))
+                self._next()
+                raise
+            if len(self._waiting) == 1:
+                await self._send([self._waiting.pop()])
+            else:
+                # Not within this caller, who may give up: the answers of others hang on it.
+                self._next()
         return await future
 
     def _next(self) -> None:

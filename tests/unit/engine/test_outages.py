@@ -1,0 +1,172 @@
+"""A store that goes away and comes back, callers that share a commit, and hints within a process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import Status, Task, TaskQueue
+from holdfast.bus.file import WatchedBus
+from holdfast.bus.local import LocalBus
+from holdfast.clock import VirtualClock
+from holdfast.engine.batcher import Batcher
+from holdfast.engine.loop import OUTAGE_SECONDS, Loop
+from holdfast.errors import StoreUnavailable
+from holdfast.testing import harness
+
+
+class Failing:
+    """A verb of the store that fails a number of times before it works again."""
+
+    def __init__(self, verb: Any, times: int) -> None:
+        self._verb = verb
+        self._times = times
+
+    async def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._times > 0:
+            self._times -= 1
+            raise StoreUnavailable("away for a moment")
+        return await self._verb(*args, **kwargs)
+
+
+@pytest.mark.parametrize("verb", ["finish", "claim", "extend", "expire", "query"])
+async def test_every_loop_survives_an_outage(
+    queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+    async with harness(queue) as h:
+
+        async def work(task: Task) -> str:
+            runs.append(task.id)
+            return "done"
+
+        queue.register_handler("work", work)
+        store = (await queue.open()).store
+        handle = await queue.enqueue("work")
+        with monkeypatch.context() as patch:
+            patch.setattr(store, verb, Failing(getattr(store, verb), 3))
+            for _ in range(5):
+                for loop in h.engine.loops:
+                    await loop.step()
+                for _ in range(20):
+                    await asyncio.sleep(0)
+        await h.advance(1)
+        task = await handle.get()
+        assert (task.status, task.result, task.attempts) == (Status.COMPLETED, "done", 1)
+        assert runs == [handle]
+        assert h.engine.supervisor.restarts == 0
+
+
+async def test_an_outage_is_waited_for_with_growing_pauses(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Away(Loop):
+        name = "away"
+        left = 8
+
+        async def tick(self) -> float:
+            self.left -= 1
+            if self.left > 0:
+                raise StoreUnavailable("away")
+            return 42.0
+
+    loop = Away(VirtualClock())
+    caplog.set_level("INFO")
+    pauses = [await loop.step() for _ in range(8)]
+    assert pauses == [*OUTAGE_SECONDS, OUTAGE_SECONDS[-1], 42.0]
+    assert loop.outages == 0
+    assert caplog.text.count("the store is unavailable") == 1
+    assert "the store is back after 7 tries" in caplog.text
+
+
+async def test_callers_that_come_together_are_written_together() -> None:
+    batches: list[list[int]] = []
+    gate = asyncio.Event()
+
+    async def flush(items: list[int]) -> list[int]:
+        batches.append(items)
+        if len(batches) == 1:
+            await gate.wait()
+        return [10 * item for item in items]
+
+    batcher: Batcher[int, int] = Batcher(flush, 4)
+    calls = [asyncio.create_task(batcher.put(n)) for n in range(10)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    gate.set()
+    assert await asyncio.gather(*calls) == [10 * n for n in range(10)]
+    assert all(len(batch) <= 4 for batch in batches)
+    assert [n for batch in batches for n in batch] == list(range(10))
+
+
+async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
+    async def flush(items: list[int]) -> list[int]:
+        if 1 in items:
+            raise StoreUnavailable("away")
+        return items
+
+    batcher: Batcher[int, int] = Batcher(flush, 2)
+    answers = await asyncio.gather(*(batcher.put(n) for n in range(6)), return_exceptions=True)
+    assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True] * 2 + [False] * 4
+    assert answers[2:] == [2, 3, 4, 5]
+    assert await batcher.put(8) == 8
+
+
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("victim", [0, 1, 4])
+async def test_a_caller_that_gives_up_leaves_nobody_waiting(victim: int, turns: int) -> None:
+    """Whoever is cancelled, and whenever: all others get their answers."""
+    gate = asyncio.Event()
+
+    async def flush(items: list[int]) -> list[int]:
+        await gate.wait()
+        return items
+
+    batcher: Batcher[int, int] = Batcher(flush, 3)
+    calls = [asyncio.create_task(batcher.put(n)) for n in range(7)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    calls[victim].cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+        assert await batcher.put(8) == 8
+    assert isinstance(answers.pop(victim), asyncio.CancelledError)
+    assert answers == [n for n in range(7) if n != victim]
+
+
+async def test_hints_reach_all_who_listen() -> None:
+    bus = LocalBus()
+    heard: list[str] = []
+    stop = bus.subscribe(heard.append)
+    bus.publish("work")
+    stop()
+    stop()
+    bus.publish("feed")
+    assert heard == ["work"]
+    assert bus.mode().pushing
+
+
+async def test_a_watched_file_hints_when_somebody_else_wrote() -> None:
+    version = 1
+    bus = WatchedBus(lambda: version, seconds=0.001)
+    heard = asyncio.Event()
+    topics: list[str] = []
+
+    def listen(topic: str) -> None:
+        topics.append(topic)
+        if len(topics) == 2:
+            heard.set()
+
+    bus.subscribe(listen)
+    await bus.start()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    version = 2
+    async with asyncio.timeout(10):
+        await heard.wait()
+    await bus.stop()
+    assert sorted(topics[:2]) == ["feed", "work"]
