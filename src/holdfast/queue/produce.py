@@ -79,7 +79,7 @@ class Produce(Requests):
         }
         given = {name: value for name, value in options.items() if value != _DEFAULTS[name]}
         submission = self._submission(backend, config, type, payload, id, given)
-        pressure = await self._pressure(backend, submission.task.queue, 1)
+        pressure = await self._pressure(backend, submission.task.queue, 1, carried=tx is not None)
         if tx is not None:
             hint = backend.bus.ride_along(WORK)
             inserted = (await backend.store.insert_carried(tx, [submission], hint=hint))[0]
@@ -129,7 +129,7 @@ class Produce(Requests):
                 raise InvalidInput("a task of the batch has no type: give each a 'type'")
             await self._config(backend, type_name)
         group, plain = self._submissions(backend, asked)
-        pressure = await self._pressures(backend, group)
+        pressure = await self._pressures(backend, group, carried=tx is not None)
         inserted = await self._insert_group(backend, group, plain=plain and tx is None, tx=tx)
         return [self._handle(each, pressure) for each in inserted]
 

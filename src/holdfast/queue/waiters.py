@@ -91,14 +91,19 @@ class Waiters:
             # Ends that come in quick succession are looked up together.
             await self._backend.clock.sleep(GATHER_SECONDS)
             self._stir.clear()
-            wanted = list(self._futures)[:LOOK_MAX]
+            wanted = list(self._futures)
             if not wanted:
                 self._task = None
                 return
-            try:
-                found = await self._backend.store.get(wanted)
-            except StoreUnavailable:
-                continue
-            for task in found.values():
-                if task.status in ENDED:
-                    self.ended(task)
+            for start in range(0, len(wanted), LOOK_MAX):
+                await self._look_up(wanted[start : start + LOOK_MAX])
+
+    async def _look_up(self, wanted: list[str]) -> None:
+        assert self._backend is not None
+        try:
+            found = await self._backend.store.get(wanted)
+        except StoreUnavailable:
+            return
+        for task in found.values():
+            if task.status in ENDED:
+                self.ended(task)

@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.clock import Clock
 from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
-from holdfast.store.script import Call, Rows, Script
+from holdfast.store.script import Script
 from holdfast.store.sqlite import connection as sqlite
 
 T = TypeVar("T")
@@ -120,10 +120,14 @@ class SqliteDriver:
         if isinstance(connection, apsw.Connection):
             return sqlite.run(connection, make())
         if isinstance(connection, sqlite3.Connection):
-            return sqlite.drive(make(), _on_stdlib(connection))
+            raise InvalidInput(
+                "a connection of the standard library's sqlite3 cannot carry the enqueue: its own copy "
+                "of SQLite does not see this one's locks within a process, and two that write at once "
+                "destroy the file; open the file with apsw.Connection for your transaction"
+            )
         raise InvalidInput(
             f"a {type(connection).__name__} cannot carry the enqueue: "
-            "pass the sqlite3 or apsw connection whose transaction is open on this very file"
+            "pass the apsw connection whose transaction is open on this very file"
         )
 
     async def _submit(
@@ -293,22 +297,3 @@ def _resolve(answers: list[Answer]) -> None:
             job.future.set_result(value)
         else:
             job.future.set_exception(error)
-
-
-def _on_stdlib(connection: sqlite3.Connection) -> Callable[[Call], Rows]:
-    """The same statements through the standard library's module."""
-
-    def answer(call: Call) -> Rows:
-        statement = sqlite.statements()[call.name]
-        try:
-            cursor = connection.execute(statement.text, sqlite.bind(statement, call))
-        except sqlite3.Error as error:
-            raise StoreUnavailable(
-                f"the caller's transaction could not carry the enqueue: {error}"
-            ) from error
-        if statement.returns == "nothing":
-            return [cursor.rowcount]
-        rows = cursor.fetchall()
-        return rows if sqlite.WRITES.match(statement.text) else sqlite.decode(statement, rows[0][0])
-
-    return answer
