@@ -23,7 +23,7 @@ from holdfast.core.task import Status, Task
 from holdfast.engine.completer import Completer, applied
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
-from holdfast.engine.handlers import Handlers, Isolation
+from holdfast.engine.handlers import Defaults, Handlers, Isolation
 from holdfast.engine.keeper import Keeper
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
@@ -48,6 +48,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     ageing_seconds: float = AGEING_SECONDS
     queues: tuple[str, ...] | None = None
     retention: Retention = Retention()
+    defaults: Defaults = Defaults()
 
 
 class Engine:
@@ -107,6 +108,7 @@ class Engine:
             lease_seconds=config.lease_seconds,
             describe=self.describe,
             is_claiming=lambda: self.dispatcher.claiming,
+            defaults=config.defaults,
         )
         self.sweeper = Sweeper(clock, store, config.retention, self._work_came)
         self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came)

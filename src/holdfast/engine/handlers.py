@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from holdfast.core.limit import Rule
 from holdfast.core.submit import check_name
-from holdfast.core.task import Options, Priority
+from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
 
 CONTEXT_NAMES = ("ctx", "context")
@@ -34,16 +35,39 @@ class Reject(Exception):
 
 
 class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How tasks of a type are made, unless the caller says otherwise. Known to all through the store."""
+    """How tasks of a type are made, unless the caller says otherwise. Known to all through the store.
+    None leaves it to the queue's settings."""
 
     queue: str = "default"
     priority: Priority = Priority.NORMAL
     max_attempts: int | None = None
-    options: Options = Options()
+    timeout_seconds: float | None = None
+    retry_base_seconds: float | None = None
+    retry_cap_seconds: float | None = None
+    max_deaths: int | None = None
     limit: Rule | None = None
     """For the whole type."""
     key_limit: Rule | None = None
     """For each key on its own."""
+
+
+class Defaults(msgspec.Struct, frozen=True):
+    """What a queue's settings say for types that do not."""
+
+    max_attempts: int = 3
+    retry_base_seconds: float = 1.0
+    retry_cap_seconds: float = 60.0
+    max_deaths: int = 3
+
+
+def resolved(config: TypeConfig, defaults: Defaults) -> TypeConfig:
+    """With nothing left open, as a producer elsewhere must see it."""
+    given = {
+        name: value
+        for name in Defaults.__struct_fields__
+        if (value := getattr(config, name)) is not None
+    }
+    return replace(config, **(asdict(defaults) | given))
 
 
 class Handler(msgspec.Struct, frozen=True):

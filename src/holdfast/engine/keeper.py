@@ -12,7 +12,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
 from holdfast.core.command import Order, Release
-from holdfast.engine.handlers import Handlers
+from holdfast.engine.handlers import Defaults, Handlers, resolved
 from holdfast.engine.loop import Loop, log
 from holdfast.engine.pool import Pool
 from holdfast.store.store import Lease, Store
@@ -37,6 +37,7 @@ class Keeper(Loop):
         lease_seconds: float,
         describe: Callable[[], dict[str, object]],
         is_claiming: Callable[[], bool],
+        defaults: Defaults,
     ) -> None:
         super().__init__(clock)
         self._store = store
@@ -47,6 +48,7 @@ class Keeper(Loop):
         self._lease_seconds = lease_seconds
         self._describe = describe
         self._is_claiming = is_claiming
+        self._defaults = defaults
         self.lost = 0
         self.renewed_at = clock.monotonic()
 
@@ -76,7 +78,10 @@ class Keeper(Loop):
         """Makes the types known to everyone through the store, also those registered while running."""
         types = self._handlers.types()
         if types != self._announced:
-            rows = [(h.type, h.config.queue, dumps(h.config)) for h in self._handlers]
+            rows = [
+                (h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
+                for h in self._handlers
+            ]
             now = self._store.now()
             await self._store.execute("register_types", rows, now=now, node=self._node)
             self._announced = types

@@ -10,7 +10,7 @@ from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.limit import Rule
 from holdfast.core.schedule import Schedule, next_fire
 from holdfast.core.submit import check_name, encode_payload
-from holdfast.core.task import Options, Priority
+from holdfast.core.task import Priority
 from holdfast.engine.handlers import Handler, TypeConfig, bind_payload, for_arguments, for_task
 from holdfast.errors import BadConfig
 from holdfast.queue.handle import TaskHandle
@@ -180,19 +180,14 @@ def type_config(
     ):
         if value is not None:
             check_number(name, value, at_least=least)
-    default = Options()
     return TypeConfig(
         queue=queue,
         priority=priorities.parse(priority),
         max_attempts=max_attempts,
-        options=Options(
-            timeout_seconds=timeout,
-            retry_base_seconds=default.retry_base_seconds if retry_delay is None else retry_delay,
-            retry_cap_seconds=default.retry_cap_seconds
-            if max_retry_delay is None
-            else max_retry_delay,
-            max_deaths=default.max_deaths if max_deaths is None else max_deaths,
-        ),
+        timeout_seconds=timeout,
+        retry_base_seconds=retry_delay,
+        retry_cap_seconds=max_retry_delay,
+        max_deaths=max_deaths,
         limit=limit,
         key_limit=key_limit,
     )

@@ -165,6 +165,7 @@ class Lifecycle(ABC):
             ageing_seconds=s.ageing_seconds,
             queues=s.queues,
             retention=s.retention,
+            defaults=s.defaults,
         )
 
     @abstractmethod

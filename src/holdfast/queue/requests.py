@@ -15,7 +15,7 @@ from holdfast.core.dependency import Edge, Policy
 from holdfast.core.limit import Rule
 from holdfast.core.submit import Request
 from holdfast.core.task import Options, Priority
-from holdfast.engine.handlers import TypeConfig
+from holdfast.engine.handlers import TypeConfig, resolved
 from holdfast.errors import InvalidInput, UnknownType
 from holdfast.queue.backend import Backend
 from holdfast.queue.backpressure import Backpressure
@@ -68,20 +68,14 @@ class Requests(Backpressure):
         )
 
     def _options(self, config: TypeConfig, timeout: float | None) -> Options:
-        s = self._settings
-        own = config.options
-        default = Options()
         if timeout is not None and not timeout > 0:
             raise InvalidInput(f"timeout is {timeout!r}: give a positive number of seconds")
+        whole = resolved(config, self._settings.defaults)
         return Options(
-            timeout_seconds=timeout if timeout is not None else own.timeout_seconds,
-            retry_base_seconds=own.retry_base_seconds
-            if own.retry_base_seconds != default.retry_base_seconds
-            else s.base_retry_delay,
-            retry_cap_seconds=own.retry_cap_seconds
-            if own.retry_cap_seconds != default.retry_cap_seconds
-            else s.max_retry_delay,
-            max_deaths=own.max_deaths if own.max_deaths != default.max_deaths else s.max_deaths,
+            timeout_seconds=timeout if timeout is not None else config.timeout_seconds,
+            retry_base_seconds=whole.retry_base_seconds or 0.0,
+            retry_cap_seconds=whole.retry_cap_seconds or 0.0,
+            max_deaths=whole.max_deaths or 1,
         )
 
     def _known_config(self, type_name: str) -> TypeConfig:

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.pressure import Bounds
+from holdfast.engine.handlers import Defaults
 from holdfast.engine.sweeper import Retention
 from holdfast.errors import BadConfig
 
@@ -52,6 +53,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 f"min_workers is {self.min_workers}, more than max_workers ({self.max_workers}): "
                 "raise max_workers or lower min_workers"
             )
+
+    @property
+    def defaults(self) -> Defaults:
+        """For types that do not say."""
+        return Defaults(
+            max_attempts=self.default_max_attempts,
+            retry_base_seconds=self.base_retry_delay,
+            retry_cap_seconds=self.max_retry_delay,
+            max_deaths=self.max_deaths,
+        )
 
     @property
     def bounds(self) -> Bounds:
