@@ -157,13 +157,11 @@ async def test_respects_the_order_of_priorities(queue: TaskQueue, events: Events
 
     queue.register_handler("priority-test", handler)
 
-    # Paused, so that the first one is not taken before the last one is there.
-    await queue.pause_queue()
-    await queue.enqueue("priority-test", {"name": "low"}, priority="low")
-    await queue.enqueue("priority-test", {"name": "normal"}, priority="normal")
-    await queue.enqueue("priority-test", {"name": "critical"}, priority="critical")
-    await queue.enqueue("priority-test", {"name": "high"}, priority="high")
-    await queue.resume_queue()
+    # In the opposite order of priorities; together, so that the first is not taken before the last.
+    await queue.enqueue_many(
+        {"type": "priority-test", "payload": {"name": name}, "priority": name}
+        for name in ("low", "normal", "critical", "high")
+    )
 
     async with asyncio.timeout(SECONDS):
         await all_four.wait()

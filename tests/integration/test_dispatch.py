@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Status, TaskQueue
+from holdfast import Status, Task, TaskQueue
 from holdfast.engine.engine import Engine
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.jobs import make_queue
@@ -28,14 +28,17 @@ class Still(TaskQueue):
 async def test_a_process_takes_no_more_than_it_can_run(url: str) -> None:
     """Two looks in a row, before the first task's worker has woken up, take one task for one worker."""
     queue = Still(url, max_workers=1, shutdown_timeout=0)
-    async with Gate() as gate:
-        queue.register_handler("hold", lambda task: gate.names.append(task.id))
-        await queue.start()
-        await queue.enqueue_many([{"type": "hold"} for _ in range(3)])
-        await queue.engine.dispatcher.tick()
-        await queue.engine.dispatcher.tick()
-        assert (await queue.get_stats()).processing == 1
-        await queue.stop()
+
+    async def hold(task: Task) -> None:
+        await asyncio.Event().wait()
+
+    queue.register_handler("hold", hold)
+    await queue.start()
+    await queue.enqueue_many([{"type": "hold"} for _ in range(3)])
+    await queue.engine.dispatcher.tick()
+    await queue.engine.dispatcher.tick()
+    assert (await queue.get_stats()).processing == 1
+    await queue.stop()
 
 
 @pytest.mark.parametrize("workers", [4, 8, 20])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from typing import Any
 
 from holdfast import Status, TaskQueue
 from holdfast.queue.handle import TaskHandle
@@ -116,7 +117,7 @@ async def test_why_names_the_limit_and_who_holds_it(url: str) -> None:
 
 async def test_a_limit_is_freed_by_whatever_ends_a_task(shared_url: str) -> None:
     """Cancelled, paused, failed, or its worker killed: the next one gets in."""
-    settings = {"lease_seconds": 0.5, "max_deaths": 1}
+    settings: dict[str, Any] = {"lease_seconds": 0.5, "max_deaths": 1}
     producer = TaskQueue(shared_url, **settings)
     async with Gate() as gate, Worker(shared_url, "one_by_one", **settings) as worker:
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
-from holdfast.core.command import Fail, Order, RunnerCommand
+from holdfast.core.command import Fail, Order, RunnerCommand, Snooze
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
@@ -33,6 +33,8 @@ RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the owner gives the task back."""
 STALL_SECONDS: Final = 0.5
 """Without a free worker for so long, what waits here is better run elsewhere."""
+APART_SECONDS: Final = 1.0
+"""Between the starts of tasks that may be the death of this process."""
 
 
 class Held:
@@ -154,6 +156,8 @@ class Pool:
         """Claimed tasks, in order; none are no sign of work."""
         if not tasks:
             return
+        if any(task.deaths for task in tasks):
+            tasks = self._set_apart(tasks)
         for task in tasks:
             held = Held(task)
             self.held[task.id] = held
@@ -162,6 +166,19 @@ class Pool:
         self._hand_out()
         if self._buffer and self.workers < self.maximum:
             self.rescale()
+
+    def _set_apart(self, tasks: list[Task]) -> list[Task]:
+        """What to start now. Tasks on their last chance start one at a time, so that one that kills its
+        worker buries nobody else; the others come back one after the other, unpunished."""
+        last = [task for task in tasks if on_last_chance(task)]
+        before = sum(on_last_chance(held.task) for held in self.held.values())
+        if before + len(last) <= 1:
+            return tasks
+        for n, task in enumerate(last, start=min(1, before)):
+            self.held[task.id] = Held(task)
+            snooze = Snooze(n * APART_SECONDS, "its workers have died: it runs apart from others")
+            self._deliver(task, Order(task.id, snooze, fence=task.fence))
+        return [task for task in tasks if not on_last_chance(task)]
 
     def _hand_out(self) -> None:
         while self._buffer and self._idle:
@@ -284,6 +301,11 @@ class Pool:
         for held in running:
             self._cancel(held, RELEASED)
         return [held.current for held in running]
+
+
+def on_last_chance(task: Task) -> bool:
+    """Whether the next death of its worker makes it a dead letter."""
+    return task.deaths > 0 and task.deaths >= task.options.max_deaths - 1
 
 
 def _is_told_to_stop() -> bool:
