@@ -14,6 +14,7 @@ from holdfast import Status, TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.engine import supervisor
 from holdfast.errors import EngineFailed, StoreUnavailable
+from holdfast.store.postgres import connection as postgres
 from holdfast.store.store import Claim, Store
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
@@ -159,6 +160,24 @@ async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> No
     assert [task.lease_until for task in claimed.tasks] == [clock.now() + 5.0]
     await backend.store.close()
     await producer.stop()
+
+
+async def test_a_client_that_freezes_in_a_transaction_does_not_hold_up_the_others(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold the head of the feed, which all need: the server ends its session."""
+    assert 1_000 <= int(postgres.SETTINGS["idle_in_transaction_session_timeout"]) <= 10_000
+    monkeypatch.setitem(postgres.SETTINGS, "idle_in_transaction_session_timeout", "300")
+    async with make_queue(pg_dsn, "work", **QUICK) as queue:
+        frozen = await postgres.connect(pg_dsn)
+        await frozen.execute("BEGIN")
+        await frozen.execute(postgres.statements()["lock_head"].text)
+        task = await queue.enqueue("work", {"value": 1})
+        async with asyncio.timeout(10):
+            kinds = [event.kind async for event in queue.events(follow=False)]
+        assert kinds[0] == "task.enqueued"
+        assert await task.result(5) == 1
+        frozen.terminate()
 
 
 # -- a full disk -------------------------------------------------------------------------------------

@@ -33,10 +33,10 @@ async def test_concurrency_of_a_key_over_two_processes(shared_url: str, runs: st
             {
                 "type": "keyed",
                 "key": key,
-                "payload": {"journal": runs, "note": key, "seconds": 0.03},
+                "payload": {"journal": runs, "note": key, "seconds": 0.1},
             }
             for key in ("a", "b", "c")
-            for _ in range(20)
+            for _ in range(8)
         ]
         tasks = await producer.enqueue_many(batch)
         free = await producer.enqueue("work", {"value": "free"})

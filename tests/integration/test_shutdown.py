@@ -10,7 +10,7 @@ import pytest
 from holdfast import Status, Task, TaskQueue
 from holdfast.errors import NotRunning, QueueStopping
 from tests.acceptance.apps.gate import Gate
-from tests.acceptance.apps.harness import Worker, whole_feed
+from tests.acceptance.apps.harness import Worker, eventually, whole_feed
 from tests.acceptance.apps.jobs import make_queue
 
 
@@ -26,8 +26,10 @@ async def test_stop_waits_for_what_runs_gives_back_the_rest_and_refuses_more(
             for n in range(6)
         ]
         await gate.arrived(2)
+        engine = queue._engine
+        assert engine is not None
         stopping = asyncio.create_task(queue.stop())
-        await asyncio.sleep(0)
+        await eventually(lambda: engine.dispatcher.stopping)
         with pytest.raises(QueueStopping, match="takes no new work"):
             await queue.enqueue("work", {})
         with pytest.raises(QueueStopping):

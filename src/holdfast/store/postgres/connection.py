@@ -30,6 +30,7 @@ SETTINGS: Final = {
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
+    "idle_in_transaction_session_timeout": "5000",  # a client that froze holds locks that all need
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
 }
