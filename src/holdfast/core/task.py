@@ -7,6 +7,7 @@ Never: I/O, clocks, ids made here.
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -145,7 +146,7 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def options(self) -> Options:
-        return OPTIONS.decode(self.options_json)
+        return _options(self.options_json)
 
     @property
     def failure(self) -> Failure | None:
@@ -178,6 +179,14 @@ class Task(msgspec.Struct, frozen=True, array_like=True):
 
 
 OPTIONS: Final = msgspec.json.Decoder(Options)
+
+
+@lru_cache(maxsize=1_000)
+def _options(text: str) -> Options:
+    """Few texts for many tasks: a type's tasks share theirs."""
+    return OPTIONS.decode(text)
+
+
 FAILURE: Final = msgspec.json.Decoder(Failure)
 
 

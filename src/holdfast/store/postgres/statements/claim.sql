@@ -30,11 +30,9 @@ WITH lane AS MATERIALIZED (
         '[' || string_agg(:fact_head::text || to_json(id)::text || ',' || to_json(type)::text
                           || :fact_node::text || attempts || '}]', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
-            SELECT json_build_array(queue, type, priority, 'queued', -count(*)) AS d
-            FROM taken GROUP BY queue, type, priority
-            UNION ALL
-            SELECT json_build_array(queue, type, priority, 'running', count(*))
-            FROM taken GROUP BY queue, type, priority) x)
+            SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
+            FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
+            GROUP BY queue, type, priority, s.status, s.sign) x)
     FROM taken HAVING count(*) > 0
 )
 (SELECT {task} FROM taken ORDER BY priority, due_at, nth)
