@@ -7,6 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import apsw
+import psutil
 import pytest
 
 from holdfast import Status, TaskQueue
@@ -18,6 +20,7 @@ from tests.acceptance.apps.harness import (
     Worker,
     assert_contiguous,
     assert_each_ended_once,
+    eventually,
     whole_feed,
 )
 
@@ -97,7 +100,7 @@ async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) ->
             "work", {"gate": gate.address, "name": "slow", "value": "done"}
         )
         await gate.arrived(1)
-        frozen.freeze()
+        await freeze_between_writes(frozen, url)
         async with Worker(url, "work", lease_seconds=0.6) as other:
             await feed.first("task.lost", task_id=handle)
             await gate.arrived(2)
@@ -119,6 +122,20 @@ async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) ->
     assert sum(event.kind == "task.completed" for event in events) == 1
     await feed.close()
     await watcher.stop()
+
+
+async def freeze_between_writes(worker: Worker, url: str) -> None:
+    """SQLite has one write lock: a process that is stopped while it holds it stops everyone, so it is
+    held here meanwhile. PostgreSQL ends the session of a client that stops in a transaction."""
+    path = url.removeprefix("sqlite:///") if url.startswith("sqlite") else ":memory:"
+    connection = apsw.Connection(path)
+    connection.set_busy_timeout(5_000)
+    connection.execute("BEGIN IMMEDIATE")
+    worker.freeze()
+    process = psutil.Process(worker.pid)
+    await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+    connection.execute("ROLLBACK")
+    connection.close()
 
 
 async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_path: Path) -> None:
