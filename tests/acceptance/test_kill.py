@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import apsw
+import asyncpg
 import psutil
 import pytest
 
@@ -125,17 +126,26 @@ async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) ->
 
 
 async def freeze_between_writes(worker: Worker, url: str) -> None:
-    """SQLite has one write lock: a process that is stopped while it holds it stops everyone, so it is
-    held here meanwhile. PostgreSQL ends the session of a client that stops in a transaction."""
-    path = url.removeprefix("sqlite:///") if url.startswith("sqlite") else ":memory:"
-    connection = apsw.Connection(path)
-    connection.set_busy_timeout(5_000)
-    connection.execute("BEGIN IMMEDIATE")
-    worker.freeze()
+    """Not while it holds the lock that all writers need: SQLite's, or the head of the feed."""
     process = psutil.Process(worker.pid)
-    await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
-    connection.execute("ROLLBACK")
-    connection.close()
+
+    async def freeze() -> None:
+        worker.freeze()
+        await eventually(lambda: process.status() == psutil.STATUS_STOPPED)
+
+    if url.startswith("postgresql"):
+        connection = await asyncpg.connect(url)
+        async with connection.transaction():
+            await connection.execute("SELECT FROM holdfast_feed_head FOR UPDATE")
+            await freeze()
+        await connection.close()
+        return
+    file = apsw.Connection(url.removeprefix("sqlite:///"))
+    file.set_busy_timeout(5_000)
+    file.execute("BEGIN IMMEDIATE")
+    await freeze()
+    file.execute("ROLLBACK")
+    file.close()
 
 
 async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_path: Path) -> None:

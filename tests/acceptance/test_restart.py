@@ -181,6 +181,26 @@ async def test_each_outage_of_wake_ups_is_met_with_fresh_patience(
         await admin.close()
 
 
+async def test_listening_goes_on_whatever_breaks_it(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also by an error that is no error of connections, such as the driver's own confusion."""
+    async with make_queue(pg_dsn, "work") as queue:
+        broke = asyncio.Event()
+
+        async def break_once(*_: object) -> None:
+            monkeypatch.undo()
+            broke.set()
+            raise asyncpg.InternalClientError("another operation is in progress")
+
+        monkeypatch.setattr(bus.PostgresBus, "_send", break_once)
+        assert await (await queue.enqueue("work", {"value": 1})).result(10) == 1
+        async with asyncio.timeout(10):
+            await broke.wait()
+        await eventually(lambda: not mode(queue).pushing)
+        await eventually(lambda: mode(queue).pushing)
+
+
 async def test_a_store_that_cannot_be_reached_at_the_start_is_a_typed_error() -> None:
     with Postgres() as server:
         url, missing = server.dsn(), server.dsn("nowhere")

@@ -23,7 +23,6 @@ FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
 PROBE_WAIT_SECONDS: Final = 3.0
 RECONNECT_SECONDS: Final = (0.1, 0.5, 1.0, 2.0, 5.0)
-GONE: Final = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
 log = logging.getLogger("holdfast.bus")
 
 
@@ -76,8 +75,8 @@ class PostgresBus(LocalBus):
         while True:
             try:
                 await self._session(ready)
-            except GONE as error:
-                # Patience grows within one outage only.
+            except Exception as error:
+                # Whatever broke, listening goes on. Patience grows within one outage only.
                 failures = 0 if self._mode.pushing else failures + 1
                 self._mode = Mode(False, f"LISTEN is down: {error!r}")
                 log.warning("wake-ups by NOTIFY are down, polling instead: %s", error)

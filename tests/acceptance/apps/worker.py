@@ -28,10 +28,12 @@ async def main(url: str, settings: str, *types: str) -> int:
         print(f"failed {failed.result()}", flush=True)
         return 1
     failed.cancel()
-    stats = await queue.get_stats()
+    engine = queue._engine
+    assert engine is not None
     print("stopping", flush=True)
     await queue.stop()
-    print(f"stopped {json.dumps({'fenced': stats.fenced, 'lost': stats.leases_lost})}", flush=True)
+    left = {"fenced": engine.completer.fenced, "lost": engine.keeper.lost}
+    print(f"stopped {json.dumps(left)}", flush=True)
     return 0
 
 
