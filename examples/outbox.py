@@ -1,7 +1,8 @@
 """An enqueue that commits with the caller's own rows, or not at all: python examples/outbox.py"""
 
 import asyncio
-import sqlite3
+
+import apsw
 
 from holdfast import TaskQueue
 
@@ -14,21 +15,21 @@ async def welcome(user: str) -> str:
     return f"welcome, {user}"
 
 
-async def register(connection: sqlite3.Connection, user: str) -> str | None:
+async def register(connection: apsw.Connection, user: str) -> str | None:
     """The user's row and the task: both, or (for a name that is taken) neither."""
     try:
         with connection:  # one transaction
             connection.execute("INSERT INTO user VALUES (?)", (user,))
             return await welcome.options(tx=connection).enqueue(user)
-    except sqlite3.IntegrityError:
+    except apsw.ConstraintError:
         return None
 
 
 async def main() -> None:
-    connection = sqlite3.connect(FILE)
+    # apsw, as the queue itself: a second copy of SQLite in one process would not see its locks.
+    connection = apsw.Connection(FILE)
     connection.execute("CREATE TABLE IF NOT EXISTS user (name text PRIMARY KEY)")
     connection.execute("DELETE FROM user")
-    connection.commit()
     async with queue:
         for user in ("ada", "grace", "ada"):
             task = await register(connection, user)

@@ -124,6 +124,7 @@ async def test_two_gateways_share_one_store(pg_dsn: str) -> None:
         first = await one.enqueue("work", {"value": 1}, idempotency_key="k")
         again = await two.enqueue("work", {"value": 1}, idempotency_key="k")
         assert (again, again.created) == (first, False)
+        assert await again.result(20) == 1
         assert (await one.get_stats()).completed == (await two.get_stats()).completed
         assert (await one.get_stats()).nodes == 3
         assert [e.position for e in await whole_feed(one)] == [
