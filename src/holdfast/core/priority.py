@@ -1,8 +1,9 @@
 """Which waiting task is next: strict priority, FIFO within one, and a share for whoever waited long.
 
-The rule: tasks start in order of priority, and within one in the order they became due. But at least
-one of every `AGED_EVERY` starts of a dispatcher goes to the task that has waited longest of those that
-wait for more than `ageing_seconds`, whatever its priority.
+The rule: tasks start in order of priority, and within one in the order they became due. But as long as
+more is ready than can start, at least one of every `AGED_EVERY` starts of a dispatcher goes to the task
+that has waited longest of those that wait for more than `ageing_seconds` and are less urgent than what is
+being started anyway.
 
 The bound that follows: a task that has waited `ageing_seconds`, with k older tasks waiting as long, is
 started after at most (k + 1) * AGED_EVERY further starts. Low is slow, never starved; and a critical

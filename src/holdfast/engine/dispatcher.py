@@ -14,7 +14,7 @@ from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core import capacity
 from holdfast.core.priority import AGEING_SECONDS, aged_share
-from holdfast.core.task import Task
+from holdfast.core.task import Priority, Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
@@ -61,6 +61,8 @@ class Dispatcher(Loop):
         self.claiming = False
         self._trickle = False
         self._is_saturated = True
+        self._served = Priority.CRITICAL
+        """The least urgent priority that claims reach by themselves; only below it can anybody starve."""
         self.claimed = 0
 
     @property
@@ -105,7 +107,7 @@ class Dispatcher(Loop):
         # As long as a claim gets all that is ready, the aged are among it.
         if share.aged and self._is_saturated and now >= self._no_aged_until:
             aged = await self._store.claim_aged(
-                replace(claim, limit=share.aged), self._ageing_seconds
+                replace(claim, limit=share.aged), self._ageing_seconds, below=self._served
             )
             tasks += aged.tasks
             parked += aged.parked
@@ -115,6 +117,7 @@ class Dispatcher(Loop):
             wanted = replace(claim, limit=room - len(tasks))
             claimed = await self._store.claim(wanted, small=self._trickle)
             self._trickle = len(claimed.tasks) <= SMALL
+            self._served = max((task.priority for task in claimed.tasks), default=Priority.CRITICAL)
             tasks += claimed.tasks
             parked += claimed.parked
             if claimed.opens_at is not None:

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-from holdfast.core.task import Task
+from holdfast.core.task import Priority, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script
 
@@ -83,8 +83,10 @@ class Dialect(Protocol):
         """Takes what no limit counts; also says which tasks under limits were next in order."""
         ...
 
-    def pick_aged(self, claim: Claim, *, now: float, ageing_seconds: float) -> Script[list[Task]]:
-        """Locks the tasks that have waited longest."""
+    def pick_aged(
+        self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
+    ) -> Script[list[Task]]:
+        """Locks the tasks that have waited longest, of those less urgent than `below`."""
         ...
 
     def complete_plain(

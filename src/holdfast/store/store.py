@@ -17,7 +17,7 @@ from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
-from holdfast.core.task import Status, Task
+from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists
 from holdfast.store.script import Script, call, call_rows
@@ -125,12 +125,20 @@ class Store:
         tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
         return Claimed(tasks, more.opens_at, more.parked)
 
-    async def claim_aged(self, claim: Claim, ageing_seconds: float = AGEING_SECONDS) -> Claimed:
-        """The tasks that have waited longest, whatever their priority."""
+    async def claim_aged(
+        self,
+        claim: Claim,
+        ageing_seconds: float = AGEING_SECONDS,
+        *,
+        below: Priority = Priority.CRITICAL,
+    ) -> Claimed:
+        """The tasks that have waited longest, of those less urgent than `below`."""
 
         def script() -> Script[Claimed]:
             now = self.now()
-            aged = yield from self._dialect.pick_aged(claim, now=now, ageing_seconds=ageing_seconds)
+            aged = yield from self._dialect.pick_aged(
+                claim, now=now, ageing_seconds=ageing_seconds, below=below
+            )
             return (
                 yield from claim_script.claim_these(
                     aged, claim, now=now, batch=self._ids.record(now), recorder=self._dialect

@@ -155,7 +155,9 @@ class PostgresDialect:
         limited = [task for task in tasks if task.status is not Status.RUNNING]
         return Claimed(taken), limited
 
-    def pick_aged(self, claim: Claim, *, now: float, ageing_seconds: float) -> Script[list[Task]]:
+    def pick_aged(
+        self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
+    ) -> Script[list[Task]]:
         tasks: list[Task] = yield call(
             "pick_aged",
             queues=claim.queues,
@@ -163,6 +165,7 @@ class PostgresDialect:
             limit=claim.limit,
             now=now,
             ageing_seconds=ageing_seconds,
+            below=below.value,
         )
         return tasks
 

@@ -98,10 +98,12 @@ class SqliteDialect:
                     found += yield self._lane("scan_lane", queue, priority, claim, now, wanted)
         return found
 
-    def pick_aged(self, claim: Claim, *, now: float, ageing_seconds: float) -> Script[list[Task]]:
+    def pick_aged(
+        self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
+    ) -> Script[list[Task]]:
         queues = yield from self._open_queues(claim.queues)
         picked: list[Task] = []
-        for priority in (Priority.HIGH, Priority.NORMAL, Priority.LOW):
+        for priority in [each for each in Priority if each > below]:
             for queue in queues:
                 picked += yield self._lane(
                     "pick_lane", queue, priority, claim, now - ageing_seconds, claim.limit

@@ -52,7 +52,7 @@ ORDER BY priority, due_at, nth FOR UPDATE SKIP LOCKED;
 -- index: holdfast_task_ready
 -- returns: task
 WITH lane AS MATERIALIZED (
-    SELECT q.name, p.priority FROM unnest(:queues::text[]) q(name), generate_series(1, 3) p(priority)
+    SELECT q.name, p.priority FROM unnest(:queues::text[]) q(name), generate_series(:below::int + 1, 3) p(priority)
     WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
 )
 SELECT {task:t} FROM lane CROSS JOIN LATERAL (
