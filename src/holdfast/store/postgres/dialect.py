@@ -11,6 +11,7 @@ from holdfast.core.decide import Transition, enqueued
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
+from holdfast.store.one import insert_one
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -119,21 +120,11 @@ class PostgresDialect:
     def _insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Script[set[str]]:
         yield call(
             "insert_one",
-            id=task.id,
-            type=task.type,
-            queue=task.queue,
-            priority=task.priority.value,
-            payload_json=task.payload_json,
-            metadata_json=task.metadata_json,
-            options_json=task.options_json,
-            max_attempts=task.max_attempts,
-            due_at=now + (task.due_at - task.created_at),
+            **insert_one(task, now=now, batch=batch),
             facts_json=encode([enqueued(task, now)]).decode(),
             deltas_json=encode(
                 [(task.queue, task.type, task.priority.value, "queued", 1)]
             ).decode(),
-            now=now,
-            batch=str(batch),
             hint=hint,
         )
         return {task.id}

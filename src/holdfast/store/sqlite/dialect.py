@@ -9,6 +9,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
+from holdfast.store.one import insert_one
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import counted, record, shifted
@@ -55,7 +56,9 @@ class SqliteDialect:
         batch = yield from self.place(batch)
         ids = [submission.task.id for submission in group]
         if len(group) == 1:
-            changed = yield rows_of.insert_one(group[0].task, now=now, batch=str(batch))
+            task = group[0].task
+            values = insert_one(task, now=now, batch=batch)
+            changed = yield call("insert_one", request_hash=task.request_hash, **values)
         else:
             rows = [rows_of.insert_row(submission) for submission in group]
             changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))

@@ -6,8 +6,6 @@ from typing import Any
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
-from holdfast.core.task import Task
-from holdfast.store.script import Call, call
 
 
 def insert_row(submission: Submission) -> tuple[Any, ...]:
@@ -24,24 +22,6 @@ def insert_row(submission: Submission) -> tuple[Any, ...]:
         task.max_attempts,
         task.due_at - task.created_at,
         task.request_hash,
-    )
-
-
-def insert_one(task: Task, *, now: float, batch: str) -> Call:
-    return call(
-        "insert_one",
-        id=task.id,
-        type=task.type,
-        queue=task.queue,
-        priority=task.priority.value,
-        payload_json=task.payload_json,
-        metadata_json=task.metadata_json,
-        options_json=task.options_json,
-        max_attempts=task.max_attempts,
-        due_at=now + (task.due_at - task.created_at),
-        request_hash=task.request_hash,
-        now=now,
-        batch=batch,
     )
 
 
