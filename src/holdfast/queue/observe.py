@@ -200,13 +200,11 @@ class Observe(Define):
         finally:
             self._subscribing.discard(started)
             started.set()
-        async for event in self.events(position):
-            try:
-                answer = handler(event)
-                if inspect.isawaitable(answer):
-                    await answer
-            except Exception:
-                log.exception("an event handler failed on %s; the next event follows", event.kind)
+        try:
+            async for event in self.events(position):
+                await _hand_over(event, handler)
+        except FeedReset as error:
+            log.error("an event handler gets no more events: %s", error)  # noqa: TRY400 - no bug of ours
 
     async def _before_close(self) -> None:
         """Subscribers get everything that was committed before the stop."""
@@ -223,6 +221,16 @@ class Observe(Define):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._draining = None
+
+
+async def _hand_over(event: Event, handler: EventHandler) -> None:
+    """A handler that fails misses this event only."""
+    try:
+        answer = handler(event)
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception:
+        log.exception("an event handler failed on %s; the next event follows", event.kind)
 
 
 async def _page(backend: Backend, position: Position | None, *, patient: bool) -> list[Event]:
