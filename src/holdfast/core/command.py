@@ -13,14 +13,14 @@ import msgspec
 from holdfast.core.task import Failure, Status
 
 
-class Complete(msgspec.Struct, frozen=True):
+class Complete(msgspec.Struct, frozen=True, gc=False):
     """The handler returned a value."""
 
     result_json: str | None
     duration_seconds: float = 0.0
 
 
-class Fail(msgspec.Struct, frozen=True):
+class Fail(msgspec.Struct, frozen=True, gc=False):
     """The attempt failed. `final` spends no further attempts on it."""
 
     failure: Failure
@@ -28,26 +28,26 @@ class Fail(msgspec.Struct, frozen=True):
     final: bool = False
 
 
-class Snooze(msgspec.Struct, frozen=True):
+class Snooze(msgspec.Struct, frozen=True, gc=False):
     """Not ready yet: again later, no attempt spent."""
 
     delay_seconds: float
     reason: str = ""
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class Cancel(msgspec.Struct, frozen=True, gc=False):
     """The handler says that the work is no longer wanted."""
 
     reason: str
 
 
-class Release(msgspec.Struct, frozen=True):
+class Release(msgspec.Struct, frozen=True, gc=False):
     """The runner gives the task back unpunished, e.g. because it stops."""
 
     reason: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True, gc=False):
     """Progress or a checkpoint of a running task; no change of status."""
 
     progress_json: str | None = None
@@ -57,11 +57,11 @@ class Report(msgspec.Struct, frozen=True):
 RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report
 
 
-class Expire(msgspec.Struct, frozen=True):
+class Expire(msgspec.Struct, frozen=True, gc=False):
     """The lease ran out: the runner is presumed dead."""
 
 
-class Settle(msgspec.Struct, frozen=True):
+class Settle(msgspec.Struct, frozen=True, gc=False):
     """A parent ended. `satisfied` lets the child go on; otherwise it fails with the parent."""
 
     parent_id: str
@@ -70,34 +70,34 @@ class Settle(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Revive(msgspec.Struct, frozen=True):
+class Revive(msgspec.Struct, frozen=True, gc=False):
     """The parent that it failed with was replayed: wait for it again."""
 
     parent_id: str
     waiting_on: int
 
 
-class Abort(msgspec.Struct, frozen=True):
+class Abort(msgspec.Struct, frozen=True, gc=False):
     """An operator wants it gone."""
 
     actor: str
     reason: str = ""
 
 
-class Pause(msgspec.Struct, frozen=True):
+class Pause(msgspec.Struct, frozen=True, gc=False):
     """An operator stops it for now; the runner is told and loses its lease."""
 
     actor: str
     reason: str = ""
 
 
-class Resume(msgspec.Struct, frozen=True):
+class Resume(msgspec.Struct, frozen=True, gc=False):
     """An operator lets a paused or stuck task go on, from the queue."""
 
     actor: str
 
 
-class Replay(msgspec.Struct, frozen=True):
+class Replay(msgspec.Struct, frozen=True, gc=False):
     """A dead letter gets new attempts, perhaps with an edited payload, perhaps later."""
 
     actor: str
@@ -105,7 +105,7 @@ class Replay(msgspec.Struct, frozen=True):
     payload_json: str | None = None
 
 
-class Edit(msgspec.Struct, frozen=True):
+class Edit(msgspec.Struct, frozen=True, gc=False):
     """Change what a waiting or dead task will work on."""
 
     actor: str
@@ -116,7 +116,7 @@ OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit
 Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | OperatorCommand
 
 
-class Order(msgspec.Struct, frozen=True):
+class Order(msgspec.Struct, frozen=True, gc=False):
     """One command for one task, with what the sender believes about it."""
 
     task_id: str

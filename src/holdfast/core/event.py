@@ -32,7 +32,7 @@ class Position(NamedTuple):
         return cls(epoch, int(offset))
 
 
-class Fact(msgspec.Struct, frozen=True, array_like=True):
+class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event before it has a position; the feed keeps it as an array, to be small."""
 
     kind: str

@@ -28,7 +28,7 @@ EDGES_MAX: Final = 1_000
 DELAY_SECONDS_MAX: Final = 10 * 365 * 86_400.0
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, gc=False):
     """A task to be inserted, with what the store must check in the same transaction."""
 
     task: Task

@@ -65,7 +65,7 @@ ENDED: Final = TERMINAL | {S.FAILED}
 """Statuses in which nobody works on the task; `failed` may still be replayed."""
 
 
-class Options(msgspec.Struct, frozen=True, omit_defaults=True):
+class Options(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a task was enqueued with that never changes and no query asks for."""
 
     timeout_seconds: float | None = None
@@ -76,7 +76,7 @@ class Options(msgspec.Struct, frozen=True, omit_defaults=True):
     """The limits that it counts against, so that one that was forgotten meanwhile can come back."""
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The evidence of a failed attempt."""
 
     kind: FailureKind
@@ -89,7 +89,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str | None = None
 
 
-class Task(msgspec.Struct, frozen=True, array_like=True):
+class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """One unit of work, as the store has it; the fields are its columns, times are epoch seconds."""
 
     id: str

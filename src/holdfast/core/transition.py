@@ -12,7 +12,7 @@ from holdfast.core.event import Fact
 from holdfast.core.task import ENDED, Failure, Status, Task, may_move
 
 
-class Transition(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True, gc=False):
     """A change to write: what was, what will be, and the facts that go into the feed with it."""
 
     before: Task
@@ -20,7 +20,7 @@ class Transition(msgspec.Struct, frozen=True):
     facts: tuple[Fact, ...]
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class Refusal(msgspec.Struct, frozen=True, gc=False):
     """Why nothing changes. `facts` keep the evidence of a late result."""
 
     task_id: str

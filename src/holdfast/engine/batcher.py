@@ -1,19 +1,28 @@
 """Group commit for callers: what waits together is written together.
 
 Promises: each caller gets the answer to its own item; nobody waits for a timer: the first item goes at
-once, with those of callers that are ready in the same turn of the event loop, and those that come while
-it is on its way go together. Never: more than `size` in one batch.
+once, and those that come while it is on its way go together. A caller that comes back and back while
+nobody else does is `alone`, so that the write may be done on the spot. Never: more than `size` in one
+batch; never keeps the event loop from others for more than a few writes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+import weakref
+from collections.abc import Awaitable
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Flush = Callable[[list[Item]], Awaitable[list[Answer]]]
+STREAK_MAX: Final = 8
+"""Writes on the spot in a row before others get a turn."""
+
+
+class Flush(Protocol[Item, Answer]):
+    """Writes a batch; an answer for each, in order."""
+
+    def __call__(self, group: list[Item], /, *, alone: bool) -> Awaitable[list[Answer]]: ...
 
 
 class Batcher(Generic[Item, Answer]):
@@ -25,39 +34,50 @@ class Batcher(Generic[Item, Answer]):
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._busy = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last: weakref.ref[asyncio.Task[Any]] | None = None
+        self._streak = 0
 
     async def put(self, item: Item) -> Answer:
         """Hands the item in and waits for its answer."""
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
-        if not self._busy:
-            self._busy = True
-            try:
-                await asyncio.sleep(0)
-            except asyncio.CancelledError:
-                self._waiting.remove((item, future))
-                self._next()
-                raise
-            if len(self._waiting) == 1:
-                await self._send([self._waiting.pop()])
-            else:
-                # Not within this caller, who may give up: the answers of others hang on it.
-                self._next()
-        return await future
+        if self._streak >= STREAK_MAX:
+            self._streak = 0
+            await asyncio.sleep(0)
+        if self._busy:
+            future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._waiting.append((item, future))
+            return await future
+        self._busy = True
+        try:
+            answers = await self._flush([item], alone=self._is_alone())
+            return answers[0]
+        finally:
+            self._next()
+
+    def _is_alone(self) -> bool:
+        """Whether the caller is the one that came the last time."""
+        caller = asyncio.current_task()
+        alone = self._last is not None and self._last() is caller
+        if alone:
+            self._streak += 1
+        elif caller is not None:
+            self._last = weakref.ref(caller)
+        return alone
 
     def _next(self) -> None:
-        """The items that gathered meanwhile, as a batch of their own."""
+        """The items that gathered meanwhile, as a batch of their own: not within the first caller, who
+        may give up; the answers of others hang on it."""
         if not self._waiting:
             self._busy = False
             return
         batch, self._waiting = self._waiting[: self._size], self._waiting[self._size :]
+        self._last = None
         task = asyncio.create_task(self._send(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _send(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._flush([item for item, _ in batch])
+            answers = await self._flush([item for item, _ in batch], alone=False)
         except Exception as error:
             for _, future in batch:
                 if not future.done():

@@ -28,6 +28,8 @@ class Loop(ABC):
         self.outages = 0
         self.ticking = asyncio.Lock()
         """Whoever holds it knows that no tick is under way."""
+        self.is_looping = False
+        """Ticks by itself; in tests with virtual time somebody else calls `step`."""
         self._wake = asyncio.Event()
 
     @abstractmethod
@@ -44,6 +46,7 @@ class Loop(ABC):
 
     async def run(self) -> None:
         """Ticks for ever; the supervisor cancels it."""
+        self.is_looping = True
         while True:
             await self.clock.wait(self._wake, await self.step())
 

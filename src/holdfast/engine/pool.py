@@ -33,6 +33,10 @@ RELEASED: Final[str] = "released"
 """Cancelled because this process stops: the owner gives the task back."""
 STALL_SECONDS: Final = 0.5
 """Without a free worker for so long, what waits here is better run elsewhere."""
+SWIFT_SECONDS: Final = 0.0001
+"""Handlers that take less do not wait for anything."""
+TURNS_MAX: Final = 32
+"""Tasks that a worker runs before others of the event loop get their turn."""
 APART_SECONDS: Final = 1.0
 """Between the starts of tasks that may be the death of this process."""
 
@@ -89,7 +93,9 @@ class Pool:
         self._default_timeout = default_timeout
         self.held: dict[str, Held] = {}
         self._buffer: deque[Held] = deque()
-        self._idle: deque[asyncio.Future[Held | None]] = deque()
+        self._idle: deque[asyncio.Future[bool]] = deque()
+        self._woken = 0
+        """Workers on their way to the buffer."""
         self._numbers = 0
         self.workers = 0
         self.busy = 0
@@ -148,7 +154,7 @@ class Pool:
             waiter = self._idle.popleft()
             if not waiter.done():
                 self.workers -= 1
-                waiter.set_result(None)
+                waiter.set_result(False)
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -181,22 +187,36 @@ class Pool:
         return [task for task in tasks if not on_last_chance(task)]
 
     def _hand_out(self) -> None:
-        while self._buffer and self._idle:
+        """Wakes workers for what waits. While handlers end without ever waiting, one is enough: it
+        takes one task after the other, and wakes the next worker in case this handler waits after all."""
+        wanted = (1 if self.mean_seconds < SWIFT_SECONDS else len(self._buffer)) - self._woken
+        while wanted > 0 and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
-                self.busy += 1  # from now on, although the worker wakes up later
-                waiter.set_result(self._buffer.popleft())
+                wanted -= 1
+                self._woken += 1
+                waiter.set_result(True)
 
     async def _next(self) -> Held | None:
-        if self._buffer:
-            self.busy += 1
-            return self._buffer.popleft()
-        waiter: asyncio.Future[Held | None] = asyncio.get_running_loop().create_future()
-        self._idle.append(waiter)
-        return await waiter
+        """The next task, or None when this worker is to leave."""
+        while not self._buffer:
+            waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            try:
+                if not await waiter:
+                    return None
+            finally:
+                if waiter.done() and not waiter.cancelled() and waiter.result():
+                    self._woken -= 1
+        self.busy += 1
+        held = self._buffer.popleft()
+        if self._buffer and self._idle:
+            self._hand_out()
+        return held
 
     async def _work(self) -> None:
         """A worker's life; the supervisor replaces it when it dies."""
+        turns = 0
         while (held := await self._next()) is not None:
             held.started = True
             held.worker = asyncio.current_task()
@@ -216,6 +236,9 @@ class Pool:
                 self._on_free()
             if self.busy == 0:
                 self._quiet.set()
+            turns += 1
+            if turns % TURNS_MAX == 0:
+                await asyncio.sleep(0)
 
     async def _run(self, held: Held) -> RunnerCommand | None:
         """What came of the task, or None when it is no longer this process's business."""

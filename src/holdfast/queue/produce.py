@@ -165,12 +165,17 @@ class Produce(Requests):
         self._wake_here()
         return found
 
-    async def _flush(self, group: list[Submission]) -> list[Inserted]:
+    async def _flush(self, group: list[Submission], *, alone: bool) -> list[Inserted]:
         """What concurrent callers handed in, as one statement."""
-        backend = await self.open()
-        # Woken before and after: on SQLite a claim that comes right behind shares the commit.
-        self._wake_here()
-        found = await backend.store.insert_plain(group, hint=backend.bus.ride_along(WORK))
+        backend = self._backend or await self.open()
+        if backend.store.one_writer and self._engine is not None:
+            dispatcher = self._engine.dispatcher
+            if dispatcher.is_idle:
+                return await dispatcher.take_in(group)
+            # Woken before and after: a claim that comes right behind shares the commit.
+            dispatcher.wake()
+        hint = backend.bus.ride_along(WORK)
+        found = await backend.store.insert_plain(group, hint=hint, alone=alone)
         self._wake_here()
         return found
 

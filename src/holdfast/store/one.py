@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+import msgspec
+
+from holdfast.core.decide import enqueued
 from holdfast.core.task import Task
 
+_encode: Final = msgspec.json.Encoder().encode
 
-def insert_one(task: Task, *, now: float, batch: int) -> dict[str, Any]:
+
+def insert_one(task: Task, now: float) -> dict[str, Any]:
     """The parameters of statement `insert_one`; a delay counts from the recorded creation."""
     return {
         "id": task.id,
@@ -20,5 +25,8 @@ def insert_one(task: Task, *, now: float, batch: int) -> dict[str, Any]:
         "max_attempts": task.max_attempts,
         "due_at": now + (task.due_at - task.created_at),
         "now": now,
-        "batch": str(batch),
+        "facts_json": _encode((enqueued(task, now),)).decode(),
+        "deltas_json": _encode(
+            ((task.queue, task.type, task.priority.value, "queued", 1),)
+        ).decode(),
     }

@@ -26,6 +26,11 @@ class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
     function that makes it. Raises StoreUnavailable when the database cannot be reached."""
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether a small write would be done on the spot, without a turn of the event loop."""
+        ...
+
     async def open(self) -> None:
         """Connects and migrates; SchemaMismatch when the schema is newer than this code."""
         ...
@@ -58,6 +63,9 @@ class Driver(Protocol):
 
 class Dialect(Protocol):
     """What a database does in a way of its own."""
+
+    one_writer: bool
+    """Transactions never overlap, so that several verbs may as well share one."""
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str

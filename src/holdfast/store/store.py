@@ -59,6 +59,15 @@ class Store:
     async def close(self) -> None:
         await self._driver.close()
 
+    @property
+    def one_writer(self) -> bool:
+        return self._dialect.one_writer
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether small writes are done on the spot."""
+        return self._driver.is_quick
+
     def now(self) -> float:
         """The store's time, the one that judges leases."""
         return self._driver.now()
@@ -70,20 +79,39 @@ class Store:
         now = self.now()
         return await self._driver.write(lambda: self._insert(group, now, hint=hint))
 
-    async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
-        """Tasks of many callers with nothing to check, in one statement where the dialect can."""
+    async def insert_plain(
+        self, group: Sequence[Submission], *, hint: str = "", alone: bool = False
+    ) -> list[Inserted]:
+        """Tasks of many callers with nothing to check, in one statement where the dialect can.
+        `alone`: no other caller is about."""
         now = self.now()
         try:
             new = await self._driver.write_one(
                 lambda: self._dialect.insert_plain(
                     group, now=now, batch=self._ids.record(now), hint=hint
                 ),
-                small=len(group) <= SMALL,
+                small=alone,
             )
         except RowExists:
             # An answer was lost and the request repeated: the general path sees what is there.
             return await self.insert(group, hint=hint)
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
+
+    async def insert_and_claim(
+        self, group: Sequence[Submission], claim: Claim
+    ) -> tuple[list[Inserted], Claimed]:
+        """New tasks with nothing to check, and the next ones to run, in one commit."""
+        now = self.now()
+
+        def script() -> Script[tuple[set[str], Claimed]]:
+            new = yield from self._dialect.insert_plain(
+                group, now=now, batch=self._ids.record(now), hint=""
+            )
+            claimed, _ = yield from self._dialect.claim(claim, now=now, batch=self._ids.record(now))
+            return new, claimed
+
+        new, claimed = await self._driver.write(script, small=True)
+        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group], claimed
 
     async def insert_carried(
         self, connection: object, group: Sequence[Submission], *, hint: str = ""

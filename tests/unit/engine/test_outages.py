@@ -11,7 +11,7 @@ from holdfast import Status, Task, TaskQueue
 from holdfast.bus.file import WatchedBus
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.engine.batcher import Batcher
+from holdfast.engine.batcher import STREAK_MAX, Batcher
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
 from holdfast.errors import StoreUnavailable
 from holdfast.testing import harness
@@ -85,7 +85,7 @@ async def test_callers_that_come_together_are_written_together() -> None:
     batches: list[list[int]] = []
     gate = asyncio.Event()
 
-    async def flush(items: list[int]) -> list[int]:
+    async def flush(items: list[int], *, alone: bool) -> list[int]:
         batches.append(items)
         if len(batches) == 1:
             await gate.wait()
@@ -102,16 +102,54 @@ async def test_callers_that_come_together_are_written_together() -> None:
 
 
 async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
-    async def flush(items: list[int]) -> list[int]:
+    async def flush(items: list[int], *, alone: bool) -> list[int]:
+        await asyncio.sleep(0)
         if 1 in items:
             raise StoreUnavailable("away")
         return items
 
     batcher: Batcher[int, int] = Batcher(flush, 2)
     answers = await asyncio.gather(*(batcher.put(n) for n in range(6)), return_exceptions=True)
-    assert [isinstance(answer, StoreUnavailable) for answer in answers] == [True] * 2 + [False] * 4
-    assert answers[2:] == [2, 3, 4, 5]
+    # The first went at once and alone, the next two together.
+    failed = [isinstance(answer, StoreUnavailable) for answer in answers]
+    assert failed == [False, True, True, False, False, False]
+    assert [answers[0], *answers[3:]] == [0, 3, 4, 5]
     assert await batcher.put(8) == 8
+
+
+async def test_who_comes_back_and_back_is_alone_until_somebody_else_comes() -> None:
+    seen: list[bool] = []
+
+    async def flush(items: list[int], *, alone: bool) -> list[int]:
+        seen.append(alone)
+        return items
+
+    batcher: Batcher[int, int] = Batcher(flush, 4)
+    for n in range(3):
+        await batcher.put(n)
+    await asyncio.create_task(batcher.put(4))
+    await batcher.put(5)
+    assert seen == [False, True, True, False, False]
+
+
+async def test_who_is_alone_leaves_turns_to_others() -> None:
+    async def flush(items: list[int], *, alone: bool) -> list[int]:
+        return items
+
+    batcher: Batcher[int, int] = Batcher(flush, 4)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    for n in range(10 * STREAK_MAX):
+        await batcher.put(n)
+    beside.cancel()
+    assert turns >= 9
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -120,7 +158,7 @@ async def test_a_caller_that_gives_up_leaves_nobody_waiting(victim: int, turns: 
     """Whoever is cancelled, and whenever: all others get their answers."""
     gate = asyncio.Event()
 
-    async def flush(items: list[int]) -> list[int]:
+    async def flush(items: list[int], *, alone: bool) -> list[int]:
         await gate.wait()
         return items
 

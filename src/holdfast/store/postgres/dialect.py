@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from holdfast.core.decide import Transition, enqueued
+from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
@@ -54,6 +54,7 @@ class PostgresDialect:
     """See `holdfast.store.port.Dialect`."""
 
     __slots__ = ()
+    one_writer = False
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
@@ -118,15 +119,7 @@ class PostgresDialect:
         return set(ids)
 
     def _insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Script[set[str]]:
-        yield call(
-            "insert_one",
-            **insert_one(task, now=now, batch=batch),
-            facts_json=encode([enqueued(task, now)]).decode(),
-            deltas_json=encode(
-                [(task.queue, task.type, task.priority.value, "queued", 1)]
-            ).decode(),
-            hint=hint,
-        )
+        yield call("insert_one", **insert_one(task, now), batch=str(batch), hint=hint)
         return {task.id}
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:

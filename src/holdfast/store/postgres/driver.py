@@ -48,6 +48,8 @@ class PostgresDriver:
         self._read_off_at = -CLOCK_SECONDS
         self._high_water = 0.0
 
+    is_quick = False
+
     def now(self) -> float:
         if not self._server_time:
             return self._clock.now()

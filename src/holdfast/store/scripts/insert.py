@@ -23,7 +23,7 @@ from holdfast.store.scripts import limits as limit_scripts
 from holdfast.store.scripts.work import Recorder, Work, record
 
 
-class Inserted(msgspec.Struct, frozen=True):
+class Inserted(msgspec.Struct, frozen=True, gc=False):
     """The answer to an enqueue."""
 
     task_id: str

@@ -7,9 +7,8 @@ writer thread does not fight for the interpreter at each row.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import apsw
 import msgspec
@@ -30,10 +29,17 @@ _rows: Final = msgspec.json.Decoder(list[list[Any]])
 WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
+class Prepared(NamedTuple):
+    """A statement as it is run, and how its answer is read."""
+
+    text: str
+    answer: Literal["count", "rows", "document", "tasks"]
+
+
 @cache
-def statements() -> dict[str, Statement]:
+def statements() -> dict[str, Prepared]:
     """The dialect's statements; reads are wrapped to give one document."""
-    return {name: _wrapped(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
+    return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
 
 
 def _rows_macro(columns: tuple[Column, ...]) -> str:
@@ -41,20 +47,23 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
     return f"(SELECT {fields} FROM json_each(:rows)) AS r"
 
 
-def _wrapped(statement: Statement) -> Statement:
-    if statement.returns == "nothing" or WRITES.match(statement.text):
-        return statement
-    names = TASK_COLUMNS if statement.returns == "task" else statement.returns.split()
+def _prepared(statement: Statement) -> Prepared:
+    if statement.returns == "nothing":
+        return Prepared(statement.text, "count")
+    if WRITES.match(statement.text):
+        return Prepared(statement.text, "rows")
+    is_task = statement.returns == "task"
+    names = TASK_COLUMNS if is_task else statement.returns.split()
     text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
-    return statement._replace(text=text)
+    return Prepared(text, "tasks" if is_task else "document")
 
 
-def bind(statement: Statement, call: Call) -> dict[str, Any]:
+def bind(call: Call) -> dict[str, Any]:
     """Lists become JSON documents; everything else goes as it is."""
-    params = {
-        name: _encode(value).decode() if isinstance(value, list | tuple) else value
-        for name, value in call.params.items()
-    }
+    params = call.params
+    for name, value in params.items():
+        if isinstance(value, list | tuple):
+            params[name] = _encode(value).decode()
     if call.rows is not None:
         params["rows"] = _encode(call.rows).decode()
     return params
@@ -66,6 +75,8 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
     try:
         connection = apsw.Connection(path, flags=flags, statementcachesize=200)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
+        # Plans that do not look at bound values: else each new LIMIT has its statement planned again.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -108,14 +119,10 @@ def rollback(connection: apsw.Connection) -> None:
 
 def run(connection: apsw.Connection, script: Script[T]) -> T:
     """Drives a script to its end on this connection."""
-    return drive(script, lambda call: execute(connection, call))
-
-
-def drive(script: Script[T], answer: Callable[[Call], Rows]) -> T:
     try:
         wanted = next(script)
         while True:
-            wanted = script.send(answer(wanted))
+            wanted = script.send(execute(connection, wanted))
     except StopIteration as end:
         value: T = end.value
         return value
@@ -123,18 +130,15 @@ def drive(script: Script[T], answer: Callable[[Call], Rows]) -> T:
 
 def execute(connection: apsw.Connection, call: Call) -> Rows:
     """Rows of a read, or the number of changed rows of a write."""
-    statement = statements()[call.name]
-    cursor = connection.execute(statement.text, bind(statement, call))
-    if statement.returns == "nothing":
+    text, answer = statements()[call.name]
+    cursor = connection.execute(text, bind(call))
+    if answer == "count":
         return [connection.changes()]
     rows = cursor.fetchall()
-    if WRITES.match(statement.text):
+    if answer == "rows":
         return rows
-    return decode(statement, str(rows[0][0]))
-
-
-def decode(statement: Statement, document: str) -> Rows:
-    return _tasks.decode(document) if statement.returns == "task" else _rows.decode(document)
+    document = str(rows[0][0])
+    return _tasks.decode(document) if answer == "tasks" else _rows.decode(document)
 
 
 def translated(error: apsw.Error, what: str) -> StoreUnavailable:

@@ -20,6 +20,7 @@ class SqliteDialect:
     """See `holdfast.store.port.Dialect`."""
 
     __slots__ = ()
+    one_writer = True
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
@@ -53,15 +54,14 @@ class SqliteDialect:
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
-        batch = yield from self.place(batch)
-        ids = [submission.task.id for submission in group]
         if len(group) == 1:
             task = group[0].task
-            values = insert_one(task, now=now, batch=batch)
-            changed = yield call("insert_one", request_hash=task.request_hash, **values)
-        else:
-            rows = [rows_of.insert_row(submission) for submission in group]
-            changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
+            yield call("insert_one", **insert_one(task, now))
+            return {task.id}
+        batch = yield from self.place(batch)
+        ids = [submission.task.id for submission in group]
+        rows = [rows_of.insert_row(submission) for submission in group]
+        changed = yield call_rows("insert_plain", rows, now=now, batch=str(batch))
         inserted = set(ids)
         if changed[0] != len(group):
             found = yield call("changed_by", ids=ids, batch=str(batch))

@@ -18,6 +18,7 @@ import apsw
 
 from holdfast.clock import Clock
 from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
+from holdfast.store.port import RowExists
 from holdfast.store.script import Script
 from holdfast.store.sqlite import connection as sqlite
 
@@ -65,6 +66,10 @@ class SqliteDriver:
         self._high_water = max(self._high_water, self._clock.now())
         return self._high_water
 
+    @property
+    def is_quick(self) -> bool:
+        return self._commit_seconds < QUICK_SECONDS
+
     def version(self) -> int:
         """Changes with every commit that another connection makes to the file."""
         if self._watcher is None:
@@ -98,16 +103,20 @@ class SqliteDriver:
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         if self._inline:
             return self._write_inline(make)
-        if small and self._commit_seconds < QUICK_SECONDS and self._jobs.empty():
-            answer = self._write_on_the_spot(make)
-            if answer is not None:
-                if answer.error is not None:
-                    raise answer.error
-                value: T = answer.value
-                return value
+        if small and self.is_quick and self._writing.acquire(blocking=False):
+            try:
+                return self._write_on_the_spot(make)
+            except StoreBusy:
+                pass  # Another process is writing: the writer thread can wait for it.
+            finally:
+                self._writing.release()
         return await self._submit(self._jobs, make)
 
-    write_one = write
+    async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
+        try:
+            return await self.write(make, small=small)
+        except apsw.ConstraintError as error:
+            raise RowExists from error
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
@@ -159,10 +168,13 @@ class SqliteDriver:
     def _write_inline(self, make: Callable[[], Script[T]]) -> T:
         if self._writer is None:
             raise StoreUnavailable("the SQLite store is closed: open it first")
-        self._writer.execute("BEGIN IMMEDIATE")
         try:
+            self._writer.execute("BEGIN IMMEDIATE")
             value = sqlite.run(self._writer, make())
             self._writer.execute("COMMIT")
+        except apsw.ConstraintError:
+            sqlite.rollback(self._writer)
+            raise
         except apsw.Error as error:
             sqlite.rollback(self._writer)
             raise sqlite.translated(error, "SQLite refused a transaction") from error
@@ -171,33 +183,31 @@ class SqliteDriver:
             raise
         return value
 
-    def _write_on_the_spot(self, make: Callable[[], Script[T]]) -> Answer | None:
+    def _write_on_the_spot(self, make: Callable[[], Script[T]]) -> T:
         """A small write on a quick disk, in the event loop's own thread: the way to the writer and back
-        would take longer. None when the writer is at work or another process is writing."""
-        if self._writer is None or not self._writing.acquire(blocking=False):
-            return None
-        try:
-            self._writer.set_busy_timeout(0)
-            job = Job(make, None, None)
-            answer = self._commit(job, lambda: None)[0]
-            return None if isinstance(answer.error, StoreBusy) else answer
-        finally:
-            self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
-            self._writing.release()
-
-    def _commit(self, first: Job, next_job: Callable[[], Job | None]) -> list[Answer]:
-        assert self._writer is not None
+        would take longer. StoreBusy at once when another process is writing."""
         begun = self._clock.monotonic()
-        answers = _commit_group(self._writer, first, next_job)
+        if self._writer is not None:
+            self._writer.set_busy_timeout(0)
+        try:
+            return self._write_inline(make)
+        finally:
+            if self._writer is not None:
+                self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
+            self._took(begun)
+
+    def _took(self, begun: float) -> None:
         took = self._clock.monotonic() - begun
-        if len(answers) == 1:
-            self._commit_seconds += 0.2 * (took - self._commit_seconds)
-        return answers
+        self._commit_seconds += 0.2 * (took - self._commit_seconds)
 
     def _write_loop(self) -> None:
+        assert self._writer is not None
         while (first := self._jobs.get()) is not None:
             with self._writing:
-                answers = self._commit(first, self._next_job)
+                begun = self._clock.monotonic()
+                answers = _commit_group(self._writer, first, self._next_job)
+                if len(answers) == 1:
+                    self._took(begun)
             _deliver(answers)
 
     def _next_job(self) -> Job | None:

@@ -36,13 +36,18 @@ FROM {rows: id text, type text, queue text, priority integer, payload_json text,
     options_json text, max_attempts integer, delay real, request_hash text};
 
 -- name: insert_one
--- One task with plain values: what a single caller waits for.
--- index: holdfast_task (primary key)
-INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
+-- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
+-- and new; one that exists after all refuses the whole, and the caller looks.
+-- index: holdfast_task (primary key), holdfast_feed (primary key)
+INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
+VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+                                                           ORDER BY first_offset DESC LIMIT 1), 1)
+         FROM holdfast_feed), 1, :now, :facts_json, :deltas_json);
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
     options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
-    request_hash, history)
+    history)
 VALUES (:id, :type, :queue, :priority, 'queued', :payload_json, :metadata_json, :options_json,
-    0, :max_attempts, 0, 1, 0, :now, :now, :due_at, :request_hash, :batch);
+    0, :max_attempts, 0, 1, 0, :now, :now, :due_at, CAST(last_insert_rowid() AS text));
 
 -- name: changed_by
 -- Which of these were written by this batch.
