@@ -63,6 +63,11 @@ class Lifecycle(ABC):
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
+    @property
+    def _ready(self) -> Backend | None:
+        """The store when nothing is to be waited for: what `open` would answer at once."""
+        return None if self._subscribing else self._backend
+
     async def open(self) -> Backend:
         """Connects to the store without starting workers; done by itself when first needed."""
         backend = await self._connect()

@@ -63,9 +63,10 @@ class Produce(Requests):
     ) -> TaskHandle:
         """Hands a task in; durable when this returns. `key` is what key limits count by; `tx` is a
         connection of your own whose open transaction shall carry the enqueue."""
-        backend = await self.open()
+        backend = self._ready or await self.open()
         self._check_open()
-        config = await self._config(backend, type)
+        handler = self._handlers.get(type)
+        config = handler.config if handler is not None else await self._config(backend, type)
         options = {
             "queue": queue,
             "priority": priority,
@@ -78,7 +79,8 @@ class Produce(Requests):
             "idempotency_key": idempotency_key,
         }
         given = {name: value for name, value in options.items() if value != _DEFAULTS[name]}
-        submission = self._submission(backend, config, type, payload, id, given)
+        now = backend.store.now()
+        submission = self._submission(backend, config, type, payload, id, given, now)
         pressure = await self._pressure(backend, submission.task.queue, 1, carried=tx is not None)
         if tx is not None:
             hint = backend.bus.ride_along(WORK)
@@ -99,9 +101,9 @@ class Produce(Requests):
         payload: object,
         id: str | None,
         given: dict[str, Any],
+        now: float,
     ) -> Submission:
         """The row of one task. What says only type and payload is checked once for each type."""
-        now = backend.store.now()
         if id is None and not given:
             kept = self._models.get(type)
             if kept is not None and kept[0] is config and kept[1] is self._settings:
@@ -140,12 +142,13 @@ class Produce(Requests):
         only type and payload are checked once for each type."""
         group: list[Submission] = []
         plain = True
+        now = backend.store.now()
         for each in asked:
             fields = dict(each)
             task_type, payload = fields.pop("type"), fields.pop("payload", None)
             task_id = fields.pop("id", None)
             config = self._known_config(task_type)
-            submission = self._submission(backend, config, task_type, payload, task_id, fields)
+            submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
             plain = plain and task_id is None and submission.is_plain
             group.append(submission)
         return group, plain
@@ -167,7 +170,7 @@ class Produce(Requests):
 
     async def _flush(self, group: list[Submission], *, alone: bool) -> list[Inserted]:
         """What concurrent callers handed in, as one statement."""
-        backend = self._backend or await self.open()
+        backend = self._ready or await self.open()
         if backend.store.one_writer and self._engine is not None:
             dispatcher = self._engine.dispatcher
             if dispatcher.is_idle:

@@ -87,8 +87,8 @@ class Dialect(Protocol):
         """Tasks with nothing to check; the ids that were not there before."""
         ...
 
-    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
-        """Takes what no limit counts; also says which tasks under limits were next in order."""
+    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
+        """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
         ...
 
     def pick_aged(

@@ -132,15 +132,14 @@ class Store:
     async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
         """The next tasks in order, under new fences, judged at the time that the database is reached.
         `small`: few are expected."""
-        claimed, limited = await self._driver.write_one(
+        claimed, ids = await self._driver.write_one(
             lambda: self._dialect.claim(
                 claim, now=(now := self.now()), batch=self._ids.record(now)
             ),
             small=small,
         )
-        if not limited:
+        if not ids:
             return claimed
-        ids = [task.id for task in limited]
         more = await self._driver.write(
             lambda: claim_script.claim_limited(
                 ids,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -104,7 +104,8 @@ async def execute(connection: Connection, call: Call) -> Rows:
     return records
 
 
-def to_task(record: asyncpg.Record) -> Task:
+def to_task(record: Iterable[Any]) -> Task:
+    """A task from its columns, in order."""
     task_id, kind, queue, priority, status, *rest = record
     return Task(task_id, kind, queue, _PRIORITY[priority], _STATUS[status], *rest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.one import insert_one
+from holdfast.store.postgres.connection import to_task
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -122,8 +124,8 @@ class PostgresDialect:
         yield call("insert_one", **insert_one(task, now), batch=str(batch), hint=hint)
         return {task.id}
 
-    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
-        tasks: list[Task] = yield call(
+    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
+        records = yield call(
             "claim_plain",
             queues=claim.queues,
             types=claim.types,
@@ -135,9 +137,10 @@ class PostgresDialect:
             fact_head=f'["task.started",{now!r},',
             fact_node=f',{{"worker_id":{encode(claim.node).decode()},"attempt":',
         )
-        taken = [task for task in tasks if task.status is Status.RUNNING]
-        limited = [task for task in tasks if task.status is not Status.RUNNING]
-        return Claimed(taken), limited
+        limited = records[0]["limited"] or []
+        taken = [record for record in records if record["id"] is not None]
+        taken.sort(key=itemgetter("priority", "due_at", "nth"))
+        return Claimed([to_task(record[2:]) for record in taken]), limited
 
     def pick_aged(
         self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority

@@ -71,7 +71,7 @@ class SqliteDialect:
         yield from record(self, batch, now, facts, counted(tasks))
         return inserted
 
-    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[Task]]]:
+    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
         found = yield from self._scan_next(claim, now)
         row_ids = [row_id for row_id, _ in found]
         if any(limited for _, limited in found):

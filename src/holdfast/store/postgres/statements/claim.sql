@@ -2,18 +2,19 @@
 
 -- name: claim_plain
 -- Picks in order of priority and due time, takes what no limit counts, records it: one statement.
--- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked.
--- Tasks under limits are returned untaken, for the general path.
+-- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked. A locked row
+-- stays where it is, so the update finds it by its place.
+-- Of tasks under limits only the ids are told, untaken, for the general path; so one row comes at least.
 -- index: holdfast_task_ready
--- returns: task
+-- returns: limited nth task
 WITH lane AS MATERIALIZED (
     SELECT q.name, p.priority
     FROM unnest(:queues::text[]) WITH ORDINALITY q(name, n), generate_series(0, 3) p(priority)
     WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
     ORDER BY p.priority, q.n
 ), picked AS MATERIALIZED (
-    SELECT t.id, t.limits FROM lane CROSS JOIN LATERAL (
-        SELECT id, limits FROM holdfast_task
+    SELECT t.id, t.limits, t.tid FROM lane CROSS JOIN LATERAL (
+        SELECT id, limits, ctid AS tid FROM holdfast_task
         WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
           AND due_at <= :now::float8 AND type = ANY(:types::text[])
         ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
@@ -22,7 +23,7 @@ WITH lane AS MATERIALIZED (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
         lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :batch::text, 2000)
-    FROM picked p WHERE t.id = p.id AND p.limits IS NULL
+    FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
     RETURNING {task:t}, t.nth
 ), recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
@@ -35,9 +36,9 @@ WITH lane AS MATERIALIZED (
             GROUP BY queue, type, priority, s.status, s.sign) x)
     FROM taken HAVING count(*) > 0
 )
-(SELECT {task} FROM taken ORDER BY priority, due_at, nth)
-UNION ALL
-SELECT {task:t} FROM holdfast_task t JOIN picked p ON p.id = t.id WHERE p.limits IS NOT NULL;
+SELECT l.limited, nth, {task}
+FROM (SELECT array_agg(id) FILTER (WHERE limits IS NOT NULL) AS limited FROM picked) l
+LEFT JOIN taken ON true;
 
 -- name: lock_queued
 -- Candidates by id, unless somebody else took them meanwhile.
