@@ -5,20 +5,19 @@
 
 from __future__ import annotations
 
-import importlib.util
-import random
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
+from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
-from holdfast.errors import BadConfig, MissingExtra
 from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
 from holdfast.queue.settings import Settings
+from holdfast.store.backends import POSTGRES_SCHEMES, sqlite_path, store_for
+from holdfast.store.store import Store
 
-POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+__all__ = ["TaskQueue", "backend_for", "sqlite_path"]
 
 
 class TaskQueue(Queue):
@@ -45,53 +44,24 @@ def backend_for(
     ids: Ids | None = None,
 ) -> Callable[[], Backend]:
     """A function that makes the backend when it is needed; a bad URL is refused at once."""
-    source = ids or Ids(random.Random(random.SystemRandom().getrandbits(128)))
-    if url.startswith("sqlite:"):
-        path = sqlite_path(url)
-        return lambda: _sqlite(path, clock, source, inline=inline)
-    if url.startswith(POSTGRES_SCHEMES):
-        _need_postgres()
-        return lambda: _postgres(url, clock, source, server_time=server_time)
-    raise BadConfig(
-        f"'{url}' is not a database that holdfast knows: use sqlite:///path/to/file.db, sqlite:// (in "
-        "memory) or postgresql://user@host/database"
-    )
+    make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
+
+    def backend() -> Backend:
+        store = make()
+        return Backend(store, _bus(url, store, clock, inline=inline), clock, store.ids)
+
+    return backend
 
 
-def sqlite_path(url: str) -> str:
-    """sqlite:// is memory, sqlite:///x.db relative, sqlite:////x.db absolute."""
-    rest = url.removeprefix("sqlite:")
-    if rest in ("", "//", "///"):
-        return ""
-    if not rest.startswith("///"):
-        raise BadConfig(
-            f"'{url}' is not a SQLite URL: write sqlite:///file.db or sqlite:////absolute/file.db"
-        )
-    return unquote(rest[3:])
-
-
-def _sqlite(path: str, clock: Clock, ids: Ids, *, inline: bool) -> Backend:
-    from holdfast.bus.file import WatchedBus
+def _bus(url: str, store: Store, clock: Clock, *, inline: bool) -> Bus:
     from holdfast.bus.local import LocalBus
-    from holdfast.store.sqlite.dialect import SqliteDialect
-    from holdfast.store.sqlite.driver import SqliteDriver
-    from holdfast.store.store import Store
 
-    driver = SqliteDriver(path, clock, inline=inline)
-    bus = WatchedBus(driver.version) if path and not inline else LocalBus()
-    return Backend(Store(driver, SqliteDialect(), ids), bus, clock, ids)
+    if url.startswith(POSTGRES_SCHEMES):
+        from holdfast.bus.postgres import PostgresBus
 
+        return PostgresBus(url, clock)
+    if inline or not sqlite_path(url):
+        return LocalBus()
+    from holdfast.bus.file import WatchedBus
 
-def _need_postgres() -> None:
-    if importlib.util.find_spec("asyncpg") is None:
-        raise MissingExtra("PostgreSQL needs asyncpg: pip install 'holdfast[postgres]'")
-
-
-def _postgres(url: str, clock: Clock, ids: Ids, *, server_time: bool) -> Backend:
-    from holdfast.bus.postgres import PostgresBus
-    from holdfast.store.postgres.dialect import PostgresDialect
-    from holdfast.store.postgres.driver import PostgresDriver
-    from holdfast.store.store import Store
-
-    driver = PostgresDriver(url, clock, server_time=server_time)
-    return Backend(Store(driver, PostgresDialect(), ids), PostgresBus(url, clock), clock, ids)
+    return WatchedBus(store.version)

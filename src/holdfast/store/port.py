@@ -26,6 +26,10 @@ class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
     function that makes it. Raises StoreUnavailable when the database cannot be reached."""
 
+    def version(self) -> int:
+        """Changes with every commit that somebody else makes; always 0 where that is not known."""
+        ...
+
     @property
     def is_quick(self) -> bool:
         """Whether a small write would be done on the spot, without a turn of the event loop."""

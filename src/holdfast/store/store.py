@@ -60,6 +60,15 @@ class Store:
         await self._driver.close()
 
     @property
+    def ids(self) -> Ids:
+        """Where this store's ids come from."""
+        return self._ids
+
+    def version(self) -> int:
+        """Changes with every commit of another process, where the database can tell (SQLite)."""
+        return self._driver.version()
+
+    @property
     def one_writer(self) -> bool:
         return self._dialect.one_writer
 

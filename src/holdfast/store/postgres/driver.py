@@ -50,6 +50,9 @@ class PostgresDriver:
 
     is_quick = False
 
+    def version(self) -> int:
+        return 0
+
     def now(self) -> float:
         if not self._server_time:
             return self._clock.now()

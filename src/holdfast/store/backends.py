@@ -1,0 +1,73 @@
+"""Which store a URL names: the one place that picks a database.
+
+`sqlite:///file.db`, `sqlite://` in memory, `postgresql://...`. A bad URL or a missing driver is refused
+at once, before anything is opened. Ids are seeded when a store is made, not when its maker is: processes
+forked from one parent must not make the same ids.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections.abc import Callable
+from typing import Final
+from urllib.parse import unquote
+
+from holdfast.clock import Clock
+from holdfast.core.ids import Ids
+from holdfast.errors import BadConfig, MissingExtra
+from holdfast.store.store import Store
+
+POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
+
+
+def store_for(
+    url: str,
+    clock: Clock,
+    *,
+    server_time: bool = True,
+    inline: bool = False,
+    ids: Ids | None = None,
+) -> Callable[[], Store]:
+    """A function that makes the store, not open yet, when it is needed."""
+    if url.startswith("sqlite:"):
+        path = sqlite_path(url)
+        return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline)
+    if url.startswith(POSTGRES_SCHEMES):
+        if importlib.util.find_spec("asyncpg") is None:
+            raise MissingExtra("PostgreSQL needs asyncpg: pip install 'holdfast[postgres]'")
+        return lambda: _postgres(url, clock, ids or fresh_ids(), server_time=server_time)
+    raise BadConfig(
+        f"'{url}' is not a database that holdfast knows: use sqlite:///path/to/file.db, sqlite:// (in "
+        "memory) or postgresql://user@host/database"
+    )
+
+
+def sqlite_path(url: str) -> str:
+    """sqlite:// is memory, sqlite:///x.db relative, sqlite:////x.db absolute."""
+    rest = url.removeprefix("sqlite:")
+    if rest in ("", "//", "///"):
+        return ""
+    if not rest.startswith("///"):
+        raise BadConfig(
+            f"'{url}' is not a SQLite URL: write sqlite:///file.db or sqlite:////absolute/file.db"
+        )
+    return unquote(rest[3:])
+
+
+def fresh_ids() -> Ids:
+    return Ids(random.Random(random.SystemRandom().getrandbits(128)))
+
+
+def _sqlite(path: str, clock: Clock, ids: Ids, *, inline: bool) -> Store:
+    from holdfast.store.sqlite.dialect import SqliteDialect
+    from holdfast.store.sqlite.driver import SqliteDriver
+
+    return Store(SqliteDriver(path, clock, inline=inline), SqliteDialect(), ids)
+
+
+def _postgres(url: str, clock: Clock, ids: Ids, *, server_time: bool) -> Store:
+    from holdfast.store.postgres.dialect import PostgresDialect
+    from holdfast.store.postgres.driver import PostgresDriver
+
+    return Store(PostgresDriver(url, clock, server_time=server_time), PostgresDialect(), ids)
