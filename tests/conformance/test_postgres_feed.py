@@ -15,6 +15,7 @@ from holdfast.core.task import Status
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.script import Call, Rows
 from holdfast.store.scripts import feed
 from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.store import Store
@@ -221,28 +222,91 @@ async def test_counters_lose_nothing_to_a_reader_that_numbers_meanwhile(
     """Folding waits for the head that a reader holds; it must not skip what that reader numbered."""
     await put_plain(store, 3)
     await store.counters()
-    dialect = PostgresDialect()
-    async with Stepper(bench.dsn) as folder, Stepper(bench.dsn) as reader:
-        folding = feed.counters(dialect)
-        wanted = next(folding)
-        assert wanted.name == "has_unread"
-        rows = await postgres.execute(folder.connection, wanted)
-        # Between two statements of the one, a record is committed and another numbers it.
+    async with Stepper(bench.dsn) as reader:
         await put_plain(store, 2)
-        await postgres.run(reader.connection, feed.head(dialect))
-        going_on = asyncio.create_task(finish(folder, folding, rows))
+        await postgres.run(reader.connection, feed.head(PostgresDialect()))
+        folding = asyncio.create_task(store.counters())
         await blocked(bench)
         await reader.commit()
-        await going_on
+        await folding
     await check_counters(store)
 
 
-async def finish(stepper: Stepper, script: Any, rows: Any) -> None:
-    try:
-        while True:
-            rows = await postgres.execute(stepper.connection, script.send(rows))
-    except StopIteration:
-        await stepper.commit()
+async def prune(store: Store) -> object:
+    return await store.prune(before=1e12, dead_before=1e12, feed_before=1e12)
+
+
+VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "counters": Store.counters,
+    "head": Store.head,
+    "events": lambda store: store.events(None),
+    "history": lambda store: store.history("a"),
+    "prune": prune,
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+async def test_a_client_that_freezes_between_two_statements_holds_up_nobody(
+    bench: PostgresBench, store: Store, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever numbers, counts or prunes holds nothing that others need while its client is away."""
+    await put(store, "a")
+    other = await bench.open()
+    execute = postgres.execute
+    frozen: list[str] = []
+    thaw = asyncio.Event()
+
+    async def freezing(connection: postgres.Connection, call: Call) -> Rows:
+        rows = await execute(connection, call)
+        if call.name in {"number_records", "count_records", "prune_tasks", "prune_feed"}:
+            current = asyncio.current_task()
+            if current is not None and current.get_name() == f"frozen {call.name}":
+                frozen.append(call.name)
+                reached.set()
+                await thaw.wait()
+        return rows
+
+    monkeypatch.setattr(postgres, "execute", freezing)
+    for at in ("number_records", "count_records", "prune_tasks", "prune_feed"):
+        thaw.clear()
+        reached = asyncio.Event()
+        going = asyncio.create_task(run_verb(store, verb), name=f"frozen {at}")
+        there = asyncio.create_task(reached.wait())
+        await asyncio.wait([going, there], return_when=asyncio.FIRST_COMPLETED)
+        there.cancel()
+        async with asyncio.timeout(10):
+            await put(other, f"{verb} {at}")
+            for each in VERBS.values():
+                await each(other)
+        thaw.set()
+        await going
+    assert frozen
+    await check_counters(store)
+
+
+async def run_verb(store: Store, verb: str) -> None:
+    await VERBS[verb](store)
+
+
+async def test_a_gap_made_by_pruning_in_the_middle_of_a_read_is_told(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        await put(store, f"t{n}")
+    start = Position((await store.head()).epoch, 0)
+    execute = postgres.execute
+
+    async def pruning(connection: postgres.Connection, call: Call) -> Rows:
+        if call.name == "read_records":
+            monkeypatch.setattr(postgres, "execute", execute)
+            await prune(store)
+        return await execute(connection, call)
+
+    monkeypatch.setattr(postgres, "execute", pruning)
+    found = await store.events(start)
+    assert isinstance(found, Reset)
+    assert found.reason is ResetReason.PRUNED
+    assert found.oldest.offset == 3
 
 
 async def blocked(bench: PostgresBench) -> None:

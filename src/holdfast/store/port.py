@@ -47,13 +47,11 @@ class Driver(Protocol):
         ...
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        """A script of one writing statement, which needs no transaction around it."""
+        """A script whose statements may each stand alone: no transaction need be around them."""
         ...
 
-    async def read(self, make: Callable[[], Script[T]]) -> T: ...
-
-    async def read_one(self, make: Callable[[], Script[T]]) -> T:
-        """A script of one reading statement."""
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """A script that only reads, or numbers the feed; its statements may each stand alone."""
         ...
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
@@ -80,6 +78,14 @@ class Dialect(Protocol):
     def number(self) -> Script[None]: ...
 
     def fold(self) -> Script[None]: ...
+
+    def prune_feed(self, *, before: float, limit: int) -> Script[int]:
+        """Forgets counted records, and says from where on the feed is whole; how many went."""
+        ...
+
+    def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
+        """Forgets tasks that ended before, and counts them off; how many went."""
+        ...
 
     def hint(self, text: str) -> Script[None]:
         """Wakes whoever listens, once this transaction is committed; '' does nothing."""

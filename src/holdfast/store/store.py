@@ -292,7 +292,7 @@ class Store:
 
     async def counters(self) -> list[tuple[str, str, int, str, int]]:
         """(queue, type, priority, status, n), exact as of now."""
-        return await self._driver.write(lambda: feed.counters(self._dialect))
+        return await self._driver.write_one(lambda: feed.counters(self._dialect))
 
     # -- what surrounds tasks --------------------------------------------------------------------
 
@@ -320,17 +320,17 @@ class Store:
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
     ) -> int:
         """Forgets what retention no longer covers; how many rows went."""
-        gone = await self._driver.write(
+        gone = await self._driver.write_one(
             lambda: admin.prune_tasks(
                 self._dialect, before=before, dead_before=dead_before, limit=limit
             )
         )
-        return gone + await self._driver.write(
+        return gone + await self._driver.write_one(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )
 
     async def _one(self, statement: str, **params: Any) -> list[Any]:
-        return await self._driver.read_one(lambda: _single(statement, **params))
+        return await self._driver.read(lambda: _single(statement, **params))
 
 
 def _single(statement: str, **params: Any) -> Script[list[Any]]:

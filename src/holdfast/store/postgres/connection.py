@@ -25,6 +25,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 PACKAGE: Final = "holdfast.store.postgres"
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 20.0
+TRANSACTION_SECONDS: Final = 60.0
 SETTINGS: Final = {
     "application_name": "holdfast",
     "enable_seqscan": "off",
@@ -45,6 +46,7 @@ GONE: Final = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
 )
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 _STATUS: Final = {status.value: status for status in Status}
@@ -178,12 +180,16 @@ class Pool:
 
 async def connect(dsn: str) -> Connection:
     try:
-        return await asyncpg.connect(
+        connection = await asyncpg.connect(
             dsn,
             timeout=CONNECT_SECONDS,
             command_timeout=COMMAND_SECONDS,
             server_settings=dict(SETTINGS),
         )
+        if connection.get_server_version().major >= 17:
+            # Also a client that froze within a statement gives back its locks some time.
+            await connection.execute(f"SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'")
+        return connection
     except asyncpg.InvalidCatalogNameError as error:
         raise StoreUnavailable(
             f"PostgreSQL has no such database: create it first ({error})"

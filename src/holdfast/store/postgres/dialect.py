@@ -76,15 +76,18 @@ class PostgresDialect:
         return batch
 
     def number(self) -> Script[None]:
-        unread = yield call("has_unread")
-        if unread[0][0]:
-            yield call("lock_head")
-            yield call("number_records")
+        yield call("number_records")
 
     def fold(self) -> Script[None]:
-        # A statement of its own, so that the next one sees all that was numbered before the lock.
-        yield call("lock_head")
         yield call("count_records")
+
+    def prune_feed(self, *, before: float, limit: int) -> Script[int]:
+        rows = yield call("prune_feed", before=before, limit=limit)
+        return int(rows[0][0])
+
+    def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
+        rows = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
+        return int(rows[0][0])
 
     def hint(self, text: str) -> Script[None]:
         if text:

@@ -84,10 +84,6 @@ class PostgresDriver:
         return await self._run(make, atomic=False)
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
-        # Reading the feed numbers it, so even a read may write; the isolation is what a write has.
-        return await self._run(make, atomic=True)
-
-    async def read_one(self, make: Callable[[], Script[T]]) -> T:
         return await self._run(make, atomic=False)
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:

@@ -9,7 +9,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.schedule import Schedule, next_fire
 from holdfast.core.submit import Submission
 from holdfast.store.port import Dialect
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.script import Script, call
 from holdfast.store.scripts import feed
 from holdfast.store.scripts.insert import Inserted, insert
 from holdfast.store.scripts.work import record
@@ -50,10 +50,6 @@ def _queue_fact(
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:
-    """Rows that ended long ago. The counters say what is in the store, so they follow."""
+    """Rows that ended long ago; how many went."""
     yield from feed.count(dialect)
-    gone = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
-    counts = Counter(tuple(row) for row in gone)
-    if counts:
-        yield call_rows("adjust_counters", [(*key, -n) for key, n in counts.items()])
-    return len(gone)
+    return (yield from dialect.prune_tasks(before=before, dead_before=dead_before, limit=limit))

@@ -52,6 +52,10 @@ class FeedDialect(Protocol):
         """Adds what the numbered records say to the counters."""
         ...
 
+    def prune_feed(self, *, before: float, limit: int) -> Script[int]:
+        """Forgets counted records, and says from where on the feed is whole; how many went."""
+        ...
+
 
 def head(dialect: FeedDialect) -> Script[Position]:
     yield from dialect.number()
@@ -72,6 +76,11 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
     if reason is not None:
         return Reset(reason, before_oldest, head_at)
     records = yield call("read_records", after=after.offset, limit=RECORDS_MAX)
+    if records and records[0][0] > after.offset + 1:
+        # What comes next was pruned while this was on its way.
+        rows = yield call("feed_position")
+        epoch, top, oldest = rows[0]
+        return Reset(ResetReason.PRUNED, Position(epoch, oldest - 1), Position(epoch, top))
     events: list[Event] = []
     for first_offset, _, facts_json in records:
         events += _events(epoch, first_offset, FACTS.decode(facts_json), after.offset)
@@ -131,7 +140,4 @@ def count(dialect: FeedDialect) -> Script[None]:
 def prune(dialect: FeedDialect, *, before: float, limit: int) -> Script[int]:
     """Forgets old records, and says from where on the feed is whole."""
     yield from count(dialect)
-    gone = yield call("prune_feed", before=before, limit=limit)
-    if gone:
-        yield call("forget_before", oldest=max(first + n for first, n in gone))
-    return len(gone)
+    return (yield from dialect.prune_feed(before=before, limit=limit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from holdfast.core import decide
@@ -46,6 +47,19 @@ class SqliteDialect:
     def fold(self) -> Script[None]:
         yield call("count_records")
         yield call("mark_counted")
+
+    def prune_feed(self, *, before: float, limit: int) -> Script[int]:
+        gone = yield call("prune_feed", before=before, limit=limit)
+        if gone:
+            yield call("forget_before", oldest=max(first + n for first, n in gone))
+        return len(gone)
+
+    def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
+        gone = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
+        counts = Counter(tuple(row) for row in gone)
+        if counts:
+            yield call_rows("adjust_counters", [(*key, -n) for key, n in counts.items()])
+        return len(gone)
 
     def hint(self, text: str) -> Script[None]:
         """Other processes notice by the file's version."""

@@ -123,8 +123,6 @@ class SqliteDriver:
             return self._write_inline(make)
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
 
-    read_one = read
-
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if isinstance(connection, apsw.Connection):
             return sqlite.run(connection, make())

@@ -159,11 +159,19 @@ JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t
 SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
--- index: holdfast_task_finished
--- returns: queue type priority status
-DELETE FROM holdfast_task WHERE id IN (
-    SELECT id FROM holdfast_task
-    WHERE finished_at IS NOT NULL AND finished_at < :before::float8
-      AND (status <> 'failed' OR finished_at < :dead_before::float8)
-    ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
-RETURNING queue, type, priority, status;
+-- The counters say what is in the store, so they follow at once.
+-- index: holdfast_task_finished, holdfast_counter_pkey
+-- returns: gone
+WITH gone AS (
+    DELETE FROM holdfast_task WHERE id IN (
+        SELECT id FROM holdfast_task
+        WHERE finished_at IS NOT NULL AND finished_at < :before::float8
+          AND (status <> 'failed' OR finished_at < :dead_before::float8)
+        ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+    RETURNING queue, type, priority, status
+), counted AS (
+    INSERT INTO holdfast_counter AS c (queue, type, priority, status, n)
+    SELECT queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4
+    ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
+)
+SELECT count(*) AS gone FROM gone;
