@@ -247,9 +247,11 @@ VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_a_client_that_freezes_between_two_statements_holds_up_nobody(
-    bench: PostgresBench, store: Store, verb: str, monkeypatch: pytest.MonkeyPatch
+    bench: PostgresBench, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever numbers, counts or prunes holds nothing that others need while its client is away."""
+    monkeypatch.setitem(postgres.SETTINGS, "idle_in_transaction_session_timeout", "0")
+    store = await bench.open()
     await put(store, "a")
     other = await bench.open()
     execute = postgres.execute
