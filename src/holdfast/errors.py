@@ -16,7 +16,9 @@
     │  ├─ IdempotencyConflict  the key was used with another body
     │  ├─ IllegalTransition    the state machine forbids it
     │  ├─ DependencyFailed     a task to wait for has already failed
-    │  └─ LeaseLost            a newer fence exists; this runner's writes change nothing
+    │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
+    │  ├─ RiskRefused          the order would break a limit of the risk monitor
+    │  └─ NotReconciled        orders of before the restart are not settled with the exchange yet
     ├─ QueueFull               backpressure: try later
     ├─ QueueStopping           the queue takes no new work
     ├─ NotRunning              the queue was not started
@@ -24,8 +26,10 @@
     ├─ WaitTimeout             waited as long as was asked
     ├─ StoreUnavailable        the store cannot be reached; retryable
     │  └─ StoreBusy
+    ├─ ExchangeTimeout         no reply of the exchange: the request may have arrived, or not
     ├─ SchemaMismatch          the store belongs to another version of Holdfast
     ├─ MissingExtra            an optional dependency is not installed
+    ├─ NotSupported            Holdfast does not do this, on purpose
     └─ EngineFailed            a part of the engine died more often than its budget allows
 
 Each class has a stable `code`; `OUTCOMES` is the one table from codes to HTTP status, gRPC status and
@@ -108,6 +112,14 @@ class LeaseLost(Conflict):
     code = "lease-lost"
 
 
+class RiskRefused(Conflict):
+    code = "risk-refused"
+
+
+class NotReconciled(Conflict):
+    code = "not-reconciled"
+
+
 class QueueFull(HoldfastError):
     code = "queue-full"
     retryable = True
@@ -140,12 +152,21 @@ class StoreBusy(StoreUnavailable):
     code = "store-busy"
 
 
+class ExchangeTimeout(HoldfastError):
+    code = "exchange-timeout"
+    retryable = True
+
+
 class SchemaMismatch(HoldfastError):
     code = "schema-mismatch"
 
 
 class MissingExtra(HoldfastError):
     code = "missing-extra"
+
+
+class NotSupported(HoldfastError):
+    code = "not-supported"
 
 
 class EngineFailed(HoldfastError):
@@ -178,6 +199,8 @@ OUTCOMES: dict[str, Outcome] = {
     "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
     "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
     "lease-lost": Outcome(409, "ABORTED", 6),
+    "risk-refused": Outcome(409, "FAILED_PRECONDITION", 6),
+    "not-reconciled": Outcome(409, "FAILED_PRECONDITION", 6),
     "queue-full": Outcome(429, "RESOURCE_EXHAUSTED", 10),
     "queue-stopping": Outcome(503, "UNAVAILABLE", 10),
     "not-running": Outcome(503, "UNAVAILABLE", 10),
@@ -185,8 +208,10 @@ OUTCOMES: dict[str, Outcome] = {
     "wait-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
     "store-unavailable": Outcome(503, "UNAVAILABLE", 10),
     "store-busy": Outcome(503, "UNAVAILABLE", 10),
+    "exchange-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
     "schema-mismatch": Outcome(500, "FAILED_PRECONDITION", 1),
     "missing-extra": Outcome(500, "UNIMPLEMENTED", 2),
+    "not-supported": Outcome(501, "UNIMPLEMENTED", 2),
     "engine-failed": Outcome(500, "INTERNAL", 1),
 }
 
