@@ -9,23 +9,37 @@
     │  ├─ BatchTooLarge
     │  ├─ UnknownDependency
     │  ├─ DependencyCycle
+    │  ├─ InvalidOrder         not an order: its money, symbol or key
     │  └─ BadConfig
     ├─ NotFound                no such task, queue, schedule ...
+    │  └─ UnknownOrder
     ├─ Conflict                the state has moved on, or was never as assumed
     │  ├─ DuplicateTask        the id is taken by another request
     │  ├─ IdempotencyConflict  the key was used with another body
+    │  ├─ InProgress           another caller runs the same request right now; retryable
     │  ├─ IllegalTransition    the state machine forbids it
     │  ├─ DependencyFailed     a task to wait for has already failed
     │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
+    │  ├─ OverFill             more was filled than was ordered
+    │  ├─ VersionConflict      somebody else changed it first
+    │  ├─ OrdersFrozen         nothing may be placed in this freeze epoch
+    │  ├─ StateLocked          another process works on the state directory
+    │  ├─ StateBehind          the state directory is older than the Redis it is used with
     │  ├─ RiskRefused          the order would break a limit of the risk monitor
     │  └─ NotReconciled        orders of before the restart are not settled with the exchange yet
     ├─ QueueFull               backpressure: try later
     ├─ QueueStopping           the queue takes no new work
     ├─ NotRunning              the queue was not started
     ├─ TaskFailed              `result()` of a task that ended without one
+    ├─ EffectFailed            the call ran before, and its failure was kept as its answer
     ├─ WaitTimeout             waited as long as was asked
     ├─ StoreUnavailable        the store cannot be reached; retryable
-    │  └─ StoreBusy
+    │  ├─ StoreBusy
+    │  ├─ DiskFull             nothing was written; free some space
+    │  └─ StoreFailed          what is on the disk is not known: open the store again
+    ├─ CorruptState            durable state is damaged and cannot be trusted
+    │  ├─ CorruptLog
+    │  └─ CorruptSnapshot
     ├─ ExchangeTimeout         no reply of the exchange: the request may have arrived, or not
     ├─ SchemaMismatch          the store belongs to another version of Holdfast
     ├─ MissingExtra            an optional dependency is not installed
@@ -84,8 +98,16 @@ class BadConfig(InvalidInput):
     code = "bad-config"
 
 
+class InvalidOrder(InvalidInput):
+    code = "invalid-order"
+
+
 class NotFound(HoldfastError):
     code = "not-found"
+
+
+class UnknownOrder(NotFound):
+    code = "unknown-order"
 
 
 class Conflict(HoldfastError):
@@ -100,6 +122,26 @@ class IdempotencyConflict(Conflict):
     code = "idempotency-conflict"
 
 
+class InProgress(Conflict):
+    """Says who runs the request, since when, and until when it is theirs."""
+
+    code = "in-progress"
+    retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        owner: str = "",
+        since: float = 0.0,
+        lease_until: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.owner = owner
+        self.since = since
+        self.lease_until = lease_until
+
+
 class IllegalTransition(Conflict):
     code = "illegal-transition"
 
@@ -110,6 +152,26 @@ class DependencyFailed(Conflict):
 
 class LeaseLost(Conflict):
     code = "lease-lost"
+
+
+class OverFill(Conflict):
+    code = "over-fill"
+
+
+class VersionConflict(Conflict):
+    code = "version-conflict"
+
+
+class OrdersFrozen(Conflict):
+    code = "orders-frozen"
+
+
+class StateLocked(Conflict):
+    code = "state-locked"
+
+
+class StateBehind(Conflict):
+    code = "state-behind"
 
 
 class RiskRefused(Conflict):
@@ -138,6 +200,10 @@ class TaskFailed(HoldfastError):
     code = "task-failed"
 
 
+class EffectFailed(HoldfastError):
+    code = "effect-failed"
+
+
 class WaitTimeout(HoldfastError):
     code = "wait-timeout"
     retryable = True
@@ -150,6 +216,27 @@ class StoreUnavailable(HoldfastError):
 
 class StoreBusy(StoreUnavailable):
     code = "store-busy"
+
+
+class DiskFull(StoreUnavailable):
+    code = "disk-full"
+
+
+class StoreFailed(StoreUnavailable):
+    code = "store-failed"
+    retryable = False
+
+
+class CorruptState(HoldfastError):
+    code = "corrupt-state"
+
+
+class CorruptLog(CorruptState):
+    code = "corrupt-log"
+
+
+class CorruptSnapshot(CorruptState):
+    code = "corrupt-snapshot"
 
 
 class ExchangeTimeout(HoldfastError):
@@ -192,22 +279,36 @@ OUTCOMES: dict[str, Outcome] = {
     "unknown-dependency": Outcome(422, "FAILED_PRECONDITION", 2),
     "dependency-cycle": Outcome(422, "INVALID_ARGUMENT", 2),
     "bad-config": Outcome(422, "INVALID_ARGUMENT", 2),
+    "invalid-order": Outcome(422, "INVALID_ARGUMENT", 2),
     "not-found": Outcome(404, "NOT_FOUND", 5),
+    "unknown-order": Outcome(404, "NOT_FOUND", 5),
     "conflict": Outcome(409, "ABORTED", 6),
     "duplicate-task": Outcome(409, "ALREADY_EXISTS", 6),
     "idempotency-conflict": Outcome(422, "ABORTED", 6),
+    "in-progress": Outcome(409, "ABORTED", 10),
     "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
     "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
     "lease-lost": Outcome(409, "ABORTED", 6),
+    "over-fill": Outcome(409, "FAILED_PRECONDITION", 6),
+    "version-conflict": Outcome(409, "ABORTED", 6),
+    "orders-frozen": Outcome(409, "FAILED_PRECONDITION", 6),
+    "state-locked": Outcome(409, "FAILED_PRECONDITION", 6),
+    "state-behind": Outcome(409, "FAILED_PRECONDITION", 6),
     "risk-refused": Outcome(409, "FAILED_PRECONDITION", 6),
     "not-reconciled": Outcome(409, "FAILED_PRECONDITION", 6),
     "queue-full": Outcome(429, "RESOURCE_EXHAUSTED", 10),
     "queue-stopping": Outcome(503, "UNAVAILABLE", 10),
     "not-running": Outcome(503, "UNAVAILABLE", 10),
     "task-failed": Outcome(424, "ABORTED", 1),
+    "effect-failed": Outcome(424, "ABORTED", 1),
     "wait-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
     "store-unavailable": Outcome(503, "UNAVAILABLE", 10),
     "store-busy": Outcome(503, "UNAVAILABLE", 10),
+    "disk-full": Outcome(507, "RESOURCE_EXHAUSTED", 10),
+    "store-failed": Outcome(500, "INTERNAL", 1),
+    "corrupt-state": Outcome(500, "DATA_LOSS", 1),
+    "corrupt-log": Outcome(500, "DATA_LOSS", 1),
+    "corrupt-snapshot": Outcome(500, "DATA_LOSS", 1),
     "exchange-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
     "schema-mismatch": Outcome(500, "FAILED_PRECONDITION", 1),
     "missing-extra": Outcome(500, "UNIMPLEMENTED", 2),
