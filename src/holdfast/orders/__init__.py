@@ -1,0 +1,5 @@
+"""Orders that survive: a durable order store, and what is built on it.
+
+Import from the modules: `holdfast.orders.order` (Order, Side, OrderState), `holdfast.orders.store` (the
+interface), `holdfast.orders.memory`, `holdfast.orders.durable`, `holdfast.orders.sql`.
+"""
