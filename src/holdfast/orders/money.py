@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from holdfast.errors import InvalidOrder
+
+Money: TypeAlias = Decimal | int | str | float
+"""What a caller may pass. A float must be a number that a person would write: at most 15 digits."""
 
 DIGITS_MAX: Final = 36
 PLACES_MAX: Final = 18
@@ -20,9 +23,16 @@ _exact: Final = Context(prec=DIGITS_MAX + PLACES_MAX)
 _ONE: Final = Decimal(1)
 
 
-@lru_cache(maxsize=4096, typed=True)
-def positive(value: Decimal | int | str | float, what: str) -> Decimal:
+def positive(value: Money, what: str) -> Decimal:
     """An amount above zero, in its shortest form."""
+    try:
+        return _positive(value, what)
+    except TypeError:  # Nothing that can be looked up, e.g. a list or a signalling NaN.
+        raise InvalidOrder(f"{what} is {value!r}: it must be a number") from None
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _positive(value: Money, what: str) -> Decimal:
     number = _read(value, what)
     if not number.is_finite():
         raise InvalidOrder(f"{what} is {value!r}: it must be a number")
@@ -38,7 +48,7 @@ def positive(value: Decimal | int | str | float, what: str) -> Decimal:
     return number.quantize(_ONE, context=_exact) if exponent > 0 else number
 
 
-def _read(value: Decimal | int | str | float, what: str) -> Decimal:
+def _read(value: Money, what: str) -> Decimal:
     if isinstance(value, Decimal):
         return value
     if isinstance(value, bool) or not isinstance(value, int | str | float):

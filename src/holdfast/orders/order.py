@@ -43,9 +43,7 @@ TRANSITIONS: Final[dict[OrderState, frozenset[OrderState]]] = {
     S.OPEN: frozenset({S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED}),
     S.PARTIALLY_FILLED: frozenset({S.CANCEL_PENDING, S.FILLED, S.CANCELED}),
     # Back to where it was when the exchange refuses the cancel.
-    S.CANCEL_PENDING: frozenset(
-        {S.OPEN, S.PARTIALLY_FILLED, S.FILLED, S.CANCELED, S.REJECTED}
-    ),
+    S.CANCEL_PENDING: frozenset({S.OPEN, S.PARTIALLY_FILLED, S.FILLED, S.CANCELED, S.REJECTED}),
     S.FILLED: frozenset(),
     S.CANCELED: frozenset(),
     S.REJECTED: frozenset(),

@@ -7,13 +7,10 @@ IdempotencyConflict. A refusal (a typed error) is not remembered: the call may b
 
 from __future__ import annotations
 
-from decimal import Decimal
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
+from holdfast.orders.money import Money
 from holdfast.orders.order import FreezeState, Order, OrderState, Side
-
-Money: TypeAlias = Decimal | int | str | float
-"""A float must be a number that a person would write: at most 15 digits."""
 
 
 class OrderStore(Protocol):

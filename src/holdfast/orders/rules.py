@@ -1,0 +1,156 @@
+"""What happens to one order: pure functions of the order and what was said about it.
+
+Promises: an order only ever moves along `TRANSITIONS`; what was filled never falls and never passes what
+was ordered; a state and the filled quantity agree. Never: I/O, clocks; `now` is an argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from decimal import Context, Decimal
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.errors import (
+    IllegalTransition,
+    InvalidOrder,
+    OverFill,
+    VersionConflict,
+)
+from holdfast.orders.order import TRANSITIONS, ZERO, Order, OrderState
+
+SYMBOL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
+KEY_MAX: Final = 200
+REASON_MAX: Final = 500
+_exact: Final = Context(prec=100)
+
+
+def client_order_id(namespace: str, *parts: str) -> str:
+    """The name of an order, at ours and at the exchange: 35 characters that exchanges accept. The same
+    parts give the same name in every process, for ever."""
+    text = "\x00".join((namespace, *parts))
+    return "hf-" + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def check_symbol(symbol: str) -> str:
+    if not isinstance(symbol, str) or SYMBOL.fullmatch(symbol) is None:
+        raise InvalidOrder(
+            f"the symbol is {symbol!r}: use up to 64 letters, digits and ._:/- (e.g. BTCUSDT)"
+        )
+    return symbol
+
+
+def check_key(key: str | None) -> str | None:
+    if key is None:
+        return None
+    if not isinstance(key, str) or not 0 < len(key) <= KEY_MAX or not key.isprintable():
+        raise InvalidOrder(
+            f"the idempotency key is {key!r}: use 1 to {KEY_MAX} printable characters"
+        )
+    return key
+
+
+def check_reason(reason: str) -> str:
+    if not isinstance(reason, str) or len(reason) > REASON_MAX:
+        raise InvalidOrder(f"a reason is a text of at most {REASON_MAX} characters")
+    return reason
+
+
+def check_version(order: Order, expected: int | None) -> None:
+    if expected is not None and order.version != expected:
+        raise VersionConflict(
+            f"order {order.client_order_id} is at version {order.version}, not {expected}: "
+            "read it again and decide anew"
+        )
+
+
+def as_placed(order: Order) -> Order:
+    """The order as it was when it was placed: what the first caller was answered."""
+    return replace(
+        order,
+        state=OrderState.PENDING,
+        filled_qty=ZERO,
+        avg_fill_price=None,
+        version=1,
+        updated_at=order.created_at,
+    )
+
+
+def moved(order: Order, state: OrderState, now: float) -> Order | None:
+    """The order in its new state, or None when it is there already."""
+    if order.state is state:
+        return None
+    if state not in TRANSITIONS[order.state]:
+        raise IllegalTransition(
+            f"order {order.client_order_id} is {order.state}, which cannot become {state}"
+        )
+    _check_fits(order, state)
+    return replace(
+        order, state=state, version=order.version + 1, updated_at=max(now, order.updated_at)
+    )
+
+
+def _check_fits(order: Order, state: OrderState) -> None:
+    """A state says something about the filled quantity: it must be true."""
+    match state:
+        case OrderState.FILLED | OrderState.PARTIALLY_FILLED:
+            fits = ZERO < order.filled_qty < order.qty and state is OrderState.PARTIALLY_FILLED
+        case OrderState.OPEN | OrderState.REJECTED:
+            fits = order.filled_qty == ZERO
+        case _:
+            fits = True
+    if not fits:
+        raise IllegalTransition(
+            f"order {order.client_order_id} cannot become {state} with {order.filled_qty} of "
+            f"{order.qty} filled: report fills with update_fill"
+        )
+
+
+def filled(order: Order, qty: Decimal, average: Decimal, now: float) -> Order | None:
+    """The order after a report of all that was filled so far, or None when that is no news: reports
+    come late and out of order, and the largest is the truth."""
+    if order.state is OrderState.REJECTED:
+        raise IllegalTransition(
+            f"order {order.client_order_id} was rejected: it cannot have been filled"
+        )
+    if qty > order.qty:
+        raise OverFill(
+            f"order {order.client_order_id} is for {order.qty}: {qty} cannot be filled of it"
+        )
+    if qty <= order.filled_qty:
+        return None
+    _check_average(order, qty, average)
+    return replace(
+        order,
+        state=_state_after_fill(order, qty),
+        filled_qty=qty,
+        avg_fill_price=average,
+        version=order.version + 1,
+        updated_at=max(now, order.updated_at),
+    )
+
+
+def _state_after_fill(order: Order, qty: Decimal) -> OrderState:
+    """A cancel that is under way stays under way; what was cancelled stays cancelled, and the late fill
+    is still counted: it is money."""
+    if order.state is OrderState.CANCELED:
+        return OrderState.CANCELED
+    if qty == order.qty:
+        return OrderState.FILLED
+    if order.state is OrderState.CANCEL_PENDING:
+        return OrderState.CANCEL_PENDING
+    return OrderState.PARTIALLY_FILLED
+
+
+def _check_average(order: Order, qty: Decimal, average: Decimal) -> None:
+    """What was added must have had a price: the sum that was paid only rises."""
+    if order.avg_fill_price is None:
+        return
+    before = _exact.multiply(order.filled_qty, order.avg_fill_price)
+    if _exact.multiply(qty, average) <= before:
+        raise InvalidOrder(
+            f"order {order.client_order_id}: {qty} at {average} on average cost less than the "
+            f"{order.filled_qty} at {order.avg_fill_price} before it; the average price is wrong"
+        )
