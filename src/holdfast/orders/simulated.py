@@ -36,7 +36,7 @@ class SimulatedExchange:
         path: Path | None = None,
         pause: Callable[[float], None] | None = None,
     ) -> None:
-        self._clock = clock
+        self.clock = clock
         self._pause = pause or (lambda seconds: clock.set(clock.now() + seconds))
         self._seed = seed
         self._faults = faults
@@ -66,12 +66,12 @@ class SimulatedExchange:
 
     def orders(self) -> list[ExchangeOrder]:
         self._call("orders", "", None)
-        return self.book.views(self._clock.now())
+        return self.book.views(self.clock.now())
 
     # -- what comes by itself ---------------------------------------------------------------------
 
     def fills(self) -> list[Fill]:
-        now = self._clock.now()
+        now = self.clock.now()
         self.book.settle(now)
         self._announce(now)
         come = []
@@ -80,7 +80,7 @@ class SimulatedExchange:
         return come
 
     def quote(self, symbol: str) -> Quote:
-        now, seed = self._clock.now(), self._seed
+        now, seed = self.clock.now(), self._seed
         stretch = int(now // self._faults.outage_seconds)
         if draw(seed, "still", symbol, stretch) < self._faults.stale_quotes:
             now = stretch * self._faults.outage_seconds
@@ -94,8 +94,8 @@ class SimulatedExchange:
 
     def truth(self) -> list[ExchangeOrder]:
         """Its orders as they stand, without the network between."""
-        self.book.settle(self._clock.now())
-        return self.book.views(self._clock.now())
+        self.book.settle(self.clock.now())
+        return self.book.views(self.clock.now())
 
     def close(self) -> None:
         if self._log:
@@ -106,7 +106,7 @@ class SimulatedExchange:
     def _call(self, kind: str, name: str, request: Request | None) -> ExchangeOrder | None:
         """The order as the call found it."""
         self._calls += 1
-        begun = self._clock.now()
+        begun = self.clock.now()
         fate = Fate.of(self._faults, self._seed, kind, name, self._calls, now=begun)
         if kind in ("place", "cancel"):
             for after in (fate.arrives_after, fate.again_after):
@@ -114,7 +114,7 @@ class SimulatedExchange:
                     self._send(begun + after, name, request)
         timeout = self._faults.timeout_ms / 1000
         self._pause(timeout if fate.replies_after is None else fate.replies_after)
-        self.book.settle(self._clock.now())
+        self.book.settle(self.clock.now())
         if fate.arrives_after is None or fate.replies_after is None:
             raise ExchangeTimeout(
                 f"no reply to {kind} {name} within {timeout:g} s: it may have arrived; "
@@ -123,9 +123,7 @@ class SimulatedExchange:
         return self.book.view(name, begun + fate.arrives_after)
 
     def _send(self, arrives_at: float, name: str, request: Request | None) -> None:
-        sent = Sent(
-            number=self._calls, arrives_at=arrives_at, client_order_id=name, place=request
-        )
+        sent = Sent(number=self._calls, arrives_at=arrives_at, client_order_id=name, place=request)
         if self._log:
             self._log.append(sent)
         self.book.send(sent)
