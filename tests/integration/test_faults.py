@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import Status, TaskQueue
+from holdfast import Context, Status, Task, TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.engine import supervisor
+from holdfast.engine.dispatcher import Dispatcher
 from holdfast.errors import EngineFailed, StoreUnavailable
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.store import Claim, Store
@@ -104,6 +105,7 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
         store = store_of(queue)
+        monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
         lost = failing(store.claim, 1, StoreUnavailable("the answer was lost"), after=True)
         monkeypatch.setattr(store, "claim", lost)
         task = await queue.enqueue("work", {"value": 1}, max_attempts=1)
@@ -113,6 +115,48 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
         kinds = [event.kind for event in await queue.history(task)]
         assert "task.released" in kinds
         assert "task.lost" not in kinds
+
+
+async def test_an_enqueue_whose_answer_is_lost_with_its_claim_runs_unpunished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite a task may be claimed in the commit that brings it in."""
+    async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work", **QUICK) as queue:
+        store = store_of(queue)
+        engine = queue._engine
+        assert engine is not None
+        await eventually(lambda: engine.dispatcher.is_idle)
+        away = StoreUnavailable("the answer was lost")
+        lost = failing(store.insert_and_claim, 1, away, after=True)
+        monkeypatch.setattr(store, "insert_and_claim", lost)
+        with pytest.raises(StoreUnavailable):
+            await queue.enqueue("work", {"value": 1}, max_attempts=1)
+        [task] = await queue.find_tasks()
+        done = await queue.wait_task(task.id, 10)
+        assert (done.status, done.attempts, done.deaths) == (Status.COMPLETED, 1, 0)
+        kinds = [event.kind for event in await queue.history(task.id)]
+        assert kinds.count("task.started") == 2
+        assert "task.released" in kinds
+
+
+async def test_a_checkpoint_is_kept_although_the_store_is_away(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a handler says of itself waits for the store and costs no attempt."""
+    queue = TaskQueue(url, **QUICK)
+
+    async def work(task: Task, ctx: Context) -> object:
+        store = store_of(queue)
+        monkeypatch.setattr(store, "apply", failing(store.apply, 3, StoreUnavailable("away")))
+        await ctx.save({"step": 1})
+        await ctx.progress(0.5)
+        return ctx.saved
+
+    queue.register_handler("work", work)
+    async with queue:
+        task = await queue.enqueue("work", max_attempts=1)
+        assert await task.result(10) == {"step": 1}
+        assert (await task.get()).attempts == 1
 
 
 async def test_a_finish_whose_answer_is_lost_is_not_done_twice(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
 from typing import Final
 
 import msgspec
@@ -25,7 +26,7 @@ from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Defaults, Handlers, Isolation
 from holdfast.engine.keeper import Keeper
-from holdfast.engine.loop import Loop
+from holdfast.engine.loop import OUTAGE_SECONDS, Loop
 from holdfast.engine.pool import Pool
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
@@ -237,9 +238,17 @@ class Engine:
     # -- services of a task's context --------------------------------------------------------------
 
     async def report(self, order: Order) -> Decision:
-        decisions = await self._store.apply([order])
-        self._bus.publish(FEED)
-        return decisions[0]
+        """What a handler says of itself. A store that is away is waited for: an outage costs no attempt.
+        Whoever has lost the lease meanwhile hears it then; a timeout ends the wait like any other."""
+        pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
+        while True:
+            try:
+                decisions = await self._store.apply([order])
+            except StoreUnavailable:
+                await self._clock.sleep(next(pauses))
+                continue
+            self._bus.publish(FEED)
+            return decisions[0]
 
     async def parents(self, task_id: str) -> dict[str, Task]:
         rows = await self._store.query("dependencies", id=task_id)

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import chain, repeat
 from typing import Any, Final
 
 import msgspec
@@ -13,10 +14,12 @@ import msgspec
 from holdfast.bus.port import FEED, Mode
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Priority, Status, Task
+from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.why import Why, explain
+from holdfast.store.scripts.feed import ResetReason
 from holdfast.store.store import Reset
 
 PAGE_MAX: Final = 1_000
@@ -38,6 +41,12 @@ class FeedReset(HoldfastError):
             f"from {reset.head}"
         )
         self.reset = reset
+
+    @property
+    def go_on_from(self) -> Position:
+        """Where a reader that does not care what it missed goes on."""
+        pruned = self.reset.reason is ResetReason.PRUNED
+        return self.reset.oldest if pruned else self.reset.head
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -194,17 +203,32 @@ class Observe(Define):
         return lambda: None if task.done() else (task.cancel(), None)[1]
 
     async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
+        position = await self._subscribe(started)
+        while True:
+            try:
+                async for event in self.events(position):
+                    await _hand_over(event, handler)
+                return
+            except FeedReset as error:
+                # What it missed is gone; what is still there, or comes, it shall get.
+                position = error.go_on_from
+                log.error("an event handler missed events and goes on: %s", error)  # noqa: TRY400 - no bug of ours
+
+    async def _subscribe(self, started: asyncio.Event) -> Position:
+        """From where on a subscriber listens: the end of the feed. A store that is away is waited for."""
+        pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
         try:
-            backend = await self._connect()
-            position = await backend.store.head()
+            while True:
+                try:
+                    backend = await self._connect()
+                    return await backend.store.head()
+                except StoreUnavailable:
+                    self._subscribing.discard(started)
+                    started.set()
+                    await asyncio.sleep(next(pauses))
         finally:
             self._subscribing.discard(started)
             started.set()
-        try:
-            async for event in self.events(position):
-                await _hand_over(event, handler)
-        except FeedReset as error:
-            log.error("an event handler gets no more events: %s", error)  # noqa: TRY400 - no bug of ours
 
     async def _before_close(self) -> None:
         """Subscribers get everything that was committed before the stop."""

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
     from holdfast.testing.drive import NeverIdle
-    from holdfast.testing.harness import Harness, harness
+    from holdfast.testing.stage import Harness, harness
 
 _PLACES = {
-    "Harness": "holdfast.testing.harness",
+    "Harness": "holdfast.testing.stage",
     "NeverIdle": "holdfast.testing.drive",
     "VirtualClock": "holdfast.clock",
-    "harness": "holdfast.testing.harness",
+    "harness": "holdfast.testing.stage",
 }
 
 __all__ = ["Harness", "NeverIdle", "VirtualClock", "harness"]

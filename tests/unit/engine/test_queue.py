@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Context, Event, Status, Task, TaskQueue
+from holdfast import Context, Event, Position, Status, Task, TaskQueue
 from holdfast.core.pressure import Pressure
 from holdfast.errors import (
     BadConfig,
@@ -16,6 +16,7 @@ from holdfast.errors import (
     InvalidInput,
     NotFound,
     QueueFull,
+    StoreUnavailable,
     UnknownType,
 )
 from holdfast.testing import Harness, harness
@@ -127,6 +128,66 @@ async def test_a_failing_event_handler_loses_nothing(
         await h.run_until_idle()
         assert len(seen) == 3
     assert "an event handler failed" in caplog.text
+
+
+async def test_a_subscriber_that_fell_too_far_behind_goes_on(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.register_handler("echo", echo)
+    seen: list[str] = []
+    gate = asyncio.Event()
+
+    async def listen(event: Event) -> None:
+        seen.append(str(event.task_id))
+        await gate.wait()
+
+    async with harness(queue) as h:
+        queue.on_event(listen)
+        first = await queue.enqueue("echo")
+        await h.run_until_idle()
+        await queue.enqueue_many(
+            [{"type": "echo"}] * 600
+        )  # more than a page: the rest is not read yet
+        await h.run_until_idle()
+        backend = await queue.open()
+        await backend.store.prune(before=0, dead_before=0, feed_before=backend.clock.now() + 1)
+        last = await queue.enqueue("echo")
+        gate.set()
+        await h.run_until_idle()
+        assert seen[0] == first
+        assert seen[-1] == last
+    assert "missed events and goes on" in caplog.text
+
+
+async def test_a_subscriber_waits_for_a_store_that_is_away(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.register_handler("echo", echo)
+    seen: list[str] = []
+    back = asyncio.Event()
+
+    def listen(event: Event) -> None:
+        seen.append(event.kind)
+
+    async with harness(queue) as h:
+        backend = await queue.open()
+        head = backend.store.head
+        tries = 0
+
+        async def flaky() -> Position:
+            nonlocal tries
+            tries += 1
+            if tries < 3:
+                raise StoreUnavailable("away")
+            back.set()
+            return await head()
+
+        monkeypatch.setattr(backend.store, "head", flaky)
+        queue.on_event(listen)
+        await back.wait()
+        await queue.enqueue("echo")
+        await h.run_until_idle()
+    assert seen[0] == "task.enqueued"
 
 
 async def test_backpressure_is_a_typed_answer(queue: TaskQueue) -> None:

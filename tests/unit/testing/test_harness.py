@@ -143,3 +143,9 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(eval(ran.stdout))
     assert loaded <= {"holdfast", "holdfast.testing", "holdfast.testing.plugin"}
+
+
+def test_names_of_the_package_mean_the_same_whatever_came_first() -> None:
+    """A module of the same name as a function would take its place once it is imported."""
+    code = "from holdfast.testing import Harness, harness; assert callable(harness), harness"
+    subprocess.run([sys.executable, "-c", code], check=True)
