@@ -10,7 +10,12 @@
     │  ├─ UnknownDependency
     │  ├─ DependencyCycle
     │  ├─ InvalidOrder         not an order: its money, symbol or key
-    │  └─ BadConfig
+    │  ├─ BadConfig
+    │  └─ BadCommand           a command to the key-value store that Redis refuses as it is written
+    │     ├─ NotAnInteger      a number or the value to count with is not one, or over 64 bits
+    │     ├─ NotAFloat
+    │     ├─ Overflow          a counter would leave 64 bits
+    │     └─ NotText           a word that is not text, or that UTF-8 cannot carry
     ├─ NotFound                no such task, queue, schedule ...
     │  └─ UnknownOrder
     ├─ Conflict                the state has moved on, or was never as assumed
@@ -102,6 +107,26 @@ class InvalidOrder(InvalidInput):
     code = "invalid-order"
 
 
+class BadCommand(InvalidInput):
+    code = "bad-command"
+
+
+class NotAnInteger(BadCommand):
+    code = "not-an-integer"
+
+
+class NotAFloat(BadCommand):
+    code = "not-a-float"
+
+
+class Overflow(BadCommand):
+    code = "overflow"
+
+
+class NotText(BadCommand):
+    code = "not-text"
+
+
 class NotFound(HoldfastError):
     code = "not-found"
 
@@ -148,6 +173,15 @@ class IllegalTransition(Conflict):
 
 class DependencyFailed(Conflict):
     code = "dependency-failed"
+
+
+class WrongType(Conflict):
+    code = "wrong-type"
+
+
+class WatchFailed(Conflict):
+    code = "watch-failed"
+    retryable = True
 
 
 class LeaseLost(Conflict):
@@ -280,6 +314,11 @@ OUTCOMES: dict[str, Outcome] = {
     "dependency-cycle": Outcome(422, "INVALID_ARGUMENT", 2),
     "bad-config": Outcome(422, "INVALID_ARGUMENT", 2),
     "invalid-order": Outcome(422, "INVALID_ARGUMENT", 2),
+    "bad-command": Outcome(422, "INVALID_ARGUMENT", 2),
+    "not-an-integer": Outcome(422, "INVALID_ARGUMENT", 2),
+    "not-a-float": Outcome(422, "INVALID_ARGUMENT", 2),
+    "overflow": Outcome(422, "OUT_OF_RANGE", 2),
+    "not-text": Outcome(422, "INVALID_ARGUMENT", 2),
     "not-found": Outcome(404, "NOT_FOUND", 5),
     "unknown-order": Outcome(404, "NOT_FOUND", 5),
     "conflict": Outcome(409, "ABORTED", 6),
@@ -288,6 +327,8 @@ OUTCOMES: dict[str, Outcome] = {
     "in-progress": Outcome(409, "ABORTED", 10),
     "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
     "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
+    "wrong-type": Outcome(409, "FAILED_PRECONDITION", 6),
+    "watch-failed": Outcome(409, "ABORTED", 6),
     "lease-lost": Outcome(409, "ABORTED", 6),
     "over-fill": Outcome(409, "FAILED_PRECONDITION", 6),
     "version-conflict": Outcome(409, "ABORTED", 6),
