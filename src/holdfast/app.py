@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.bus.backends import bus_for
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
@@ -32,7 +33,7 @@ class TaskQueue(Queue):
     ) -> None:
         self.url = url
         make = backend_for(url, clock or SystemClock(), server_time=clock is None)
-        super().__init__(make, Settings().changed(settings), name=url)
+        super().__init__(make, Settings().changed(settings))
 
 
 def backend_for(
@@ -54,14 +55,5 @@ def backend_for(
 
 
 def _bus(url: str, store: Store, clock: Clock, *, inline: bool) -> Bus:
-    from holdfast.bus.local import LocalBus
-
-    if url.startswith(POSTGRES_SCHEMES):
-        from holdfast.bus.postgres import PostgresBus
-
-        return PostgresBus(url, clock)
-    if inline or not sqlite_path(url):
-        return LocalBus()
-    from holdfast.bus.file import WatchedBus
-
-    return WatchedBus(store.version)
+    alone = not url.startswith(POSTGRES_SCHEMES) and (inline or not sqlite_path(url))
+    return bus_for(url, clock, None if alone else store.version)

@@ -27,11 +27,10 @@ from holdfast.queue.waiters import Waiters
 class Lifecycle(ABC):
     """State that all parts of a queue share."""
 
-    def __init__(self, backend: Callable[[], Backend], settings: Settings, name: str) -> None:
+    def __init__(self, backend: Callable[[], Backend], settings: Settings) -> None:
         self._make_backend = backend
         self._backend: Backend | None = None
         self._settings = settings
-        self._name = name
         self._handlers = Handlers()
         self._schedules: list[Schedule] = []
         self._stopping = False

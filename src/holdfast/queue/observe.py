@@ -18,6 +18,7 @@ from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
+from holdfast.queue.nodes import live_nodes
 from holdfast.queue.why import Why, explain
 from holdfast.store.scripts.feed import ResetReason
 from holdfast.store.store import Reset
@@ -82,7 +83,7 @@ class Observe(Define):
     async def get_stats(self) -> Stats:
         backend = await self.open()
         rows = await backend.store.counters()
-        nodes = await backend.store.query("nodes")
+        nodes = await live_nodes(backend)
         by_status = dict.fromkeys(Status, 0)
         by_priority = {priority.name.lower(): 0 for priority in Priority}
         by_queue: dict[str, dict[str, int]] = {}

@@ -10,11 +10,11 @@ from holdfast.core.command import Abort, Edit, OperatorCommand, Order, Pause, Re
 from holdfast.core.decide import Refusal
 from holdfast.core.submit import check_name, encode_payload
 from holdfast.core.task import Task
-from holdfast.queue.observe import Observe
+from holdfast.queue.places import Places
 from holdfast.store.scripts import admin
 
 
-class Operate(Observe):
+class Operate(Places):
     """The part of a queue that changes what exists."""
 
     _REFUSALS: ClassVar[dict[str, type[errors.HoldfastError]]] = {

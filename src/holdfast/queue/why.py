@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core import codec, limit as limits
+from holdfast.core import limit as limits
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.backend import Backend
-from holdfast.queue.settings import Settings
+from holdfast.queue.nodes import live_nodes
 from holdfast.store.scripts.limits import to_limit
 
 HOLDERS_MAX: Final = 10
@@ -37,7 +37,7 @@ class Why(msgspec.Struct, frozen=True):
         return f"{self.task_id} is {self.status}: " + "; ".join(r.text for r in self.reasons)
 
 
-async def explain(backend: Backend, task_id: str, settings: Settings) -> Why:
+async def explain(backend: Backend, task_id: str) -> Why:
     task = (await backend.store.get([task_id])).get(task_id)
     if task is None:
         raise NotFound(f"task {task_id} does not exist: check the id; it may have been pruned")
@@ -45,7 +45,7 @@ async def explain(backend: Backend, task_id: str, settings: Settings) -> Why:
         case Status.BLOCKED:
             reasons = await _blocked(backend, task)
         case Status.QUEUED:
-            reasons = await _queued(backend, task, settings)
+            reasons = await _queued(backend, task)
         case Status.RUNNING:
             text = f"it runs on {task.node}, attempt {task.attempts} of {task.max_attempts}"
             reasons = [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
@@ -84,7 +84,7 @@ async def _blocked(backend: Backend, task: Task) -> list[Reason]:
     return reasons
 
 
-async def _queued(backend: Backend, task: Task, settings: Settings) -> list[Reason]:
+async def _queued(backend: Backend, task: Task) -> list[Reason]:
     reasons: list[Reason] = []
     now = backend.store.now()
     if task.due_at > now:
@@ -94,7 +94,7 @@ async def _queued(backend: Backend, task: Task, settings: Settings) -> list[Reas
             Reason("not-due", text, {"due_at": task.due_at, "seconds": task.due_at - now})
         )
     reasons += await _queue_paused(backend, task)
-    reasons += await _no_handler(backend, task, settings, now)
+    reasons += await _no_handler(backend, task)
     if task.limits:
         reasons += await _limits(backend, task, now)
     if not reasons:
@@ -112,20 +112,11 @@ async def _queue_paused(backend: Backend, task: Task) -> list[Reason]:
     return []
 
 
-async def _live_nodes(backend: Backend, settings: Settings, now: float) -> list[dict[str, Any]]:
-    rows = await backend.store.query("nodes")
-    fresh = 3 * settings.lease_seconds
-    return [codec.loads_object(row[3]) for row in rows if now - row[2] < fresh]
-
-
-async def _no_handler(backend: Backend, task: Task, settings: Settings, now: float) -> list[Reason]:
-    nodes = await _live_nodes(backend, settings, now)
-    able = [
-        n for n in nodes if task.type in n.get("types", ()) and task.queue in n.get("queues", ())
-    ]
-    if able:
+async def _no_handler(backend: Backend, task: Task) -> list[Reason]:
+    nodes = await live_nodes(backend)
+    if any(task.type in node.types and task.queue in node.queues for node in nodes):
         return []
-    if any(task.type in node.get("types", ()) for node in nodes):
+    if any(task.type in node.types for node in nodes):
         text = f"no live node with a handler for '{task.type}' serves queue '{task.queue}'"
         return [Reason("queue-unserved", text, {"type": task.type, "queue": task.queue})]
     text = f"no live node has a handler for '{task.type}': start a worker that registers it"

@@ -364,3 +364,22 @@ def test_bad_definitions_are_refused(queue: TaskQueue, options: dict[str, object
 
     with pytest.raises(BadConfig):
         queue.task(**options)(work)  # type: ignore[call-overload]
+
+
+async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
+    queue.register_handler("echo", echo)
+    async with harness(queue) as h:
+        await queue.enqueue("echo")
+        await queue.pause_queue("other", actor="mira", reason="a look")
+        views = {view.name: view for view in await queue.get_queues()}
+        assert views["default"].counts == {"queued": 1}
+        assert not views["default"].is_paused
+        assert (views["other"].is_paused, views["other"].paused_by) == (True, "mira")
+        [node] = await queue.get_nodes()
+        assert node.types == ["echo"]
+        backend = await queue.open()
+        await backend.store.execute("beat_node", id="gone", now=0.0, info_json="{}")
+        assert [each.id for each in await queue.get_nodes()] == [node.id]
+        assert {each.id for each in await queue.get_nodes(live=False)} == {"gone", node.id}
+        assert (await queue.get_stats()).nodes == 1
+        await h.run_until_idle()

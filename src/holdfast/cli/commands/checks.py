@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from holdfast.app import TaskQueue
-from holdfast.cli.nodes import live_nodes
 from holdfast.cli.output.times import length
 from holdfast.core.task import Status
 from holdfast.store.sql import load_migrations
@@ -66,7 +65,7 @@ async def hints(queue: TaskQueue, _: float) -> Check:
 
 async def nodes(queue: TaskQueue, _: float) -> Check:
     """Somebody must be there for what waits."""
-    live = await live_nodes(queue)
+    live = await queue.get_nodes()
     pending = (await queue.get_stats()).pending
     if live:
         workers = sum(node.workers for node in live)
@@ -82,13 +81,12 @@ async def nodes(queue: TaskQueue, _: float) -> Check:
 async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     """The task that has waited longest since it was due."""
     backend = await queue.open()
-    paused = {row[0] for row in await backend.store.query("queues") if row[1] is not None}
     oldest: tuple[float, str] | None = None
-    for name in (await queue.get_stats()).by_queue:
-        due = await backend.store.query("oldest_due", queue=name)
-        if name not in paused and due and due[0][0] is not None:
+    for view in await queue.get_queues():
+        due = await backend.store.query("oldest_due", queue=view.name)
+        if not view.is_paused and due and due[0][0] is not None:
             age = backend.store.now() - due[0][0]
-            oldest = max(oldest, (age, name)) if oldest else (age, name)
+            oldest = max(oldest, (age, view.name)) if oldest else (age, view.name)
     if oldest is None or oldest[0] <= 0:
         return Check("waiting", Level.OK, "nothing that is due waits")
     age, name = oldest
@@ -109,12 +107,10 @@ async def dead(queue: TaskQueue, _: float) -> Check:
 
 async def paused(queue: TaskQueue, _: float) -> Check:
     """A pause that was forgotten looks like an outage."""
-    backend = await queue.open()
-    by_queue = (await queue.get_stats()).by_queue
     found = [
-        f"'{name}' by {by} ({by_queue.get(name, {}).get(Status.QUEUED.value, 0)} wait)"
-        for name, at, by, _reason in await backend.store.query("queues")
-        if at is not None
+        f"'{view.name}' by {view.paused_by} ({view.counts.get(Status.QUEUED.value, 0)} wait)"
+        for view in await queue.get_queues()
+        if view.is_paused
     ]
     if found:
         return Check("pauses", Level.WARN, f"paused: {', '.join(found)}; see holdfast queue resume")

@@ -52,26 +52,17 @@ def resume(name: Name, /, *, common: Common = COMMON) -> None:
 
 async def describe(queue: TaskQueue) -> list[dict[str, Any]]:
     """Every queue that has tasks, types or a pause."""
-    backend = await queue.open()
-    by_queue = (await queue.get_stats()).by_queue
-    types = await backend.store.query("types")
-    paused = {row[0]: row[1:] for row in await backend.store.query("queues")}
-    names = sorted({*by_queue, *paused, *(row[1] for row in types)})
     return [
-        _view(name, by_queue.get(name, {}), paused.get(name, (None, None, None))) for name in names
+        {
+            "name": view.name,
+            **{status.value: view.counts.get(status.value, 0) for status in Status},
+            "is_paused": view.is_paused,
+            **stamped(paused_at=view.paused_at),
+            "paused_by": view.paused_by,
+            "reason": view.reason,
+        }
+        for view in await queue.get_queues()
     ]
-
-
-def _view(name: str, counts: dict[str, int], pause: tuple[Any, ...]) -> dict[str, Any]:
-    paused_at, paused_by, reason = pause
-    return {
-        "name": name,
-        **{status.value: counts.get(status.value, 0) for status in Status},
-        "is_paused": paused_at is not None,
-        **stamped(paused_at=paused_at),
-        "paused_by": paused_by,
-        "reason": reason,
-    }
 
 
 async def _one(queue: TaskQueue, name: str) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from holdfast.app import TaskQueue
-from holdfast.cli.nodes import Node, live_nodes
 from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import with_queue
+from holdfast.queue.nodes import Node
 from holdfast.queue.observe import Stats
 
 OF_THIS_PROCESS = ("registered_handlers", "fenced", "leases_lost", "restarts")
@@ -21,7 +21,7 @@ def stats(*, common: Common = COMMON) -> None:
     """Count tasks by status, priority and queue; exact, without a scan."""
 
     async def work(q: TaskQueue) -> dict[str, Any]:
-        return view(await q.get_stats(), await live_nodes(q))
+        return view(await q.get_stats(), await q.get_nodes())
 
     item = with_queue(common, work)
     Printer(common).one(item, _fields(item), name=item["pending"])

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.app import TaskQueue
-from holdfast.cli.nodes import Node, live_nodes
 from holdfast.cli.worker.stops import PARENT_VARIABLE
 from holdfast.errors import HoldfastError
+from holdfast.queue.nodes import Node
 
 PROCESSES: Final = 3
 LOOK_SECONDS: Final = 0.1
@@ -61,7 +61,7 @@ class Crew:
 
     async def nodes(self) -> list[Node]:
         """The workers that are up, oldest first."""
-        found = [node for node in await live_nodes(self._queue) if self._name in node.queues]
+        found = [node for node in await self._queue.get_nodes() if self._name in node.queues]
         return sorted(found, key=lambda node: node.started_at)
 
     async def until_up(self, count: int, *, without: str = "") -> list[Node]:

@@ -18,8 +18,8 @@ from holdfast.cli.demo.crew import PROCESSES, Crew, pid_of
 from holdfast.cli.demo.plan import Plan
 from holdfast.cli.demo.screen import Screen
 from holdfast.cli.demo.tally import Tally
-from holdfast.cli.nodes import Node
 from holdfast.core.task import Status
+from holdfast.queue.nodes import Node
 
 KILL_SHARE: Final = 0.3
 HELD_MIN: Final = 4

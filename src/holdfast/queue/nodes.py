@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.app import TaskQueue
 from holdfast.core import codec
+from holdfast.queue.backend import Backend
 
 LEASES: Final = 3
 """A node that has not been heard of for so many leases is not live."""
+DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -19,33 +20,29 @@ class Node(msgspec.Struct, frozen=True):
     id: str
     started_at: float
     seen_at: float
-    lease_seconds: float
+    is_live: bool
+    lease_seconds: float = DEFAULT_LEASE_SECONDS
     types: list[str] = []
     queues: list[str] = []
     workers: int = 0
     busy: int = 0
 
 
-async def live_nodes(queue: TaskQueue) -> list[Node]:
-    """Those that were heard of lately."""
-    backend = await queue.open()
+async def nodes_of(backend: Backend) -> list[Node]:
+    """All that were heard of and not yet forgotten."""
     now = backend.store.now()
-    return [
-        node for node in await all_nodes(queue) if now - node.seen_at < LEASES * node.lease_seconds
-    ]
+    return [_node(row, now) for row in await backend.store.query("nodes")]
 
 
-async def all_nodes(queue: TaskQueue) -> list[Node]:
-    backend = await queue.open()
-    return [
-        Node(
-            node_id,
-            started_at,
-            seen_at,
-            **{"lease_seconds": queue.settings.lease_seconds, **_known(info_json)},
-        )
-        for node_id, started_at, seen_at, info_json in await backend.store.query("nodes")
-    ]
+async def live_nodes(backend: Backend) -> list[Node]:
+    return [node for node in await nodes_of(backend) if node.is_live]
+
+
+def _node(row: Any, now: float) -> Node:
+    node_id, started_at, seen_at, info_json = row
+    said = _known(info_json)
+    lease_seconds = float(said.get("lease_seconds", DEFAULT_LEASE_SECONDS))
+    return Node(node_id, started_at, seen_at, now - seen_at < LEASES * lease_seconds, **said)
 
 
 def _known(info_json: str) -> dict[str, Any]:

@@ -1,0 +1,43 @@
+"""What surrounds tasks: queues with their pauses, and the nodes that run them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.queue.nodes import Node, live_nodes, nodes_of
+from holdfast.queue.observe import Observe
+
+
+class QueueView(msgspec.Struct, frozen=True):
+    """One queue: its tasks by status, and who paused it."""
+
+    name: str
+    counts: dict[str, int]
+    paused_at: float | None = None
+    paused_by: str | None = None
+    reason: str | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+
+class Places(Observe):
+    """The part of a queue that lists what is not a task."""
+
+    async def get_queues(self) -> list[QueueView]:
+        """Every queue that has tasks, types or a pause, by name."""
+        backend = await self.open()
+        by_queue = (await self.get_stats()).by_queue
+        types = await backend.store.query("types")
+        pauses = {row[0]: row[1:] for row in await backend.store.query("queues")}
+        names = sorted({*by_queue, *pauses, *(row[1] for row in types)})
+        return [
+            QueueView(name, by_queue.get(name, {}), *pauses.get(name, (None, None, None)))
+            for name in names
+        ]
+
+    async def get_nodes(self, *, live: bool = True) -> list[Node]:
+        """The processes that run tasks; with `live` false also those not heard of lately."""
+        backend = await self.open()
+        return await (live_nodes(backend) if live else nodes_of(backend))
