@@ -155,7 +155,7 @@ class Observe(Define):
 
     async def why(self, task_id: str) -> Why:
         """Why a task is not running."""
-        return await explain(await self.open(), task_id, self._settings)
+        return await explain(await self.open(), task_id)
 
     # -- events ------------------------------------------------------------------------------------
 
