@@ -38,6 +38,10 @@ class Ids:
         self._record = (self._record + 1) & 0x1FFFFF
         return int(now * 1000) << 21 | self._record
 
+    def secret(self) -> str:
+        """128 random bits, e.g. for the token of a lock."""
+        return f"{self._bits.getrandbits(128):032x}"
+
     def token(self) -> str:
         """A short random name, e.g. for a node's incarnation."""
         return f"{self._bits.getrandbits(32):08x}"

@@ -59,6 +59,11 @@ def fresh_ids() -> Ids:
     return Ids(random.Random(random.SystemRandom().getrandbits(128)))
 
 
+def secret_ids() -> Ids:
+    """Ids that nobody can guess and that forked processes do not share, e.g. for the tokens of locks."""
+    return Ids(random.SystemRandom())
+
+
 def _sqlite(path: str, clock: Clock, ids: Ids, *, inline: bool) -> Store:
     from holdfast.store.sqlite.dialect import SqliteDialect
     from holdfast.store.sqlite.driver import SqliteDriver

@@ -1,0 +1,5 @@
+-- Deletes the lock of whoever knows its token.
+if redis.call("GET", KEYS[1]) == ARGV[1] then
+    return redis.call("DEL", KEYS[1])
+end
+return 0
