@@ -81,6 +81,10 @@ class Store:
         """The store's time, the one that judges leases."""
         return self._driver.now()
 
+    def reading(self) -> float:
+        """What the store's clock says, without the promise that it never goes back."""
+        return self._driver.reading()
+
     # -- tasks ---------------------------------------------------------------------------------
 
     async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
@@ -296,10 +300,19 @@ class Store:
 
     # -- what surrounds tasks --------------------------------------------------------------------
 
-    async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
-        """Runs a script of `scripts.admin` that writes."""
+    async def run(
+        self, make: Callable[[Dialect, Ids, float], Script[T]], *, small: bool = False
+    ) -> T:
+        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit does."""
         now = self.now()
-        return await self._driver.write(lambda: make(self._dialect, self._ids, now))
+        return await self._driver.write(lambda: make(self._dialect, self._ids, now), small=small)
+
+    async def run_carried(
+        self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
+    ) -> T:
+        """The same within the caller's own transaction."""
+        now = self.now()
+        return await self._driver.carry(connection, lambda: make(self._dialect, self._ids, now))
 
     async def query(self, statement: str, **params: Any) -> list[Any]:
         """The rows of one named statement that reads."""

@@ -1,0 +1,287 @@
+"""What a ledger of idempotent calls decides: run, answer again, wait, or refuse.
+
+An entry is kept under (scope, operation, key) and says which request it belongs to (fingerprint), who runs
+its effect until when (owner, lease, fence), and how it ended (outcome).
+Promises: of all callers with one key at most one is told to run at a time; whoever was taken over has an
+older fence; an answer of null is an answer. Never: reads a clock or a store.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from holdfast.core import codec, failure as failures
+from holdfast.core.submit import (
+    PAYLOAD_BYTES_MAX,
+    RESULT_BYTES_MAX,
+    check_name,
+    encode_payload,
+)
+from holdfast.errors import EffectFailed, InvalidInput
+
+STEP_SCOPE: Final = "holdfast.step"
+"""The scope of steps of tasks: the key is the task's id, the operation is the step."""
+
+
+class State(StrEnum):
+    IN_PROGRESS = "in-progress"
+    """Somebody runs the effect, or died while doing so."""
+    DONE = "done"
+    FAILED = "failed"
+    """The effect failed, and the failure is its answer for good."""
+    ABANDONED = "abandoned"
+    """The effect failed or was broken off: the same request may try again."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where an entry is kept. `id` is the same in every process and after every crash: hand it to the
+    outside, so that the effect can be asked for by it."""
+
+    scope: str
+    operation: str
+    key: str
+
+    @property
+    def id(self) -> str:
+        return codec.digest(self.scope, self.operation, self.key)
+
+    def __str__(self) -> str:
+        return f"{self.operation} '{self.key}' of {self.scope}"
+
+
+class Runner(msgspec.Struct, frozen=True):
+    """The claim of a task under which a step runs. Its fence is the fence of the entry."""
+
+    task_id: str
+    fence: int
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that wants to run, or to be answered."""
+
+    place: Place
+    fingerprint: str
+    owner: str
+    """Different for each call, so that a repeat after a lost reply is told from another caller."""
+    lease_seconds: float
+    retention_seconds: float | None
+    """How long the entry counts after its end; None: as long as the task of the step exists."""
+    runner: Runner | None = None
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """What the store holds."""
+
+    place: Place
+    fingerprint: str
+    state: State
+    fence: int
+    owner: str
+    attempt: int
+    begun_at: float
+    lease_until: float | None
+    ended_at: float | None
+    outcome_json: str | None
+
+    @property
+    def id(self) -> str:
+        return self.place.id
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to run the effect of an entry, until its lease ends."""
+
+    place: Place
+    owner: str
+    fence: int
+    """Rises with each turn of an entry; hand it to outside systems that can compare it."""
+    attempt: int
+    """Over 1: an earlier turn may have acted. Ask the outside by `id` before acting again."""
+    begun_at: float
+    lease_seconds: float
+    retention_seconds: float | None
+    taken_over_from: str | None = None
+    """The owner whose lease ran out."""
+    runner: Runner | None = None
+
+    @property
+    def id(self) -> str:
+        return self.place.id
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The effect's answer, as JSON; `null` is one."""
+
+    value_json: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The effect's failure, kept as its answer."""
+
+    error: str
+    message: str
+
+
+Outcome: TypeAlias = Done | Failed
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Run the effect. `seen` is the fence of the entry that is written over."""
+
+    turn: Turn
+    seen: int | None = None
+
+
+class Replay(msgspec.Struct, frozen=True):
+    """The effect has run: this is how it ended."""
+
+    entry: Entry
+    outcome: Outcome
+
+
+class Busy(msgspec.Struct, frozen=True):
+    """Another caller runs it right now."""
+
+    entry: Entry
+
+
+class Clash(msgspec.Struct, frozen=True):
+    """The key belongs to another request."""
+
+    entry: Entry
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """A newer claim of the task has been here: this runner has lost it."""
+
+    entry: Entry
+
+
+Verdict: TypeAlias = Start | Replay | Busy | Clash | Stale
+
+
+def begin(seen: Entry | None, ask: Ask, now: float) -> Verdict:
+    """What a call is told, given what the store holds."""
+    if seen is None:
+        return Start(_turn(ask, now, fence=_fence(ask, 0, now), attempt=1))
+    if seen.fingerprint != ask.fingerprint:
+        return Clash(seen)
+    if seen.outcome_json is not None:
+        return Replay(seen, outcome_of(seen.state, seen.outcome_json))
+    if ask.runner is not None and seen.fence > ask.runner.fence:
+        return Stale(seen)
+    if seen.state is State.IN_PROGRESS and seen.owner == ask.owner:
+        # Its own beginning, whose answer was lost.
+        mine = _turn(ask, seen.begun_at, fence=seen.fence, attempt=seen.attempt)
+        return Start(mine, seen.fence)
+    if is_held(seen, ask, now):
+        return Busy(seen)
+    over = seen.owner if seen.state is State.IN_PROGRESS else None
+    fence = _fence(ask, seen.fence, now)
+    turn = _turn(ask, now, fence=fence, attempt=seen.attempt + 1, over=over)
+    return Start(turn, seen.fence)
+
+
+def is_held(seen: Entry, ask: Ask, now: float) -> bool:
+    """Whether somebody else may still act on the entry. A step is held by a claim of its task: a newer
+    claim proves that the older one is over, whatever its lease says."""
+    if seen.state is not State.IN_PROGRESS:
+        return False
+    if ask.runner is not None:
+        return seen.fence >= ask.runner.fence
+    return seen.lease_until is not None and seen.lease_until > now
+
+
+def is_echo(found: Entry | None, turn: Turn, state: State, outcome_json: str | None) -> bool:
+    """Whether the end of this turn was written before: its answer was lost, and it is said again."""
+    return (
+        found is not None
+        and (found.fence, found.owner) == (turn.fence, turn.owner)
+        and (found.state, found.outcome_json) == (state, outcome_json)
+    )
+
+
+def _fence(ask: Ask, seen: int, now: float) -> int:
+    """Over every fence before it, even of an entry that has been pruned since: milliseconds help."""
+    return ask.runner.fence if ask.runner is not None else max(seen + 1, int(now * 1000))
+
+
+def _turn(ask: Ask, now: float, *, fence: int, attempt: int, over: str | None = None) -> Turn:
+    return Turn(
+        place=ask.place,
+        owner=ask.owner,
+        fence=fence,
+        attempt=attempt,
+        begun_at=now,
+        lease_seconds=ask.lease_seconds,
+        retention_seconds=ask.retention_seconds,
+        taken_over_from=over,
+        runner=ask.runner,
+    )
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def place_of(scope: str, operation: str, key: str) -> Place:
+    """A checked place of a caller's own."""
+    check_name("scope", scope)
+    check_name("operation", operation)
+    check_name("key", key)
+    if scope.startswith("holdfast."):
+        raise InvalidInput(f"scope '{scope}' is one of holdfast's own: choose another name")
+    return Place(scope, operation, key)
+
+
+def step_of(task_id: str, step: str) -> Place:
+    """Where the step of a task is kept."""
+    check_name("step", step)
+    return Place(STEP_SCOPE, step, task_id)
+
+
+def fingerprint_of(request: object) -> str:
+    """What makes two requests the same: their canonical JSON."""
+    return codec.digest(encode_payload(request, what="request", limit=PAYLOAD_BYTES_MAX))
+
+
+def done(value: object) -> Done:
+    """The answer to keep; a typed error when it cannot be."""
+    return Done(encode_payload(value, what="answer", limit=RESULT_BYTES_MAX))
+
+
+def failed(error: BaseException) -> Failed:
+    """The failure to keep."""
+    message = failures.storable(str(error))[: failures.MESSAGE_CHARS_MAX]
+    return Failed(type(error).__qualname__, message)
+
+
+def state_of(outcome: Outcome) -> State:
+    return State.DONE if isinstance(outcome, Done) else State.FAILED
+
+
+def outcome_json(outcome: Outcome) -> str:
+    """As the store keeps it; what it is, the state says."""
+    if isinstance(outcome, Done):
+        return outcome.value_json
+    return codec.dumps({"error": outcome.error, "message": outcome.message})
+
+
+def outcome_of(state: State, text: str) -> Outcome:
+    if state is State.DONE:
+        return Done(text)
+    kept = codec.loads_object(text)
+    return Failed(kept["error"], kept["message"])
+
+
+def answer(outcome: Outcome) -> codec.Json:
+    """The value, or the failure as an error."""
+    match outcome:
+        case Done(value_json):
+            return codec.loads(value_json)
+        case Failed(error, message):
+            raise EffectFailed(
+                f"the effect failed before with {error}: {message}; this failure was kept as its answer"
+            )

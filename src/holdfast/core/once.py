@@ -1,0 +1,106 @@
+"""The course of one idempotent call: begin, run the effect, write down how it ended.
+
+One text for the ledger, for steps of tasks, for callers that await and callers that block: each step is
+done by whoever drives the flow (`holdfast.core.steps`).
+Promises: an effect that ended is written down before its answer is given; the first caller gets the very
+value that repeats get; an effect that was broken off is free for the next one at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from holdfast.core import codec, ledger as rules
+from holdfast.core.ledger import Busy, Outcome, Replay, Turn, Verdict
+from holdfast.core.steps import Flow
+from holdfast.errors import InvalidInput
+
+POLL_SECONDS: Final = 0.01
+POLL_SECONDS_MAX: Final = 0.5
+
+
+class OnError(StrEnum):
+    """What an error of the effect leaves behind."""
+
+    FORGET = "forget"
+    """Nothing: the same request may try again. It is told that an earlier turn may have acted."""
+    KEEP = "keep"
+    """The failure, as the answer for good: repeats raise EffectFailed."""
+
+
+ErrorPolicy: TypeAlias = OnError | Callable[[Exception], OnError]
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """Ask for the turn; the answer is a verdict."""
+
+
+class Run(msgspec.Struct, frozen=True):
+    """Run the effect; the answer is its value."""
+
+    turn: Turn
+
+
+class End(msgspec.Struct, frozen=True):
+    """Write down how the turn ended; None: it was given up."""
+
+    turn: Turn
+    outcome: Outcome | None
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Let time pass before asking again."""
+
+    seconds: float
+
+
+Step: TypeAlias = Begin | Run | End | Pause
+
+
+def call(
+    started: Callable[[Verdict], Turn],
+    *,
+    wait_seconds: float = 0.0,
+    on_error: ErrorPolicy = OnError.FORGET,
+    carried: bool = False,
+) -> Flow[Step, codec.Json]:
+    """`started` gives the turn of a verdict or raises what it amounts to. `carried`: the entry is part of
+    the caller's transaction, which undoes it by itself when the effect fails."""
+    waited, polls = 0.0, 0
+    while isinstance(verdict := (yield Begin()), Busy) and waited < wait_seconds:
+        pause = min(POLL_SECONDS * 2.0**polls, POLL_SECONDS_MAX, wait_seconds - waited)
+        yield Pause(pause)
+        waited, polls = waited + pause, min(polls + 1, 10)
+    if isinstance(verdict, Replay):
+        return rules.answer(verdict.outcome)
+    turn = started(verdict)
+    try:
+        value = yield Run(turn)
+    except GeneratorExit:
+        raise
+    except Exception as error:
+        if not carried:
+            yield End(turn, _kept(error, on_error))
+        raise
+    except BaseException:
+        # Broken off: whether it has acted is not known, so the next turn is told of this one.
+        if not carried:
+            yield End(turn, None)
+        raise
+    try:
+        outcome = rules.done(value)
+    except InvalidInput as error:
+        # The effect is done; trying again would do it twice for the same answer.
+        yield End(turn, rules.failed(error))
+        raise
+    yield End(turn, outcome)
+    return rules.answer(outcome)
+
+
+def _kept(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
+    policy = on_error if isinstance(on_error, OnError) else on_error(error)
+    return rules.failed(error) if policy is OnError.KEEP else None

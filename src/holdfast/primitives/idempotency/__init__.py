@@ -1,0 +1,29 @@
+"""Idempotency: a call runs its effect once, and repeats get the answer of the first.
+
+    ledger = Ledger.connect("postgresql://...")
+    answer = await ledger.run("account:7", "charge", key, request, effect)
+
+docs/howto/idempotency.md says what is promised and what is not.
+"""
+
+from __future__ import annotations
+
+from holdfast.core.ledger import Done, Entry, Failed, Place, Replay, State, Turn
+from holdfast.core.once import OnError
+from holdfast.primitives.idempotency.blocking import BlockingLedger
+from holdfast.primitives.idempotency.ledger import Ledger
+from holdfast.primitives.idempotency.metrics import FAMILIES
+
+__all__ = [
+    "FAMILIES",
+    "BlockingLedger",
+    "Done",
+    "Entry",
+    "Failed",
+    "Ledger",
+    "OnError",
+    "Place",
+    "Replay",
+    "State",
+    "Turn",
+]

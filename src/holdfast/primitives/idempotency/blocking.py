@@ -1,0 +1,103 @@
+"""The same ledger for callers that block: threads, scripts, WSGI.
+
+Promises: what `Ledger` does; the effect runs in the caller's own thread. The store is driven by an event
+loop in a thread of its own. Any number of threads may share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, Unpack
+
+from holdfast.core.codec import Json
+from holdfast.core.ledger import Entry, Replay, Turn
+from holdfast.core.once import Run, Step
+from holdfast.core.steps import drive
+from holdfast.primitives.idempotency.desk import Options, Times
+from holdfast.primitives.idempotency.ledger import Ledger
+from holdfast.primitives.portal import Portal
+
+
+class BlockingLedger:
+    """Thin: every verb is `Ledger`'s."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._portal = Portal("ledger")
+
+    @classmethod
+    def connect(cls, url: str, **options: Any) -> Self:
+        """See `Ledger.connect`."""
+        return cls(Ledger.connect(url, **options))
+
+    def run(
+        self,
+        scope: str,
+        operation: str,
+        key: str,
+        request: object,
+        effect: Callable[[Turn], object],
+        **options: Unpack[Options],
+    ) -> Json:
+        """See `Ledger.run`; the effect is a plain function."""
+        desk, portal = self._ledger.desk, self._portal
+        call = desk.prepare(scope, operation, key, request, options)
+
+        def perform(step: Step) -> object:
+            if not isinstance(step, Run):
+                return portal.call(lambda: desk.perform(call, step))
+            begun = desk.clock.monotonic()
+            keeping = None if call.tx is not None else portal.submit(lambda: desk.keep(step.turn))
+            try:
+                return effect(step.turn)
+            finally:
+                desk.ran(step.turn, begun)
+                if keeping is not None:
+                    keeping.cancel()
+
+        return drive(call.flow, perform)
+
+    def begin(
+        self,
+        scope: str,
+        operation: str,
+        key: str,
+        request: object,
+        *,
+        tx: object = None,
+        **times: Unpack[Times],
+    ) -> Turn | Replay:
+        return self._portal.call(
+            lambda: self._ledger.begin(scope, operation, key, request, tx=tx, **times)
+        )
+
+    def finish(self, turn: Turn, value: object, *, tx: object = None) -> None:
+        self._portal.call(lambda: self._ledger.finish(turn, value, tx=tx))
+
+    def fail(self, turn: Turn, error: BaseException, *, tx: object = None) -> None:
+        self._portal.call(lambda: self._ledger.fail(turn, error, tx=tx))
+
+    def abandon(self, turn: Turn, *, tx: object = None) -> None:
+        self._portal.call(lambda: self._ledger.abandon(turn, tx=tx))
+
+    def extend(self, turn: Turn, lease_seconds: float | None = None) -> None:
+        self._portal.call(lambda: self._ledger.extend(turn, lease_seconds))
+
+    def get(self, scope: str, operation: str, key: str) -> Entry | None:
+        return self._portal.call(lambda: self._ledger.get(scope, operation, key))
+
+    def unfinished(self, scope: str | None = None, *, limit: int = 100) -> list[Entry]:
+        return self._portal.call(lambda: self._ledger.unfinished(scope, limit=limit))
+
+    def prune(self, *, limit: int = 1000) -> int:
+        return self._portal.call(lambda: self._ledger.prune(limit=limit))
+
+    def close(self) -> None:
+        self._portal.call(self._ledger.close)
+        self._portal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

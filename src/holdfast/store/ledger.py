@@ -1,0 +1,53 @@
+"""The ledger over a store: its transactions, alone or carried by a caller's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.core.ledger import Ask, Entry, Outcome, Place, Turn, Verdict
+from holdfast.store.script import Script
+from holdfast.store.scripts import ledger as scripts
+from holdfast.store.store import Store
+
+T = TypeVar("T")
+
+
+class Entries:
+    """What both the ledger of callers and the steps of tasks do with entries. `tx` is a caller's own
+    connection with an open transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def begin(self, ask: Ask, *, tx: object = None) -> Verdict:
+        return await self._write(lambda now: scripts.begin(ask, now, carried=tx is not None), tx=tx)
+
+    async def end(self, turn: Turn, outcome: Outcome | None, *, tx: object = None) -> None:
+        await self._write(lambda now: scripts.end(turn, outcome, now), tx=tx)
+
+    async def extend(self, turn: Turn, lease_seconds: float) -> None:
+        await self._write(lambda now: scripts.extend(turn, lease_seconds, now))
+
+    async def once(self, ask: Ask, effect: Callable[[Turn], Script[object]]) -> object:
+        return await self._write(lambda now: scripts.once(ask, effect, now))
+
+    async def get(self, place: Place) -> Entry | None:
+        rows = await self._store.query(
+            "get_entry", scope=place.scope, operation=place.operation, key=place.key
+        )
+        return scripts.entry(rows[0]) if rows else None
+
+    async def unfinished(self, scope: str | None, limit: int) -> list[Entry]:
+        now = self._store.now()
+        rows = await self._store.query("unfinished_entries", now=now, scope=scope, limit=limit)
+        return [scripts.entry(row) for row in rows]
+
+    async def prune(self, limit: int) -> int:
+        gone = await self._store.execute("prune_entries", now=self._store.now(), limit=limit)
+        return len(gone)
+
+    async def _write(self, make: Callable[[float], Script[T]], *, tx: object = None) -> T:
+        if tx is not None:
+            return await self._store.run_carried(tx, lambda _dialect, _ids, now: make(now))
+        return await self._store.run(lambda _dialect, _ids, now: make(now), small=True)
