@@ -2,42 +2,41 @@
 
 Promises: everything follows from one seed and the injected clock; with a `path` it outlives us: who opens the
 same file meets the same orders, and those that were filled meanwhile. Messages of that time are gone.
-Never: real time. A call lets virtual time pass; `pause` is how.
+Never: randomness of its own. On a virtual clock a call lets virtual time pass.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from holdfast.clock import VirtualClock
+from holdfast.clock import Clock
 from holdfast.errors import ExchangeTimeout
 from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
 from holdfast.orders.exchange_book import PRICE_STEP, ExchangeBook, Sent
 from holdfast.orders.exchange_log import ExchangeLog
 from holdfast.orders.faults import CALM, Fate, Faults, between, draw
+from holdfast.orders.pause import pause_on
 
 TICK_SECONDS: Final = 0.5
 REORDER_SECONDS: Final = 4.0
 
 
 class SimulatedExchange:
-    """An `Exchange` on virtual time."""
+    """An `Exchange`."""
 
     def __init__(
         self,
-        clock: VirtualClock,
+        clock: Clock,
         *,
         seed: int = 0,
         faults: Faults = CALM,
         path: Path | None = None,
-        pause: Callable[[float], None] | None = None,
     ) -> None:
         self.clock = clock
-        self._pause = pause or (lambda seconds: clock.set(clock.now() + seconds))
+        self._pause = pause_on(clock)
         self._seed = seed
         self._faults = faults
         self._calls = 0

@@ -1,0 +1,246 @@
+"""Talks to the exchange about one order at a time, and writes down what it says.
+
+Promises: a request without a reply is settled by asking for its client_order_id; it is sent again only while
+it is valid and the exchange has just said that it does not know it; what the exchange does not know once the
+request can no longer arrive never arrived. Never: takes no answer for a no.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TypeVar
+
+import msgspec
+
+from holdfast.clock import Clock
+from holdfast.errors import ExchangeTimeout
+from holdfast.orders.exchange import Exchange, ExchangeOrder, ExchangeState, Fill, Request
+from holdfast.orders.exposure import Exposure
+from holdfast.orders.order import Order, OrderState
+from holdfast.orders.pause import pause_on
+from holdfast.orders.risk import RiskMonitor
+from holdfast.orders.store import OrderStore
+from holdfast.primitives.metrics import Meter
+
+T = TypeVar("T")
+log = logging.getLogger("holdfast.orders")
+
+
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How long the loop believes, waits and tries."""
+
+    valid_seconds: float = 5.0
+    """A request may be accepted for so long after its intent was written."""
+    skew_seconds: float = 0.5
+    """The exchange's clock may differ from ours by so much."""
+    attempts: int = 5
+    """Tries of one call before the matter is left for a later step."""
+    pause_seconds: float = 0.1
+    """After a call without a reply; doubles up to a second."""
+    audit_seconds: float = 5.0
+    """An open order of which nothing was heard for so long is asked for."""
+    cancel_rounds: int = 20
+    """A freeze goes over what is open so often before it leaves the rest to later steps."""
+
+
+class Answer(Enum):
+    """What came of asking for an order."""
+
+    KNOWN = auto()
+    """The exchange has it, or can no longer get it: it is written down."""
+    ABSENT = auto()
+    """The exchange does not know it; a request for it may still be under way."""
+    SILENCE = auto()
+
+
+class Desk:
+    """One for each loop."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        store: OrderStore,
+        risk: RiskMonitor,
+        *,
+        clock: Clock,
+        pace: Pace,
+        meter: Meter,
+    ) -> None:
+        self._exchange = exchange
+        self._store = store
+        self._risk = risk
+        self._clock = clock
+        self._pause = pause_on(clock)
+        self._pace = pace
+        self._meter = meter
+        self._heard_at: dict[str, float] = {}
+        self.exposure = Exposure()
+
+    # -- about one order --------------------------------------------------------------------------
+
+    def send(self, order: Order) -> None:
+        """Places a new order. Afterwards it is settled, or PENDING when nobody could be asked."""
+        request = self._request(order)
+        for attempt in range(self._pace.attempts):
+            try:
+                self.learn(self._exchange.place(request))
+                return
+            except ExchangeTimeout:
+                self._missed("place", attempt)
+            if self.settle(order) is not Answer.ABSENT or not self._may_send(request):
+                return
+
+    def settle(self, order: Order) -> Answer:
+        """Asks what became of an order, and writes it down."""
+        try:
+            seen = self.ask("find", lambda: self._exchange.find(order.client_order_id))
+        except ExchangeTimeout:
+            return Answer.SILENCE
+        if seen is not None:
+            self.learn(seen)
+            return Answer.KNOWN
+        return Answer.KNOWN if self._missing(order) else Answer.ABSENT
+
+    def cancel(self, order: Order) -> bool:
+        """Wants an order gone; True when it has ended, by the cancel or by a fill before it."""
+        if order.state is not OrderState.CANCEL_PENDING:
+            self._move(order.client_order_id, OrderState.CANCEL_PENDING)
+        try:
+            seen = self._exchange.cancel(order.client_order_id)
+        except ExchangeTimeout:
+            self._missed("cancel", 0)
+            return False  # the next round asks again: to cancel twice is to cancel once
+        if seen is None:
+            return self._missing(order)
+        self.learn(seen)
+        return not seen.is_open
+
+    def learn(self, seen: ExchangeOrder) -> None:
+        """What the exchange said about an order of ours. Old news changes nothing."""
+        name = seen.client_order_id
+        order = self._store.get(name)
+        if order is None:
+            return
+        self._heard_at[name] = self._clock.now()
+        if order.state is OrderState.PENDING:
+            self._risk.heard(rejected=seen.state is ExchangeState.REJECTED)
+        if seen.filled_qty > order.filled_qty:
+            self._fill(order, seen)
+        if (state := _next(self._latest(name), seen.state)) is not None:
+            self._move(name, state)
+
+    def learn_fill(self, fill: Fill) -> None:
+        """A message, which may be old, repeated, or about nothing of ours."""
+        order = self._store.get(fill.client_order_id)
+        is_news = order is not None and fill.filled_qty > order.filled_qty
+        self._meter.count("holdfast_execution_fill_messages_total", news="yes" if is_news else "no")
+        if order is not None and is_news:
+            self._heard_at[fill.client_order_id] = self._clock.now()
+            self._fill(order, fill)
+
+    def close_missing(self, order: Order) -> None:
+        """The exchange does not know it and no request for it can arrive any more. CANCELED, not
+        REJECTED: should it turn up against all promises, its fills still count."""
+        log.warning("order %s never arrived at the exchange", order.client_order_id)
+        self._meter.count("holdfast_execution_orders_never_arrived_total")
+        self._move(order.client_order_id, OrderState.CANCELED)
+
+    # -- asking -----------------------------------------------------------------------------------
+
+    def ask(self, name: str, call: Callable[[], T]) -> T:
+        """A call that changes nothing, tried a few times. Raises ExchangeTimeout at the end."""
+        for attempt in range(self._pace.attempts - 1):
+            try:
+                return call()
+            except ExchangeTimeout:
+                self._missed(name, attempt)
+        return call()
+
+    def may_arrive(self, order: Order) -> bool:
+        """Whether a request for it could still be under way."""
+        return self._clock.now() <= self._ends(order)
+
+    def wait_for(self, orders: list[Order]) -> None:
+        """Until no request for any of these can be under way."""
+        left = max((self._ends(order) for order in orders), default=0.0) - self._clock.now()
+        if left >= 0:
+            self._pause(left + 0.001)
+
+    def is_quiet(self, order: Order) -> bool:
+        """Nothing was heard of it for long: messages get lost."""
+        heard = self._heard_at.get(order.client_order_id, order.updated_at)
+        return self._clock.now() - heard >= self._pace.audit_seconds
+
+    def rest(self, round_number: int) -> None:
+        """A pause between rounds, longer each time, up to a second."""
+        self._pause(min(self._pace.pause_seconds * 2 ** min(round_number, 10), 1.0))
+
+    def adopt(self) -> None:
+        """Takes the orders of the store as they are."""
+        self.exposure = Exposure(self._store.orders())
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _request(self, order: Order) -> Request:
+        return Request(
+            order.client_order_id,
+            order.symbol,
+            order.side,
+            order.qty,
+            order.price,
+            order.created_at + self._pace.valid_seconds,
+        )
+
+    def _may_send(self, request: Request) -> bool:
+        """Still valid, and nobody wants it gone meanwhile."""
+        is_wanted = self._latest(request.client_order_id).state is OrderState.PENDING
+        return is_wanted and self._clock.now() < request.valid_until
+
+    def _ends(self, order: Order) -> float:
+        return order.created_at + self._pace.valid_seconds + self._pace.skew_seconds
+
+    def _missing(self, order: Order) -> bool:
+        if self.may_arrive(order):
+            return False
+        self.close_missing(order)
+        return True
+
+    def _missed(self, call: str, attempt: int) -> None:
+        self._meter.count("holdfast_execution_timeouts_total", call=call)
+        self.rest(attempt)
+
+    def _fill(self, order: Order, seen: ExchangeOrder | Fill) -> None:
+        self._store.update_fill(order.client_order_id, seen.filled_qty, seen.avg_fill_price)
+        if self._latest(order.client_order_id).state is OrderState.FILLED:
+            self._meter.count("holdfast_execution_orders_filled_total")
+
+    def _move(self, client_order_id: str, state: OrderState) -> None:
+        if self._store.update_order_state(client_order_id, state):
+            self._latest(client_order_id)
+            if state is OrderState.CANCELED:
+                self._meter.count("holdfast_execution_orders_canceled_total")
+            if state is OrderState.REJECTED:
+                self._meter.count("holdfast_execution_orders_rejected_total")
+
+    def _latest(self, client_order_id: str) -> Order:
+        order = self._store.get(client_order_id)
+        assert order is not None, "orders are never deleted"
+        self.exposure.put(order)
+        if not order.is_open:
+            self._heard_at.pop(client_order_id, None)
+        return order
+
+
+def _next(order: Order, said: ExchangeState) -> OrderState | None:
+    """The state to move to after the exchange said where the order stands; None: stay."""
+    match said:
+        case ExchangeState.OPEN if order.state is OrderState.PENDING:
+            return OrderState.OPEN
+        case ExchangeState.CANCELED if order.is_open:
+            return OrderState.CANCELED
+        case ExchangeState.REJECTED if order.is_open:
+            return OrderState.REJECTED
+        case _:
+            return None

@@ -1,0 +1,271 @@
+"""The execution loop: places orders, hears what became of them, freezes, and recovers.
+
+Promises: the intent is durable before anything is sent; an idempotency key places once, whatever is lost or
+dies in between; a freeze cancels everything open, every time, and thaws only when nothing of it is open;
+after a restart no order is placed before the store and the exchange agree.
+Never: places again without asking; forgets an order that the exchange may have.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.errors import (
+    Conflict,
+    NotReconciled,
+    NotSupported,
+    RiskRefused,
+)
+from holdfast.orders.alerts import Alert, AlertHook, deliver
+from holdfast.orders.desk import Desk, Pace
+from holdfast.orders.exchange import Exchange, ExchangeOrder, Quote
+from holdfast.orders.order import FreezeState, Order, OrderState
+from holdfast.orders.pause import pause_on
+from holdfast.orders.reconcile import Difference, Kind, compare
+from holdfast.orders.report import RecoveryReport, Stats, recovery_report, stats_of
+from holdfast.orders.risk import Intent, RiskMonitor
+from holdfast.orders.store import OrderStore
+from holdfast.primitives.metrics import Meter, NullMeter
+
+log = logging.getLogger("holdfast.orders")
+
+
+class ExecutionLoop:
+    """One for each store: the store's directory or table has one writer of orders."""
+
+    def __init__(
+        self,
+        *,
+        exchange: Exchange,
+        order_store: OrderStore,
+        risk_monitor: RiskMonitor,
+        enable_idempotency: bool = True,
+        clock: Clock | None = None,
+        pace: Pace | None = None,
+        on_alert: AlertHook | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        if not enable_idempotency:
+            raise NotSupported(
+                "enable_idempotency=False is refused: without its idempotency key a retry after a lost "
+                "reply places the order twice; for a run that leaves nothing behind give an "
+                "InMemoryOrderStore"
+            )
+        self._exchange = exchange
+        self._store = order_store
+        self._risk = risk_monitor
+        self._clock = clock or SystemClock()
+        self._pace = pace or Pace()
+        self._on_alert = on_alert
+        self._meter = meter or NullMeter()
+        self._desk = Desk(
+            exchange,
+            order_store,
+            risk_monitor,
+            clock=self._clock,
+            pace=self._pace,
+            meter=self._meter,
+        )
+        self._desk.adopt()
+        self._tried: set[str] = set()
+        self._alerted = 0
+        self._emptied = 0
+        self._ready = not order_store.open_orders() and not order_store.freeze_state().frozen
+
+    # -- what users call --------------------------------------------------------------------------
+
+    def place(self, intent: Intent) -> Order:
+        """The order, as it stands after the exchange was told. PENDING: it could not be asked; a later
+        `step` settles it. The same key again is answered with the same order. Raises OrdersFrozen,
+        RiskRefused, IdempotencyConflict, NotReconciled."""
+        self._check_ready()
+        why = self._risk.refusal(self._desk.exposure, intent)
+        if why is not None and not self._is_known(intent):
+            self._meter.count("holdfast_execution_refused_total")
+            raise RiskRefused(f"{intent.key}: {why}")
+        log.info("[IDEM] place_order with key=%s", intent.key)
+        placed = self._store.place_order(
+            intent.symbol, intent.side, intent.qty, intent.price, idem_key=intent.key
+        )
+        self._carry_out(placed)
+        return self._order(placed.client_order_id)
+
+    def step(self, quotes: Iterable[Quote] = ()) -> None:
+        """Hears the exchange, settles what is open to doubt, and freezes if a limit is broken."""
+        self._check_ready()
+        for fill in self._exchange.fills():
+            self._desk.learn_fill(fill)
+        for order in self._store.open_orders():
+            if order.state is OrderState.PENDING or self._desk.is_quiet(order):
+                self._desk.settle(order)
+        self._judge(quotes)
+        self._enforce()
+        self._show()
+
+    def freeze(self, reason: str) -> int:
+        """Stops placing and cancels everything that is open; the epoch. Again while frozen: goes on with
+        what is left. What could not be closed (the exchange is silent) the next steps go on with."""
+        before = self._store.freeze_state().epoch
+        epoch = self._store.freeze(reason)
+        if epoch != before:
+            self._meter.count("holdfast_execution_freeze_events_total")
+        self._enforce()
+        return epoch
+
+    def thaw(self) -> int:
+        """Lets orders be placed again. Raises Conflict while something is still open."""
+        self._check_ready()
+        left = self._store.open_orders()
+        if left and self._store.freeze_state().frozen:
+            raise Conflict(
+                f"{len(left)} orders are not closed yet, the first is {left[0].client_order_id}: "
+                "call step() until the exchange has answered, then thaw"
+            )
+        self._risk.thaw()
+        return self._store.thaw()
+
+    def recover_from_restart(self) -> RecoveryReport:
+        """Reads back what is durable and settles it with the exchange; then work is accepted. Raises
+        ExchangeTimeout when the exchange cannot be asked: call it again."""
+        self._ready = False
+        self._store.recover_from_snapshot()
+        self._desk.adopt()
+        found = self._store.open_orders()
+        log.info("[RECOVERY] Recovered %d open orders", len(found))
+        differences = self.reconcile()
+        self._ready = True
+        self._judge(())
+        self._enforce()
+        self._show()
+        return recovery_report(
+            found, differences, self._store.open_orders(), self._store.freeze_state()
+        )
+
+    def reconcile(self) -> list[Difference]:
+        """Makes our store agree with the exchange; what was different."""
+        doubtful = [o for o in self._store.open_orders() if o.state in _UNHEARD]
+        self._desk.wait_for(doubtful)
+        seen = {each.client_order_id: each for each in self._desk.ask("orders", self._ask_orders)}
+        differences = compare(self._store.orders(), seen.values())
+        for difference in differences:
+            self._meter.count("holdfast_execution_differences_total", kind=difference.kind.value)
+            log.warning(
+                "[RECOVERY] %s: %s, ours '%s', theirs '%s'",
+                difference.client_order_id,
+                difference.kind.value,
+                difference.ours,
+                difference.theirs,
+            )
+            self._mend(difference, seen.get(difference.client_order_id))
+        self._risk.unknown(sum(each.kind is Kind.UNKNOWN_TO_US for each in differences))
+        return differences
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether orders of before a restart are settled."""
+        return self._ready
+
+    @property
+    def store(self) -> OrderStore:
+        return self._store
+
+    def stats(self) -> Stats:
+        """Counted from the store, so they survive a restart and cannot drift from the orders."""
+        return stats_of(self._store.orders(), self._store.freeze_state())
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _check_ready(self) -> None:
+        if not self._ready:
+            raise NotReconciled(
+                "the store has orders of an earlier run: call recover_from_restart() first, which "
+                "settles them with the exchange"
+            )
+
+    def _is_known(self, intent: Intent) -> bool:
+        """A retry is answered, whatever the limits say by now."""
+        return any(o.idem_key == intent.key for o in self._store.by_symbol(intent.symbol))
+
+    def _carry_out(self, placed: Order) -> None:
+        name = placed.client_order_id
+        order = self._order(name)
+        if name not in self._tried and order.version == 1:
+            self._tried.add(name)
+            self._meter.count("holdfast_execution_orders_placed_total")
+            self._desk.exposure.put(order)
+            self._desk.send(order)
+            if self._order(name).state is not OrderState.PENDING:
+                self._tried.discard(name)
+            return
+        self._meter.count("holdfast_execution_replayed_total")
+        if order.state is OrderState.PENDING:
+            self._desk.settle(order)
+
+    def _order(self, client_order_id: str) -> Order:
+        order = self._store.get(client_order_id)
+        assert order is not None, "orders are never deleted"
+        return order
+
+    def _judge(self, quotes: Iterable[Quote]) -> None:
+        if self._store.freeze_state().frozen:
+            return
+        why = self._risk.tripped(self._desk.exposure, quotes, self._clock.now())
+        if why is not None:
+            self.freeze(why)
+
+    def _enforce(self) -> None:
+        """While frozen: cancels until nothing is open. The key is the epoch's: told twice it is one
+        cancel-all, and the next freeze has another."""
+        state = self._store.freeze_state()
+        if not state.frozen or (self._emptied == state.epoch and not self._store.open_orders()):
+            return
+        key = f"freeze_{state.epoch}"
+        log.warning("[FREEZE] cancel_all triggered, idem_key=%s", key)
+        self._store.cancel_all_open(idem_key=key)
+        for round_number in range(self._pace.cancel_rounds):
+            for order in self._store.open_orders():
+                self._desk.cancel(order)
+            self._alert(state)
+            if not self._store.open_orders():
+                self._emptied = state.epoch
+                seconds = max(0.0, self._clock.now() - state.at)
+                self._meter.observe("holdfast_execution_freeze_seconds", seconds)
+                return
+            self._desk.rest(round_number)
+
+    def _alert(self, state: FreezeState) -> None:
+        """After the first round: to cancel is more urgent than to tell."""
+        if self._alerted == state.epoch:
+            return
+        self._alerted = state.epoch
+        alert = Alert(
+            epoch=state.epoch,
+            reason=state.reason,
+            at=state.at,
+            open_orders=len(self._store.open_orders()),
+        )
+        deliver(alert, self._on_alert, pause=pause_on(self._clock), meter=self._meter)
+
+    def _ask_orders(self) -> list[ExchangeOrder]:
+        return self._exchange.orders()
+
+    def _mend(self, difference: Difference, seen: ExchangeOrder | None) -> None:
+        match difference.kind:
+            case Kind.NEVER_ARRIVED | Kind.GONE:
+                self._desk.close_missing(self._order(difference.client_order_id))
+            case Kind.UNKNOWN_TO_US | Kind.FILLED_LESS:
+                return  # not ours to mend: the risk monitor and a person decide
+            case Kind.OPEN_THERE:
+                self._desk.ask("cancel", lambda: self._exchange.cancel(difference.client_order_id))
+            case _:
+                assert seen is not None
+                self._desk.learn(seen)
+
+    def _show(self) -> None:
+        self._meter.gauge("holdfast_execution_open_orders", len(self._store.open_orders()))
+        self._meter.gauge("holdfast_execution_frozen", float(self._store.freeze_state().frozen))
+
+
+_UNHEARD = (OrderState.PENDING, OrderState.CANCEL_PENDING)
