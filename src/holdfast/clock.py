@@ -31,6 +31,18 @@ class Clock(Protocol):
         ...
 
 
+class BlockingClock(Protocol):
+    """For callers that block: their pauses are on the same clock."""
+
+    def now(self) -> float: ...
+
+    def monotonic(self) -> float: ...
+
+    def pause(self, seconds: float) -> None:
+        """Let `seconds` pass, in this thread."""
+        ...
+
+
 class SystemClock:
     """The clock of the machine."""
 
@@ -44,6 +56,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def pause(self, seconds: float) -> None:
+        time.sleep(seconds)
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
         if event.is_set():
@@ -83,6 +98,10 @@ class VirtualClock:
             if sleeper[0] <= self._time:
                 self._sleepers.remove(sleeper)
                 sleeper[2].set()
+
+    def pause(self, seconds: float) -> None:
+        """A caller that blocks has nobody else to move the clock: it moves by itself."""
+        self.set(self._time + max(0.0, seconds))
 
     def next_wake(self) -> float | None:
         """The earliest deadline that somebody sleeps for."""

@@ -1,13 +1,22 @@
 """When to try again: an exponential curve with a cap, and jitter that can be replayed.
 
-Promises: the same (task, attempt) gives the same delay in every process. Never: random numbers.
+Promises: the same (key, attempt) gives the same delay in every process. Never: random numbers.
 """
 
 from __future__ import annotations
 
 import hashlib
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import InvalidInput
 
 JITTER_SHARE = 0.2
+HINT_SECONDS_MAX: Final = 3_600.0
+"""A longer wish of the other side is not waited for."""
+ATTEMPTS_MAX: Final = 1_000
 
 
 def unit_jitter(key: str, attempt: int) -> float:
@@ -21,3 +30,118 @@ def delay_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> fl
     more by jitter in [0, 1), never over the cap."""
     exponential = base * 2.0 ** min(attempt - 1, 62)
     return min(exponential * (1.0 + JITTER_SHARE * jitter), cap)
+
+
+# -- calls -------------------------------------------------------------------------------------------
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how long a call is tried. The times between are base * 2^n, at most `max_delay_ms`,
+    shortened by jitter to between half of it and all."""
+
+    attempts: int = 3
+    base_ms: float = 100.0
+    max_delay_ms: float = 30_000.0
+    deadline_ms: float | None = None
+    jitter_off: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.attempts <= ATTEMPTS_MAX:
+            raise InvalidInput(
+                f"attempts is {self.attempts}: give a number from 1 to {ATTEMPTS_MAX}"
+            )
+        for name in ("base_ms", "max_delay_ms", "deadline_ms"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < float("inf"):
+                raise InvalidInput(f"{name} is {value}: give a number of milliseconds, 0 or more")
+
+
+class Reason(StrEnum):
+    """Why a call is not tried again."""
+
+    REFUSED = "refused"
+    """The error will not go away by trying."""
+    EXHAUSTED = "exhausted"
+    """All attempts are used up."""
+    DEADLINE = "deadline"
+    """The next attempt would begin after the deadline."""
+    HINT = "hint"
+    """The other side asked for more patience than anybody has."""
+    BUDGET = "budget"
+    """Too many calls are being repeated already."""
+
+
+class Again(msgspec.Struct, frozen=True):
+    delay_seconds: float
+
+
+class Stop(msgspec.Struct, frozen=True):
+    reason: Reason
+
+
+def half_jitter(key: str, attempt: int) -> float:
+    """A share in [0.5, 1), from a stable hash."""
+    return 0.5 + 0.5 * unit_jitter(key, attempt)
+
+
+def backoff_seconds(policy: Policy, failures: int, key: str) -> float:
+    """The pause after so many failures (1 is the first)."""
+    full = min(policy.base_ms * 2.0 ** min(failures - 1, 62), policy.max_delay_ms)
+    share = 1.0 if policy.jitter_off else half_jitter(key, failures)
+    return full * share / 1_000.0
+
+
+def after_failure(
+    policy: Policy,
+    failures: int,
+    *,
+    key: str,
+    is_retryable: bool,
+    elapsed_seconds: float,
+    hint_seconds: float | None = None,
+) -> Again | Stop:
+    """What to do after so many failures; `hint_seconds` is the pause that the other side asked for."""
+    if not is_retryable:
+        return Stop(Reason.REFUSED)
+    if failures >= policy.attempts:
+        return Stop(Reason.EXHAUSTED)
+    if hint_seconds is not None and hint_seconds > HINT_SECONDS_MAX:
+        return Stop(Reason.HINT)
+    delay = max(backoff_seconds(policy, failures, key), hint_seconds or 0.0)
+    left = float("inf") if policy.deadline_ms is None else policy.deadline_ms / 1_000.0
+    if elapsed_seconds + delay > left:
+        return Stop(Reason.DEADLINE)
+    return Again(delay)
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """What is left of a retry budget, as of a moment."""
+
+    amount: float
+    at: float
+
+
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
+    """A budget: each call adds `per_call` of a retry, each second `per_second`, up to `capacity`."""
+
+    capacity: float = 10.0
+    per_call: float = 0.1
+    per_second: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.capacity < 1 or self.per_call < 0 or self.per_second < 0:
+            raise InvalidInput(
+                f"a retry budget of {self.capacity} with {self.per_call} for each call and "
+                f"{self.per_second} for each second: the first must be 1 or more, the others not negative"
+            )
+
+
+def refilled(allowance: Allowance, tokens: Tokens, now: float, *, calls: int = 0) -> Tokens:
+    """With what has come in since; a clock that goes back adds nothing."""
+    came = max(0.0, now - tokens.at) * allowance.per_second + calls * allowance.per_call
+    return Tokens(min(allowance.capacity, tokens.amount + came), max(now, tokens.at))
+
+
+def spent(tokens: Tokens) -> Tokens | None:
+    """After one retry; None when there is none left."""
+    return Tokens(tokens.amount - 1.0, tokens.at) if tokens.amount >= 1.0 else None
