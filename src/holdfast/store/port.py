@@ -62,6 +62,11 @@ class Driver(Protocol):
         """The store's time: the one that judges leases."""
         ...
 
+    def reading(self) -> float:
+        """What the store's clock says now, be it earlier than before: for those who keep a mark of their
+        own that never goes back."""
+        ...
+
 
 class Dialect(Protocol):
     """What a database does in a way of its own."""

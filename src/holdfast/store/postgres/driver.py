@@ -56,8 +56,13 @@ class PostgresDriver:
     def now(self) -> float:
         if not self._server_time:
             return self._clock.now()
-        self._high_water = max(self._high_water, self._clock.monotonic() + self._offset)
+        self._high_water = max(self._high_water, self.reading())
         return self._high_water
+
+    def reading(self) -> float:
+        if not self._server_time:
+            return self._clock.now()
+        return self._clock.monotonic() + self._offset
 
     async def open(self) -> None:
         self._pool = postgres.Pool(self._dsn, self._size)

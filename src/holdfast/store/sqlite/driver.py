@@ -66,6 +66,9 @@ class SqliteDriver:
         self._high_water = max(self._high_water, self._clock.now())
         return self._high_water
 
+    def reading(self) -> float:
+        return self._clock.now()
+
     @property
     def is_quick(self) -> bool:
         return self._commit_seconds < QUICK_SECONDS
