@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
+from holdfast.core.lease import LossReason
+from holdfast.primitives.locks.blocking import BlockingEfficiencyLocks, BlockingLease, BlockingLocks
+from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
+from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
+from holdfast.primitives.locks.meters import FAMILIES
 from holdfast.primitives.locks.redlock import AsyncRedlock, Redlock
 
-__all__ = ["AsyncRedlock", "Redlock"]
+__all__ = [
+    "FAMILIES",
+    "AsyncRedlock",
+    "BlockingEfficiencyLocks",
+    "BlockingLease",
+    "BlockingLocks",
+    "EfficiencyLease",
+    "EfficiencyLocks",
+    "Lease",
+    "LeaseInfo",
+    "Locks",
+    "LossReason",
+    "Redlock",
+]

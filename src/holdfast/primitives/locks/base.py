@@ -1,0 +1,276 @@
+"""What all locks that people hold have in common: waiting, holding several, closing.
+
+Promises: a caller that is cancelled, or gives up, never ends as holder: whatever its claim has got is given
+back; a request whose answer was lost is repeated under the same claim; `wait` is kept whatever the store
+does. Never: a task of its own that is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.core import lease as rules
+from holdfast.core.ids import Ids
+from holdfast.core.lease import Held, LossReason
+from holdfast.core.retry import unit_jitter
+from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout
+from holdfast.primitives.locks import meters
+from holdfast.primitives.locks.hold import Hold
+from holdfast.primitives.locks.lease import HeldLease, Terms, log
+from holdfast.primitives.metrics import Meter
+
+T = TypeVar("T")
+L = TypeVar("L", bound=HeldLease)
+TTL_SECONDS: Final = 30.0
+WAIT_SECONDS: Final = 60.0
+ANSWER_SECONDS: Final = 5.0
+"""How long a store may take for one answer, at least."""
+OUTAGE_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+TOGETHER_MAX: Final = 100
+"""Resources that one caller may hold together."""
+
+
+class Request(NamedTuple):
+    """One wish for one resource."""
+
+    resource: str
+    claim_id: str
+    ttl: float
+    grace: float
+    waits: bool
+
+
+class LocksBase(ABC, Generic[L]):
+    """See `Locks` and `EfficiencyLocks`."""
+
+    def __init__(
+        self, clock: Clock, ids: Ids, meter: Meter, margin: Callable[[float], float]
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._meter = meter
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._held: set[L] = set()
+        self._wakes: dict[str, asyncio.Event] = {}
+        self._opening: asyncio.Lock | None = None
+        self._is_open = False
+        self._is_closed = False
+        self._terms = Terms(clock, meter, self._spawn, margin)
+
+    # -- what differs ----------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _open(self) -> None: ...
+
+    @abstractmethod
+    async def _close(self) -> None: ...
+
+    @abstractmethod
+    async def _ask(self, request: Request) -> Callable[[float], L] | Held:
+        """One try: what makes the lease out of the time before it was asked for, or when to ask again."""
+
+    @abstractmethod
+    async def _leave(self, request: Request) -> None:
+        """Gives back a place in line, and whatever else the claim has got."""
+
+    # -- holding -----------------------------------------------------------------------------------
+
+    def hold(
+        self,
+        resource: str,
+        *,
+        ttl: float = TTL_SECONDS,
+        wait: float = WAIT_SECONDS,
+        grace: float = 0.0,
+        claim_id: str | None = None,
+        cancel_on_loss: bool = True,
+    ) -> Hold[L]:
+        """`async with locks.hold("host:42", ttl=30, wait=10) as lease:`. Times are seconds; `wait=0` only
+        tries. WaitTimeout when somebody else had it all the time."""
+        return Hold(
+            lambda: self.acquire(resource, ttl=ttl, wait=wait, grace=grace, claim_id=claim_id),
+            cancel_on_loss=cancel_on_loss,
+        )
+
+    @asynccontextmanager
+    async def hold_many(
+        self,
+        resources: Iterable[str],
+        *,
+        ttl: float = TTL_SECONDS,
+        wait: float = WAIT_SECONDS,
+        grace: float = 0.0,
+        cancel_on_loss: bool = True,
+    ) -> AsyncIterator[dict[str, L]]:
+        """All of them or none. They are taken in sorted order, whatever the order here, so that two who
+        want the same ones never wait for each other. `wait` is for all together."""
+        names = sorted(set(resources))
+        if not 1 <= len(names) <= TOGETHER_MAX:
+            raise InvalidInput(f"1 to {TOGETHER_MAX} resources can be held together")
+        until = self._clock.monotonic() + wait
+        async with AsyncExitStack() as stack:
+            leases = {}
+            for name in names:
+                left = max(0.0, until - self._clock.monotonic())
+                leases[name] = await stack.enter_async_context(
+                    self.hold(name, ttl=ttl, wait=left, grace=grace, cancel_on_loss=cancel_on_loss)
+                )
+            yield leases
+
+    async def acquire(
+        self,
+        resource: str,
+        *,
+        ttl: float = TTL_SECONDS,
+        wait: float = WAIT_SECONDS,
+        grace: float = 0.0,
+        claim_id: str | None = None,
+    ) -> L:
+        """A lease to be released by hand; prefer `hold`. Whoever repeats a request whose answer was lost
+        gives the same `claim_id` and gets the same lease."""
+        wrong = rules.problem(resource, ttl, grace)
+        if wrong or not wait >= 0.0:
+            raise InvalidInput(wrong or f"wait must be 0 or more seconds, not {wait!r}")
+        await self.open()
+        claim = claim_id or self._ids.secret()
+        request = Request(resource, claim, ttl, grace, waits=wait > 0)
+        began = self._clock.monotonic()
+        try:
+            lease = await self._wait_for(request, began + wait)
+        except WaitTimeout:
+            self._meter.count(meters.ACQUIRE, outcome="timeout")
+            raise
+        except asyncio.CancelledError:
+            self._meter.count(meters.ACQUIRE, outcome="cancelled")
+            raise
+        except Exception:
+            self._meter.count(meters.ACQUIRE, outcome="error")
+            raise
+        self._meter.count(meters.ACQUIRE, outcome="granted")
+        self._meter.observe(meters.WAIT, self._clock.monotonic() - began)
+        return lease
+
+    async def _wait_for(self, request: Request, until: float) -> L:
+        wake = self._wakes.setdefault(request.claim_id, asyncio.Event())
+        asking: asyncio.Task[Any] | None = None
+        failures = 0
+        try:
+            while True:
+                asked_at = self._clock.monotonic()
+                wake.clear()
+                asking = self._spawn(self._ask(request))
+                patience = max(until - asked_at, ANSWER_SECONDS)
+                owner = ""
+                try:
+                    answer = await self._answer_of(asking, patience)
+                except StoreUnavailable:
+                    if self._clock.monotonic() >= until:
+                        raise
+                    pause = OUTAGE_SECONDS[min(failures, len(OUTAGE_SECONDS) - 1)]
+                    pause *= 1.0 + unit_jitter(request.claim_id, failures)
+                    failures += 1
+                else:
+                    if not isinstance(answer, Held):
+                        lease: L = answer(asked_at)
+                        if lease.seconds_left > 0:
+                            return self._started(lease)
+                        pause = 0.0  # The answer took longer than the lease lasts: ask again.
+                    else:
+                        pause, owner = answer.look_in, answer.owner
+                left = until - self._clock.monotonic()
+                if left <= 0:
+                    raise _timeout(request.resource, owner)
+                await self._clock.wait(wake, min(left, pause))
+        except BaseException as error:
+            await self._abandon(request, asking, wait=not isinstance(error, StoreUnavailable))
+            raise
+        finally:
+            self._wakes.pop(request.claim_id, None)
+
+    def _started(self, lease: L) -> L:
+        self._held.add(lease)
+        lease.start(lambda: self._held.discard(lease))
+        return lease
+
+    async def _answer_of(self, task: asyncio.Task[T], seconds: float) -> T:
+        """The task goes on when nobody waits for it any more."""
+        done = asyncio.Event()
+        task.add_done_callback(lambda _: done.set())
+        if not task.done() and not await self._clock.wait(done, seconds):
+            raise StoreUnavailable(f"the store did not answer within {seconds:.3g} s")
+        return task.result()
+
+    async def _abandon(
+        self, request: Request, asking: asyncio.Task[Any] | None, *, wait: bool
+    ) -> None:
+        """After the question that is still on its way, whatever that brings."""
+        if asking is None:
+            return
+        leaving = self._spawn(self._leave_after(request, asking))
+        if wait:
+            await asyncio.shield(leaving)
+
+    async def _leave_after(self, request: Request, asking: asyncio.Task[Any]) -> None:
+        await asyncio.wait([asking])
+        failed = asking.cancelled() or asking.exception() is not None
+        if not failed and isinstance(asking.result(), Held) and not request.waits:
+            return
+        try:
+            await self._leave(request)
+        except StoreUnavailable as error:
+            log.warning("the claim on %r ends by itself: %s", request.resource, error)
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connects; the first use does it by itself."""
+        if self._is_open:
+            return
+        if self._is_closed:
+            raise NotRunning("these locks were closed: connect again")
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if not self._is_open:
+                await self._open()
+                self._is_open = True
+
+    async def close(self) -> None:
+        """Whoever still holds is told (`shutdown`) and its lease is given back."""
+        self._is_closed = True
+        if not self._is_open:
+            return
+        for lease in list(self._held):
+            lease.lose(LossReason.SHUTDOWN)
+            await lease.release()
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+        self._is_open = False
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.debug("a request ended with %r", task.exception())
+
+
+def _timeout(resource: str, owner: str) -> WaitTimeout:
+    by = f"by {owner}" if owner else "by somebody else"
+    return WaitTimeout(f"'{resource}' was held {by} as long as was waited: try again later")

@@ -1,0 +1,108 @@
+"""Locks that save work, on Redis: cheap, and wrong now and then.
+
+    locks = EfficiencyLocks.connect("redis://localhost:6379/0")       # or a list of independent ones
+    async with locks.hold("nightly-report", ttl=30, wait=0) as lease:
+        await build_report()
+
+Promises: what Redlock promises, renewal and loss as in `Locks`. Never: a fence (the type has none), a fair
+order of waiters. When two at once would do harm, use `Locks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Self
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.core import lease as rules
+from holdfast.core.ids import Ids
+from holdfast.core.lease import Held, LossReason
+from holdfast.core.retry import unit_jitter
+from holdfast.errors import InvalidInput
+from holdfast.primitives.locks.base import LocksBase, Request
+from holdfast.primitives.locks.lease import HeldLease
+from holdfast.primitives.locks.nodes import TIMEOUT_SECONDS
+from holdfast.primitives.locks.redlock import AsyncRedlock
+from holdfast.primitives.metrics import Meter, NullMeter
+from holdfast.store.backends import secret_ids
+
+POLL_SECONDS: Final = 0.05
+"""Between two tries of a waiter, up to twice as long by jitter."""
+
+
+class EfficiencyLease(HeldLease):
+    """Probably the only one. It has no fence: nothing can refuse the writes of a holder that was paused."""
+
+
+class EfficiencyLocks(LocksBase[EfficiencyLease]):
+    """Leases on one Redis, or on a majority of several."""
+
+    def __init__(
+        self,
+        redlock: AsyncRedlock,
+        *,
+        clock: Clock,
+        ids: Ids | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        super().__init__(clock, ids or secret_ids(), meter or NullMeter(), rules.margin_seconds)
+        self._redlock = redlock
+        self._tries = 0
+
+    @classmethod
+    def connect(
+        cls,
+        urls: str | Sequence[str],
+        *,
+        clock: Clock | None = None,
+        meter: Meter | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Self:
+        """Nothing is opened before the first use."""
+        used = clock or SystemClock()
+        redlock = AsyncRedlock.connect(urls, timeout_seconds=timeout_seconds, clock=used.monotonic)
+        return cls(redlock, clock=used, meter=meter)
+
+    async def _open(self) -> None:
+        """Connections are made when needed."""
+
+    async def _close(self) -> None:
+        await self._redlock.close()
+
+    async def _ask(self, request: Request) -> Callable[[float], EfficiencyLease] | Held:
+        if request.grace:
+            raise InvalidInput("Redis keeps no grace: use Locks, or a longer ttl")
+        token, ttl_ms = request.claim_id, max(1, int(request.ttl * 1000))
+        grant = await self._redlock.grant(request.resource, ttl_ms, token=token)
+        if grant is None:
+            self._tries += 1
+            return Held("", POLL_SECONDS * (1.0 + unit_jitter(token, self._tries)))
+        return lambda asked_at: EfficiencyLease(
+            request.resource,
+            _RedisGrip(self._redlock, request.resource, token, ttl_ms),
+            self._terms,
+            claim_id=token,
+            ttl=request.ttl,
+            asked_at=asked_at,
+        )
+
+    async def _leave(self, request: Request) -> None:
+        await self._redlock.release(request.resource, request.claim_id)
+
+
+class _RedisGrip:
+    """How an `EfficiencyLease` is kept."""
+
+    def __init__(self, redlock: AsyncRedlock, resource: str, token: str, ttl_ms: int) -> None:
+        self._redlock = redlock
+        self._resource = resource
+        self._token = token
+        self._ttl_ms = ttl_ms
+
+    async def renew(self) -> LossReason | None:
+        kept = await self._redlock.refresh(self._resource, self._token, self._ttl_ms)
+        return None if kept else LossReason.EXPIRED
+
+    async def give_back(self) -> LossReason | None:
+        was_held = await self._redlock.release(self._resource, self._token)
+        return None if was_held else LossReason.EXPIRED

@@ -1,0 +1,332 @@
+"""Locks with a fence: leases in the store, for those who must be right.
+
+    locks = Locks.connect("postgresql://...")      # or sqlite:///file.db, sqlite://, memory://
+    async with locks.hold("host:42", ttl=30, wait=10) as lease:
+        await work(lease.fence)
+
+Promises: docs/howto/locks.md, each with its test. Never: Redis; that is `EfficiencyLocks`, whose leases have
+no fence.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Self
+
+from holdfast.bus.backends import bus_for
+from holdfast.bus.local import LocalBus
+from holdfast.bus.port import Bus
+from holdfast.clock import Clock, SystemClock
+from holdfast.core import lease as rules
+from holdfast.core.ids import Ids
+from holdfast.core.lease import Ask, Granted, Held, LossReason, Waiter
+from holdfast.errors import BadConfig, LeaseLost, NotFound
+from holdfast.primitives.locks import meters
+from holdfast.primitives.locks.backend import Backend, MemoryBackend, StoreBackend
+from holdfast.primitives.locks.base import LocksBase, Request
+from holdfast.primitives.locks.lease import HeldLease, Terms
+from holdfast.primitives.metrics import Meter, NullMeter
+from holdfast.store.backends import POSTGRES_SCHEMES, secret_ids, sqlite_path, store_for
+from holdfast.store.scripts import leases as scripts
+from holdfast.store.scripts.leases import Audit
+
+WAITER_SECONDS: Final = 3.0
+"""A place in line is kept so long without a word. However many waiters die at once, those behind them are
+held up by no more than this."""
+PAGE: Final = 100
+
+
+class Lease(HeldLease):
+    """The right to a resource, with the fence that proves it."""
+
+    def __init__(
+        self, locks: Locks, grip: _StoreGrip, terms: Terms, *, ttl: float, asked_at: float
+    ) -> None:
+        super().__init__(
+            grip.resource, grip, terms, claim_id=grip.claim_id, ttl=ttl, asked_at=asked_at
+        )
+        self.fence: Final = grip.fence
+        """Rises with every grant of the resource. Send it along with each write."""
+        self._locks = locks
+
+    async def guard(self, connection: object) -> None:
+        """Within the transaction that is open on the caller's own connection to the same database (asyncpg
+        or apsw): LeaseLost if somebody was granted since. If not, nobody is until the transaction ends;
+        so what it writes is written by the holder, or not at all."""
+        await self._locks.guard(self.resource, self.claim_id, self.fence, connection=connection)
+
+    async def verify(self) -> None:
+        """Asks the store: LeaseLost if somebody was granted since. Only `guard` makes sure that it stays
+        so until a write is done."""
+        await self._locks.guard(self.resource, self.claim_id, self.fence)
+
+
+class LeaseInfo(NamedTuple):
+    """A resource as anybody can see it. Times are durations: nobody's clock needs to agree."""
+
+    resource: str
+    fence: int
+    is_held: bool
+    owner: str
+    claim_id: str | None
+    ttl_seconds: float
+    held_seconds: float
+    seconds_left: float
+    waiters: tuple[WaiterInfo, ...] = ()
+    audit: tuple[Audit, ...] = ()
+
+
+class WaiterInfo(NamedTuple):
+    owner: str
+    claim_id: str
+    waited_seconds: float
+
+
+class QueueStats(NamedTuple):
+    depth: int
+    oldest_seconds: float
+
+
+class Locks(LocksBase[Lease]):
+    """Leases on one store."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        bus: Bus,
+        *,
+        clock: Clock,
+        ids: Ids | None = None,
+        owner: str | None = None,
+        meter: Meter | None = None,
+        waiter_seconds: float = WAITER_SECONDS,
+        margin: Callable[[float], float] = rules.margin_seconds,
+    ) -> None:
+        super().__init__(clock, ids or secret_ids(), meter or NullMeter(), margin)
+        self._backend = backend
+        self._bus = bus
+        self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
+        self._waiter_seconds = waiter_seconds
+        self._looking = False
+        self._look_again = False
+
+    @classmethod
+    def connect(
+        cls,
+        url: str = "memory://",
+        *,
+        clock: Clock | None = None,
+        owner: str | None = None,
+        meter: Meter | None = None,
+        waiter_seconds: float = WAITER_SECONDS,
+        margin: Callable[[float], float] = rules.margin_seconds,
+    ) -> Self:
+        """Nothing is opened before the first use. `owner` is a name for people; `margin` says how much
+        earlier than the store a holder of a lease of so many seconds lets go."""
+        if url.startswith(("redis://", "rediss://", "unix://")):
+            raise BadConfig(
+                "Redis keeps no fences: EfficiencyLocks.connect(url) if a lock only saves work, or put "
+                "the locks where the data is: sqlite:///file.db, postgresql://..."
+            )
+        backend, bus = _backend(url, clock)
+        return cls(
+            backend,
+            bus,
+            clock=clock or SystemClock(),
+            owner=owner,
+            meter=meter,
+            waiter_seconds=waiter_seconds,
+            margin=margin,
+        )
+
+    # -- for operators -----------------------------------------------------------------------------
+
+    async def revoke(self, resource: str, *, by: str, reason: str = "") -> Audit:
+        """Takes the lease from its holder: the fence rises, so nothing it still writes is accepted; it is
+        told; the record stays. NotFound when nobody holds it."""
+        await self.open()
+        done = await self._backend.run(
+            lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now)
+        )
+        if done is None:
+            raise NotFound(f"nobody holds '{resource}'")
+        audit, follower = done
+        self._meter.count(meters.REVOKED)
+        self._wake(audit.claim_id)
+        self._wake(follower)
+        return audit
+
+    async def list(self, *, after: str = "", limit: int = PAGE) -> list[LeaseInfo]:
+        """What is held, by resource; `after` is the last one of the page before."""
+        await self.open()
+        rows = await self._backend.query("leases_after", after=after, limit=limit)
+        return [_info(rules.Lease(*row), self._backend.reading()) for row in rows]
+
+    async def show(self, resource: str) -> LeaseInfo:
+        """One resource with its waiters, first in line first, and what operators did, latest first."""
+        await self.open()
+        found = await self._backend.run(lambda _, now: scripts.show(resource, now))
+        if found is None:
+            raise NotFound(f"nobody has ever held '{resource}'")
+        info = _info(found.lease, found.lease.clock_at)
+        waiters = tuple(_waiter(waiter, found.lease.clock_at) for waiter in found.waiters)
+        return info._replace(waiters=waiters, audit=tuple(found.audit))
+
+    async def measure(self) -> QueueStats:
+        """How many wait, and the oldest for how long; also sets the gauges."""
+        await self.open()
+        now = self._backend.reading()
+        n, oldest_at = (await self._backend.query("waiter_stats", now=now))[0]
+        stats = QueueStats(n, 0.0 if oldest_at is None else max(0.0, now - oldest_at))
+        self._meter.gauge(meters.DEPTH, stats.depth)
+        self._meter.gauge(meters.OLDEST, stats.oldest_seconds)
+        return stats
+
+    async def guard(
+        self, resource: str, claim_id: str, fence: int, *, connection: object = None
+    ) -> None:
+        """See `Lease.guard`; for a process that was only handed claim and fence."""
+        await self.open()
+        script = partial(scripts.guard, resource, claim_id, fence)
+        if connection is None:
+            holds = await self._backend.run(lambda *_: script())
+        else:
+            holds = await self._backend.carry(connection, lambda *_: script())
+        if not holds:
+            self._meter.count(meters.REJECTIONS)
+            raise LeaseLost(
+                f"fence {fence} of '{resource}' is not the newest any more: this write is refused"
+            )
+
+    # -- asking ------------------------------------------------------------------------------------
+
+    async def _ask(self, request: Request) -> Callable[[float], Lease] | Held:
+        wanted = Ask(
+            request.resource,
+            request.claim_id,
+            self._owner,
+            request.ttl,
+            request.grace,
+            self._waiter_seconds if request.waits else 0.0,
+        )
+        verdict = await self._backend.run(lambda _, now: scripts.ask(wanted, now))
+        match verdict:
+            case Granted(lease=lease):
+                grip = _StoreGrip(self, request, lease.fence)
+                return lambda asked_at: Lease(
+                    self, grip, self._terms, ttl=request.ttl, asked_at=asked_at
+                )
+            case Held():
+                return verdict
+
+    async def _leave(self, request: Request) -> None:
+        follower = await self._backend.run(
+            lambda hinter, now: scripts.leave(hinter, request.resource, request.claim_id, now)
+        )
+        self._wake(follower)
+
+    # -- hints -------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        await self._backend.open()
+        await self._bus.start()
+        self._unsubscribe = self._bus.subscribe(self._hinted)
+
+    async def _close(self) -> None:
+        self._unsubscribe()
+        await self._bus.stop()
+        await self._backend.close()
+
+    def _hinted(self, topic: str) -> None:
+        if topic.startswith(scripts.HINT):
+            self._wake(topic.removeprefix(scripts.HINT))
+        elif (self._wakes or self._held) and self._is_open:
+            # Something has changed, nobody says what: one look for all of us.
+            self._look_again = True
+            if not self._looking:
+                self._looking = True
+                self._spawn(self._look())
+
+    def _wake(self, claim_id: str | None) -> None:
+        if claim_id is None:
+            return
+        if claim_id in self._wakes:
+            self._wakes[claim_id].set()
+        for lease in self._held:
+            if lease.claim_id == claim_id:
+                lease.look()
+
+    async def _look(self) -> None:
+        """Reads only: a write would be a change for the others, and so on for ever."""
+        try:
+            while self._look_again:
+                self._look_again = False
+                now = self._backend.reading()
+                if self._wakes:
+                    claims = list(self._wakes)
+                    for row in await self._backend.query("ready_waiters", claims=claims, now=now):
+                        self._wake(row[0])
+                held = {(lease.claim_id, lease.fence): lease for lease in self._held}
+                if held:
+                    names = [lease.resource for lease in held.values()]
+                    rows = await self._backend.query("holding_claims", resources=names)
+                    for key in held.keys() - {tuple(row) for row in rows}:
+                        held[key].look()
+        finally:
+            self._looking = False
+
+
+class _StoreGrip:
+    """How a `Lease` is kept."""
+
+    def __init__(self, locks: Locks, request: Request, fence: int) -> None:
+        self._locks = locks
+        self.resource = request.resource
+        self.claim_id = request.claim_id
+        self.fence = fence
+        self._ttl = request.ttl
+
+    async def renew(self) -> LossReason | None:
+        return await self._locks._backend.run(
+            lambda _, now: scripts.renew(self.resource, self.claim_id, self.fence, self._ttl, now)
+        )
+
+    async def give_back(self) -> LossReason | None:
+        reason, follower = await self._locks._backend.run(
+            lambda hinter, now: scripts.release(
+                hinter, self.resource, self.claim_id, self.fence, now
+            )
+        )
+        self._locks._wake(follower)
+        return reason
+
+
+def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
+    used = clock or SystemClock()
+    if url.startswith("memory:"):
+        return MemoryBackend(used), LocalBus()
+    store = store_for(url, used, server_time=clock is None)()
+    is_shared = url.startswith(POSTGRES_SCHEMES) or bool(sqlite_path(url))
+    return StoreBackend(store), bus_for(url, used, store.version if is_shared else None)
+
+
+def _info(lease: rules.Lease, now: float) -> LeaseInfo:
+    now = max(now, lease.clock_at)
+    left = max(0.0, lease.expires_at - now) if lease.claim_id is not None else 0.0
+    return LeaseInfo(
+        lease.resource,
+        lease.fence,
+        left > 0.0,
+        lease.owner,
+        lease.claim_id,
+        lease.ttl_seconds,
+        now - lease.granted_at if left > 0.0 else 0.0,
+        left,
+    )
+
+
+def _waiter(waiter: Waiter, now: float) -> WaiterInfo:
+    return WaiterInfo(waiter.owner, waiter.claim_id, max(0.0, now - waiter.asked_at))

@@ -1,0 +1,202 @@
+"""Named leases as transactions: the row is locked and its clock moved on, the core judges, the row is saved.
+
+Promises: a fence is stored before its grant is answered; a place in line and the grant that ends it change
+together; whoever should look again is named in the answer and hinted at when the transaction commits.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from msgspec.structs import asdict, replace
+
+from holdfast.core import lease as rules
+from holdfast.core.lease import Ask, Granted, Held, Lease, LossReason, Verdict, Waiter
+from holdfast.errors import QueueFull
+from holdfast.store.script import Script, call
+
+HINT = "lease "
+"""Topic of a hint, before the claim that should look."""
+AUDIT_MAX = 20
+
+
+class Hinter(Protocol):
+    def hint(self, text: str) -> Script[None]: ...
+
+
+class Audit(NamedTuple):
+    """What an operator did."""
+
+    resource: str
+    at: float
+    action: str
+    actor: str
+    reason: str
+    fence: int
+    claim_id: str
+    owner: str
+
+
+class Shown(NamedTuple):
+    """All that is known of a resource."""
+
+    lease: Lease
+    waiters: list[Waiter]
+    audit: list[Audit]
+
+
+def ask(wanted: Ask, now: float) -> Script[Verdict]:
+    """Grants, or keeps a place in line for those who wait."""
+    lease = yield from _locked(wanted.resource, now)
+    own, head = yield from _line(lease, wanted.claim_id)
+    verdict = rules.judge(lease, wanted, own, head)
+    match verdict:
+        case Granted(lease=granted):
+            yield from _save(granted)
+            if own is not None or head is not None:
+                yield from _drop(lease, wanted.claim_id)
+        case Held() if wanted.waiter_seconds > 0:
+            yield from _stand(lease, wanted, own)
+    return verdict
+
+
+def _stand(lease: Lease, wanted: Ask, own: Waiter | None) -> Script[None]:
+    """A place at the end of the line, or a word that the one there is alive."""
+    ticket = lease.last_ticket + 1
+    if own is None:
+        counted = yield call("count_waiters", resource=lease.resource)
+        if counted[0][0] >= rules.WAITERS_MAX:
+            raise QueueFull(
+                f"{rules.WAITERS_MAX} already wait for '{lease.resource}': try again later"
+            )
+        yield from _save(replace(lease, last_ticket=ticket))
+    yield call(
+        "put_waiter",
+        resource=lease.resource,
+        ticket=ticket if own is None else own.ticket,
+        claim_id=wanted.claim_id,
+        owner=wanted.owner,
+        now=lease.clock_at,
+        alive_until=lease.clock_at + wanted.waiter_seconds,
+    )
+
+
+def leave(hinter: Hinter, resource: str, claim_id: str, now: float) -> Script[str | None]:
+    """Whatever the claim has, a place in line or the lease itself, is given back; who is next."""
+    lease = yield from _locked(resource, now)
+    yield from _drop(lease, claim_id)
+    if lease.claim_id == claim_id:
+        lease = rules.released(lease)
+        yield from _save(lease)
+    return (yield from _hint_next(hinter, lease))
+
+
+def renew(
+    resource: str, claim_id: str, fence: int, ttl_seconds: float, now: float
+) -> Script[LossReason | None]:
+    """A new end for a lease that still holds; else why it does not."""
+    lease = yield from _locked(resource, now)
+    answer = rules.renewed(lease, claim_id, fence, ttl_seconds)
+    if isinstance(answer, Lease):
+        yield from _save(answer)
+        return None
+    return (yield from _why(lease, claim_id, answer))
+
+
+def release(
+    hinter: Hinter, resource: str, claim_id: str, fence: int, now: float
+) -> Script[tuple[LossReason | None, str | None]]:
+    """Gives the lease back: (why it was not held any more, who is next)."""
+    lease = yield from _locked(resource, now)
+    if not rules.holds(lease, claim_id, fence):
+        reason = LossReason.FENCED if lease.fence > fence else LossReason.EXPIRED
+        return (yield from _why(lease, claim_id, reason)), None
+    lease = rules.released(lease)
+    yield from _save(lease)
+    return None, (yield from _hint_next(hinter, lease))
+
+
+def revoke(
+    hinter: Hinter, resource: str, actor: str, reason: str, now: float
+) -> Script[tuple[Audit, str | None] | None]:
+    """Takes the lease from its holder, under a new fence: (the record, who is next), or None when nobody
+    holds it."""
+    lease = yield from _locked(resource, now)
+    if lease.claim_id is None:
+        return None
+    after = rules.revoked(lease)
+    yield from _save(after)
+    audit = Audit(resource, now, "revoked", actor, reason, after.fence, lease.claim_id, lease.owner)
+    yield call(
+        "audit_lease",
+        resource=resource,
+        now=now,
+        actor=actor,
+        reason=reason,
+        fence=after.fence,
+        claim_id=lease.claim_id,
+        owner=lease.owner,
+    )
+    yield from hinter.hint(HINT + lease.claim_id)
+    return audit, (yield from _hint_next(hinter, after))
+
+
+def guard(resource: str, claim_id: str, fence: int) -> Script[bool]:
+    """Whether the fence is the newest; if so it stays so until the transaction ends."""
+    rows = yield call("guard_lease", resource=resource)
+    return bool(rows) and tuple(rows[0]) == (fence, claim_id)
+
+
+def show(resource: str, now: float) -> Script[Shown | None]:
+    rows = yield call("get_lease", resource=resource)
+    if not rows:
+        return None
+    lease = Lease(*rows[0])
+    lease = replace(lease, clock_at=max(lease.clock_at, now))
+    waiters = yield call(
+        "lease_waiters", resource=resource, now=lease.clock_at, limit=rules.WAITERS_MAX
+    )
+    audit = yield call("lease_audit", resource=resource, limit=AUDIT_MAX)
+    return Shown(lease, [Waiter(*row) for row in waiters], [Audit(*row) for row in audit])
+
+
+def _locked(resource: str, now: float) -> Script[Lease]:
+    rows = yield call("lock_lease", resource=resource, now=now)
+    return Lease(*rows[0])
+
+
+def _save(lease: Lease) -> Script[None]:
+    fields = asdict(lease)
+    del fields["clock_at"]
+    yield call("save_lease", **fields)
+
+
+def _drop(lease: Lease, claim_id: str) -> Script[None]:
+    yield call("drop_waiters", resource=lease.resource, claim_id=claim_id, now=lease.clock_at)
+
+
+def _line(lease: Lease, claim_id: str) -> Script[tuple[Waiter | None, Waiter | None]]:
+    """(The claim's own place, the first that is alive.)"""
+    rows = yield call("lease_queue", resource=lease.resource, claim_id=claim_id, now=lease.clock_at)
+    found = sorted((Waiter(*row) for row in rows), key=lambda waiter: waiter.ticket)
+    own = next((waiter for waiter in found if waiter.claim_id == claim_id), None)
+    head = next((waiter for waiter in found if waiter.alive_until > lease.clock_at), None)
+    return own, head
+
+
+def _hint_next(hinter: Hinter, lease: Lease) -> Script[str | None]:
+    """Wakes the head of the line, and nobody else, when the lease is free."""
+    if rules.is_held(lease):
+        return None
+    _, head = yield from _line(lease, "")
+    if head is None:
+        return None
+    yield from hinter.hint(HINT + head.claim_id)
+    return head.claim_id
+
+
+def _why(lease: Lease, claim_id: str, reason: LossReason) -> Script[LossReason]:
+    rows = yield call("lease_audit", resource=lease.resource, limit=AUDIT_MAX)
+    if any(Audit(*row).claim_id == claim_id for row in rows):
+        return LossReason.REVOKED
+    return reason

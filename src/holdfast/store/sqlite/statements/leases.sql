@@ -1,0 +1,106 @@
+-- Named leases: the row of the resource is locked, its clock moved on, then judged and saved.
+
+-- name: lock_lease
+-- The row is made when the resource is first named.
+-- index: holdfast_lease (primary key)
+-- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
+INSERT INTO holdfast_lease (resource, clock_at) VALUES (:resource, :now)
+ON CONFLICT (resource) DO UPDATE SET clock_at = max(clock_at, excluded.clock_at)
+RETURNING resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
+    last_ticket;
+
+-- name: save_lease
+-- index: holdfast_lease (primary key)
+UPDATE holdfast_lease SET fence = :fence, claim_id = :claim_id, owner = :owner, ttl_seconds = :ttl_seconds,
+    grace_seconds = :grace_seconds, granted_at = :granted_at, expires_at = :expires_at, free_at = :free_at,
+    last_ticket = :last_ticket
+WHERE resource = :resource;
+
+-- name: guard_lease
+-- Nobody can be granted until the caller's transaction ends: it either writes, and is the only writer, or is
+-- refused because its snapshot is old.
+-- index: holdfast_lease (primary key)
+-- returns: fence claim_id
+SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource;
+
+-- name: lease_queue
+-- The claim's own place, and the first waiter that is alive.
+-- index: holdfast_lease_waiter_claim, holdfast_lease_waiter (primary key)
+-- returns: ticket claim_id owner asked_at alive_until
+SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
+WHERE claim_id = :claim_id AND resource = :resource
+UNION
+SELECT * FROM (SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
+    WHERE resource = :resource AND alive_until > :now ORDER BY ticket LIMIT 1);
+
+-- name: count_waiters
+-- index: holdfast_lease_waiter (primary key)
+-- returns: n
+SELECT count(*) AS n FROM holdfast_lease_waiter WHERE resource = :resource;
+
+-- name: put_waiter
+-- index: holdfast_lease_waiter_claim
+INSERT INTO holdfast_lease_waiter (resource, ticket, claim_id, owner, asked_at, alive_until)
+VALUES (:resource, :ticket, :claim_id, :owner, :now, :alive_until)
+ON CONFLICT (claim_id, resource) DO UPDATE SET alive_until = excluded.alive_until;
+
+-- name: drop_waiters
+-- This claim's, and those that died.
+-- index: holdfast_lease_waiter (primary key)
+DELETE FROM holdfast_lease_waiter
+WHERE resource = :resource AND (claim_id = :claim_id OR alive_until <= :now);
+
+-- name: ready_waiters
+-- Of these claims, those that would be granted if they asked now.
+-- index: holdfast_lease_waiter_claim, holdfast_lease (primary key)
+-- returns: claim_id
+SELECT w.claim_id FROM holdfast_lease_waiter w JOIN holdfast_lease l ON l.resource = w.resource
+WHERE w.claim_id IN (SELECT value FROM json_each(:claims))
+    AND CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_seconds END <= :now
+    AND NOT EXISTS (SELECT 1 FROM holdfast_lease_waiter a
+        WHERE a.resource = w.resource AND a.ticket < w.ticket AND a.alive_until > :now);
+
+-- name: holding_claims
+-- Of these resources, who holds each.
+-- index: holdfast_lease (primary key)
+-- returns: claim_id fence
+SELECT claim_id, fence FROM holdfast_lease
+WHERE resource IN (SELECT value FROM json_each(:resources)) AND claim_id IS NOT NULL;
+
+-- name: leases_after
+-- index: holdfast_lease_held
+-- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
+SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
+    last_ticket
+FROM holdfast_lease WHERE claim_id IS NOT NULL AND resource > :after ORDER BY resource LIMIT :limit;
+
+-- name: get_lease
+-- index: holdfast_lease (primary key)
+-- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
+SELECT resource, fence, claim_id, owner, ttl_seconds, grace_seconds, granted_at, expires_at, free_at, clock_at,
+    last_ticket
+FROM holdfast_lease WHERE resource = :resource;
+
+-- name: lease_waiters
+-- index: holdfast_lease_waiter (primary key)
+-- returns: ticket claim_id owner asked_at alive_until
+SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
+WHERE resource = :resource AND alive_until > :now ORDER BY ticket LIMIT :limit;
+
+-- name: waiter_stats
+-- All lines together.
+-- index: holdfast_lease_waiter (read whole)
+-- returns: n oldest_at
+SELECT count(*) AS n, min(asked_at) AS oldest_at FROM holdfast_lease_waiter WHERE alive_until > :now;
+
+-- name: audit_lease
+-- index: holdfast_lease_audit (appended to)
+INSERT INTO holdfast_lease_audit (resource, at, action, actor, reason, fence, claim_id, owner)
+VALUES (:resource, :now, 'revoked', :actor, :reason, :fence, :claim_id, :owner);
+
+-- name: lease_audit
+-- Newest first.
+-- index: holdfast_lease_audit_resource
+-- returns: resource at action actor reason fence claim_id owner
+SELECT resource, at, action, actor, reason, fence, claim_id, owner FROM holdfast_lease_audit
+WHERE resource = :resource ORDER BY id DESC LIMIT :limit;
