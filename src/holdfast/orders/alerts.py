@@ -12,12 +12,13 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from holdfast.orders.pause import Pause
+from holdfast.clock import BlockingClock
 from holdfast.primitives.metrics import Meter
+from holdfast.primitives.retry import retry_with_log
 
 log = logging.getLogger("holdfast.orders")
 ATTEMPTS: Final = 3
-PAUSE_SECONDS: Final = 0.2
+PAUSE_MS: Final = 200.0
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 AlertHook: TypeAlias = Callable[[Alert], None]
 
 
-def deliver(alert: Alert, hook: AlertHook | None, *, pause: Pause, meter: Meter) -> bool:
+def deliver(alert: Alert, hook: AlertHook | None, *, clock: BlockingClock, meter: Meter) -> bool:
     """Tells the hook; False when it would not be told."""
     log.warning(
         "[ALERT] frozen in epoch %d: %s (%d orders still open)",
@@ -43,15 +44,19 @@ def deliver(alert: Alert, hook: AlertHook | None, *, pause: Pause, meter: Meter)
     )
     if hook is None:
         return True
-    for attempt in range(1, ATTEMPTS + 1):
-        try:
-            hook(alert)
-        except Exception as error:  # whatever the hook is, the freeze must go on
-            log.warning("[ALERT] the hook failed, try %d of %d: %r", attempt, ATTEMPTS, error)
-            if attempt < ATTEMPTS:
-                pause(PAUSE_SECONDS * 2 ** (attempt - 1))
-        else:
-            meter.count("holdfast_execution_alerts_total", outcome="sent")
-            return True
-    meter.count("holdfast_execution_alerts_total", outcome="failed")
-    return False
+    try:
+        retry_with_log(
+            lambda: hook(alert),
+            attempts=ATTEMPTS,
+            base_ms=PAUSE_MS,
+            idem_key=f"alert:{alert.epoch}",
+            retryable=lambda error: True,  # whatever the hook is, it may be better next time
+            logger=log,
+            deterministic_clock=clock,
+        )
+    except Exception:  # the freeze must go on
+        log.exception("[ALERT] nobody could be told of the freeze in epoch %d", alert.epoch)
+        meter.count("holdfast_execution_alerts_total", outcome="failed")
+        return False
+    meter.count("holdfast_execution_alerts_total", outcome="sent")
+    return True

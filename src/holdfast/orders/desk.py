@@ -14,15 +14,15 @@ from typing import TypeVar
 
 import msgspec
 
-from holdfast.clock import Clock
+from holdfast.clock import BlockingClock
 from holdfast.errors import ExchangeTimeout
 from holdfast.orders.exchange import Exchange, ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exposure import Exposure
 from holdfast.orders.order import Order, OrderState
-from holdfast.orders.pause import pause_on
 from holdfast.orders.risk import RiskMonitor
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.metrics import Meter
+from holdfast.primitives.retry import Attempt, retry
 
 T = TypeVar("T")
 log = logging.getLogger("holdfast.orders")
@@ -64,7 +64,7 @@ class Desk:
         store: OrderStore,
         risk: RiskMonitor,
         *,
-        clock: Clock,
+        clock: BlockingClock,
         pace: Pace,
         meter: Meter,
     ) -> None:
@@ -72,7 +72,6 @@ class Desk:
         self._store = store
         self._risk = risk
         self._clock = clock
-        self._pause = pause_on(clock)
         self._pace = pace
         self._meter = meter
         self._heard_at: dict[str, float] = {}
@@ -151,12 +150,19 @@ class Desk:
 
     def ask(self, name: str, call: Callable[[], T]) -> T:
         """A call that changes nothing, tried a few times. Raises ExchangeTimeout at the end."""
-        for attempt in range(self._pace.attempts - 1):
-            try:
-                return call()
-            except ExchangeTimeout:
-                self._missed(name, attempt)
-        return call()
+
+        def missed(_: Attempt) -> None:
+            self._meter.count("holdfast_execution_timeouts_total", call=name)
+
+        return retry(
+            call,
+            attempts=self._pace.attempts,
+            base_ms=self._pace.pause_seconds * 1_000,
+            max_delay_ms=1_000,
+            idem_key=name,
+            on_retry=missed,
+            deterministic_clock=self._clock,
+        )
 
     def may_arrive(self, order: Order) -> bool:
         """Whether a request for it could still be under way."""
@@ -166,7 +172,7 @@ class Desk:
         """Until no request for any of these can be under way."""
         left = max((self._ends(order) for order in orders), default=0.0) - self._clock.now()
         if left >= 0:
-            self._pause(left + 0.001)
+            self._clock.pause(left + 0.001)
 
     def is_quiet(self, order: Order) -> bool:
         """Nothing was heard of it for long: messages get lost."""
@@ -175,7 +181,7 @@ class Desk:
 
     def rest(self, round_number: int) -> None:
         """A pause between rounds, longer each time, up to a second."""
-        self._pause(min(self._pace.pause_seconds * 2 ** min(round_number, 10), 1.0))
+        self._clock.pause(min(self._pace.pause_seconds * 2 ** min(round_number, 10), 1.0))
 
     def adopt(self) -> None:
         """Takes the orders of the store as they are."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from holdfast.clock import Clock, SystemClock
+from holdfast.clock import BlockingClock, SystemClock
 from holdfast.errors import (
     Conflict,
     NotReconciled,
@@ -22,8 +22,7 @@ from holdfast.orders.alerts import Alert, AlertHook, deliver
 from holdfast.orders.desk import Desk, Pace
 from holdfast.orders.exchange import Exchange, ExchangeOrder, Quote
 from holdfast.orders.order import FreezeState, Order, OrderState
-from holdfast.orders.pause import pause_on
-from holdfast.orders.reconcile import Difference, Kind, compare
+from holdfast.orders.reconcile import ALARMING, Difference, Kind, compare
 from holdfast.orders.report import RecoveryReport, Stats, recovery_report, stats_of
 from holdfast.orders.risk import Intent, RiskMonitor
 from holdfast.orders.store import OrderStore
@@ -42,7 +41,7 @@ class ExecutionLoop:
         order_store: OrderStore,
         risk_monitor: RiskMonitor,
         enable_idempotency: bool = True,
-        clock: Clock | None = None,
+        clock: BlockingClock | None = None,
         pace: Pace | None = None,
         on_alert: AlertHook | None = None,
         meter: Meter | None = None,
@@ -151,8 +150,9 @@ class ExecutionLoop:
         differences = compare(self._store.orders(), seen.values())
         for difference in differences:
             self._meter.count("holdfast_execution_differences_total", kind=difference.kind.value)
-            log.warning(
-                "[RECOVERY] %s: %s, ours '%s', theirs '%s'",
+            log.log(
+                logging.WARNING if difference.kind in ALARMING else logging.INFO,
+                "[RECONCILE] %s: %s, ours '%s', theirs '%s'",
                 difference.client_order_id,
                 difference.kind.value,
                 difference.ours,
@@ -246,7 +246,7 @@ class ExecutionLoop:
             at=state.at,
             open_orders=len(self._store.open_orders()),
         )
-        deliver(alert, self._on_alert, pause=pause_on(self._clock), meter=self._meter)
+        deliver(alert, self._on_alert, clock=self._clock, meter=self._meter)
 
     def _ask_orders(self) -> list[ExchangeOrder]:
         return self._exchange.orders()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
@@ -35,6 +36,10 @@ class Kind(StrEnum):
     FILLED_LESS = "filled_less"
     """We recorded more than the exchange has filled."""
     UNKNOWN_TO_US = "unknown_to_us"
+
+
+ALARMING: Final = frozenset({Kind.GONE, Kind.OPEN_THERE, Kind.FILLED_LESS, Kind.UNKNOWN_TO_US})
+"""What no crash and no lost message explains."""
 
 
 class Difference(msgspec.Struct, frozen=True):

@@ -12,16 +12,20 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Final
 
-from holdfast.clock import Clock
+from holdfast.clock import BlockingClock
 from holdfast.errors import ExchangeTimeout
 from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
 from holdfast.orders.exchange_book import PRICE_STEP, ExchangeBook, Sent
 from holdfast.orders.exchange_log import ExchangeLog
 from holdfast.orders.faults import CALM, Fate, Faults, between, draw
-from holdfast.orders.pause import pause_on
 
 TICK_SECONDS: Final = 0.5
 REORDER_SECONDS: Final = 4.0
+
+
+def base_price(seed: int, symbol: str) -> float:
+    """Around which the market in a symbol moves."""
+    return between(10, 1000, draw(seed, "base", symbol))
 
 
 class SimulatedExchange:
@@ -29,14 +33,13 @@ class SimulatedExchange:
 
     def __init__(
         self,
-        clock: Clock,
+        clock: BlockingClock,
         *,
         seed: int = 0,
         faults: Faults = CALM,
         path: Path | None = None,
     ) -> None:
         self.clock = clock
-        self._pause = pause_on(clock)
         self._seed = seed
         self._faults = faults
         self._calls = 0
@@ -44,8 +47,11 @@ class SimulatedExchange:
         self._announced: dict[str, int] = {}
         self.book = ExchangeBook(seed, faults)
         self._log = ExchangeLog(path, seed) if path else None
+        self.latest_at = 0.0
+        """When the last request that is known arrived, or will."""
         for sent in self._log.read() if self._log else ():
             self._calls = max(self._calls, sent.number)
+            self.latest_at = max(self.latest_at, sent.arrives_at)
             self.book.send(sent)
         self.fills()  # whatever was said while we were away is not said again
 
@@ -84,8 +90,7 @@ class SimulatedExchange:
         if draw(seed, "still", symbol, stretch) < self._faults.stale_quotes:
             now = stretch * self._faults.outage_seconds
         tick = int(now // TICK_SECONDS)
-        base = between(10, 1000, draw(seed, "base", symbol))
-        moved = base * between(0.99, 1.01, draw(seed, "tick", symbol, tick))
+        moved = base_price(seed, symbol) * between(0.99, 1.01, draw(seed, "tick", symbol, tick))
         bid = Decimal(int(moved * 100)) * PRICE_STEP
         return Quote(symbol, bid, bid + PRICE_STEP, tick * TICK_SECONDS)
 
@@ -112,7 +117,7 @@ class SimulatedExchange:
                 if after is not None:
                     self._send(begun + after, name, request)
         timeout = self._faults.timeout_ms / 1000
-        self._pause(timeout if fate.replies_after is None else fate.replies_after)
+        self.clock.pause(timeout if fate.replies_after is None else fate.replies_after)
         self.book.settle(self.clock.now())
         if fate.arrives_after is None or fate.replies_after is None:
             raise ExchangeTimeout(
