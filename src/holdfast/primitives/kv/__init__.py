@@ -1,0 +1,30 @@
+"""A key-value store with Redis' commands: in memory by default, live on a Redis when connected.
+
+from holdfast.primitives.kv import RedisKV
+
+kv = RedisKV()                                     # in memory, no network
+kv = RedisKV.connect("redis://localhost:6379/0")   # live
+"""
+
+from __future__ import annotations
+
+from holdfast.primitives.kv.answer import Answer
+from holdfast.primitives.kv.fronts import AsyncRedisKV, RedisKV
+from holdfast.primitives.kv.jsonl import dumps, dumps_line, loads
+from holdfast.primitives.kv.memory.twin import MemoryKV
+from holdfast.primitives.kv.op import Entry, Op
+from holdfast.primitives.kv.transaction import AsyncTransaction, Transaction
+
+__all__ = [
+    "Answer",
+    "AsyncRedisKV",
+    "AsyncTransaction",
+    "Entry",
+    "MemoryKV",
+    "Op",
+    "RedisKV",
+    "Transaction",
+    "dumps",
+    "dumps_line",
+    "loads",
+]

@@ -1,0 +1,347 @@
+"""Commands that are awaited.
+
+Written by scripts/kv_fronts.py from the signatures in `commands/`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Literal, overload
+
+from holdfast.primitives.kv import commands
+from holdfast.primitives.kv.backend import AsyncBackend
+from holdfast.primitives.kv.op import Entry
+
+
+class AsyncCommands:
+    """Every command as a coroutine."""
+
+    __slots__ = ("_backend",)
+
+    def __init__(self, backend: AsyncBackend) -> None:
+        self._backend = backend
+
+    async def get(self, key: str) -> str | None:
+        """The value, or None."""
+        return await self._backend.execute(commands.strings.get(key))
+
+    @overload
+    async def set(
+        self,
+        key: str,
+        value: str,
+        ex: int | None = None,
+        *,
+        px: int | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
+        get: Literal[False] = False,
+    ) -> bool: ...
+
+    @overload
+    async def set(
+        self,
+        key: str,
+        value: str,
+        ex: int | None = None,
+        *,
+        px: int | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
+        get: Literal[True],
+    ) -> str | None: ...
+
+    @overload
+    async def set(
+        self,
+        key: str,
+        value: str,
+        ex: int | None = None,
+        *,
+        px: int | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
+        get: bool,
+    ) -> bool | str | None: ...
+
+    async def set(
+        self,
+        key: str,
+        value: str,
+        ex: int | None = None,
+        *,
+        px: int | None = None,
+        nx: bool = False,
+        xx: bool = False,
+        keepttl: bool = False,
+        get: bool = False,
+    ) -> bool | str | None:
+        """Write a value, whatever was there; True when it was written. `ex` seconds or `px` milliseconds to
+        live (none: for ever, unless `keepttl`); `nx` only a new key, `xx` only an old one; `get` answers
+        with the value before instead."""
+        return await self._backend.execute(
+            commands.strings.set(key, value, ex, px=px, nx=nx, xx=xx, keepttl=keepttl, get=get)
+        )
+
+    async def mget(self, keys: list[str]) -> list[str | None]:
+        """The values of keys, in their order; None for one that is missing or not a plain value."""
+        return await self._backend.execute(commands.strings.mget(keys))
+
+    async def mset(self, mapping: Mapping[str, str]) -> None:
+        """Write several values at once."""
+        return await self._backend.execute(commands.strings.mset(mapping))
+
+    async def incr(self, key: str) -> int:
+        """Add one to a counter, which starts at 0; its new value."""
+        return await self._backend.execute(commands.strings.incr(key))
+
+    async def incrby(self, key: str, amount: int) -> int:
+        """Add to a counter; its new value."""
+        return await self._backend.execute(commands.strings.incrby(key, amount))
+
+    async def decr(self, key: str) -> int:
+        """Take one from a counter; its new value."""
+        return await self._backend.execute(commands.strings.decr(key))
+
+    async def decrby(self, key: str, amount: int) -> int:
+        """Take from a counter; its new value."""
+        return await self._backend.execute(commands.strings.decrby(key, amount))
+
+    async def delete(self, *keys: str) -> int:
+        """Remove keys; how many there were."""
+        return await self._backend.execute(commands.keys.delete(*keys))
+
+    async def exists(self, key: str) -> bool:
+        """Whether there is such a key."""
+        return await self._backend.execute(commands.keys.exists(key))
+
+    async def type(self, key: str) -> str:
+        """`string`, `hash`, `list`, `set`, `zset`, `stream`, or `none`."""
+        return await self._backend.execute(commands.keys.type(key))
+
+    async def expire(self, key: str, seconds: int) -> bool:
+        """Let the key end in so many seconds (at once when not positive); False when there is none."""
+        return await self._backend.execute(commands.keys.expire(key, seconds))
+
+    async def pexpire(self, key: str, milliseconds: int) -> bool:
+        """Let the key end in so many milliseconds; False when there is none."""
+        return await self._backend.execute(commands.keys.pexpire(key, milliseconds))
+
+    async def ttl(self, key: str) -> int:
+        """Seconds that are left, rounded; -1 when it never ends, -2 when there is no such key."""
+        return await self._backend.execute(commands.keys.ttl(key))
+
+    async def pttl(self, key: str) -> int:
+        """Milliseconds that are left; -1 when it never ends, -2 when there is no such key."""
+        return await self._backend.execute(commands.keys.pttl(key))
+
+    async def persist(self, key: str) -> bool:
+        """Let the key never end; False when it already does not, or there is none."""
+        return await self._backend.execute(commands.keys.persist(key))
+
+    async def scan(
+        self, cursor: int = 0, match: str | None = None, count: int = 10
+    ) -> tuple[int, list[str]]:
+        """A page of keys and the next cursor, which is 0 at the end. A key that was there all the time is
+        found; one that came or went meanwhile may be, and on a live Redis a key may come twice."""
+        return await self._backend.execute(commands.keys.scan(cursor, match, count))
+
+    async def hget(self, key: str, field: str) -> str | None:
+        """The value of a field, or None."""
+        return await self._backend.execute(commands.hashes.hget(key, field))
+
+    async def hset(self, key: str, field: str, value: str) -> int:
+        """Write a field; 1 when it is new, 0 when it was there."""
+        return await self._backend.execute(commands.hashes.hset(key, field, value))
+
+    async def hmget(self, key: str, fields: list[str]) -> list[str | None]:
+        """The values of fields, in their order."""
+        return await self._backend.execute(commands.hashes.hmget(key, fields))
+
+    async def hmset(self, key: str, mapping: Mapping[str, str]) -> None:
+        """Write several fields at once."""
+        return await self._backend.execute(commands.hashes.hmset(key, mapping))
+
+    async def hgetall(self, key: str) -> dict[str, str]:
+        """All fields; empty when there is no such key."""
+        return await self._backend.execute(commands.hashes.hgetall(key))
+
+    async def hdel(self, key: str, *fields: str) -> int:
+        """Remove fields; how many there were. A hash without fields is gone."""
+        return await self._backend.execute(commands.hashes.hdel(key, *fields))
+
+    async def hexists(self, key: str, field: str) -> bool:
+        """Whether there is such a field."""
+        return await self._backend.execute(commands.hashes.hexists(key, field))
+
+    async def hlen(self, key: str) -> int:
+        """How many fields there are."""
+        return await self._backend.execute(commands.hashes.hlen(key))
+
+    async def hincrby(self, key: str, field: str, amount: int) -> int:
+        """Add to a counter in a field; its new value."""
+        return await self._backend.execute(commands.hashes.hincrby(key, field, amount))
+
+    async def lpush(self, key: str, *values: str) -> int:
+        """Put values before the first, one after the other; the new length."""
+        return await self._backend.execute(commands.lists.lpush(key, *values))
+
+    async def rpush(self, key: str, *values: str) -> int:
+        """Put values after the last; the new length."""
+        return await self._backend.execute(commands.lists.rpush(key, *values))
+
+    async def lpop(self, key: str) -> str | None:
+        """Take the first value; None when there is none. An empty list is gone."""
+        return await self._backend.execute(commands.lists.lpop(key))
+
+    async def rpop(self, key: str) -> str | None:
+        """Take the last value; None when there is none."""
+        return await self._backend.execute(commands.lists.rpop(key))
+
+    async def llen(self, key: str) -> int:
+        """How many values there are."""
+        return await self._backend.execute(commands.lists.llen(key))
+
+    async def lrange(self, key: str, start: int, stop: int) -> list[str]:
+        """The values from place `start` to place `stop`, both included."""
+        return await self._backend.execute(commands.lists.lrange(key, start, stop))
+
+    async def lindex(self, key: str, place: int) -> str | None:
+        """The value at a place, or None."""
+        return await self._backend.execute(commands.lists.lindex(key, place))
+
+    async def ltrim(self, key: str, start: int, stop: int) -> None:
+        """Keep only the values from place `start` to place `stop`."""
+        return await self._backend.execute(commands.lists.ltrim(key, start, stop))
+
+    async def lrem(self, key: str, count: int, value: str) -> int:
+        """Remove the value where it first occurs `count` times, from the end when negative, everywhere when
+        0; how many were removed."""
+        return await self._backend.execute(commands.lists.lrem(key, count, value))
+
+    async def sadd(self, key: str, *members: str) -> int:
+        """Put members in; how many are new."""
+        return await self._backend.execute(commands.sets.sadd(key, *members))
+
+    async def srem(self, key: str, *members: str) -> int:
+        """Take members out; how many there were. An empty set is gone."""
+        return await self._backend.execute(commands.sets.srem(key, *members))
+
+    async def smembers(self, key: str) -> builtins.set[str]:
+        """All members."""
+        return await self._backend.execute(commands.sets.smembers(key))
+
+    async def sismember(self, key: str, member: str) -> bool:
+        """Whether it is a member."""
+        return await self._backend.execute(commands.sets.sismember(key, member))
+
+    async def scard(self, key: str) -> int:
+        """How many members there are."""
+        return await self._backend.execute(commands.sets.scard(key))
+
+    async def zadd(
+        self,
+        key: str,
+        scores: Mapping[str, float],
+        *,
+        nx: bool = False,
+        xx: bool = False,
+        gt: bool = False,
+        lt: bool = False,
+        ch: bool = False,
+    ) -> int:
+        """Give members their scores; how many are new (`ch`: or changed). `nx` only new members, `xx` only
+        old ones, `gt`/`lt` change a score only upwards/downwards."""
+        return await self._backend.execute(
+            commands.zsets.zadd(key, scores, nx=nx, xx=xx, gt=gt, lt=lt, ch=ch)
+        )
+
+    async def zrem(self, key: str, *members: str) -> int:
+        """Take members out; how many there were."""
+        return await self._backend.execute(commands.zsets.zrem(key, *members))
+
+    async def zscore(self, key: str, member: str) -> float | None:
+        """The score of a member, or None."""
+        return await self._backend.execute(commands.zsets.zscore(key, member))
+
+    async def zcard(self, key: str) -> int:
+        """How many members there are."""
+        return await self._backend.execute(commands.zsets.zcard(key))
+
+    async def zrange(self, key: str, start: int, stop: int, *, rev: bool = False) -> list[str]:
+        """The members from place `start` to place `stop`, both included; `rev`: from the highest down."""
+        return await self._backend.execute(commands.zsets.zrange(key, start, stop, rev=rev))
+
+    async def zrange_withscores(
+        self, key: str, start: int, stop: int, *, rev: bool = False
+    ) -> list[tuple[str, float]]:
+        """The same with the scores."""
+        return await self._backend.execute(
+            commands.zsets.zrange_withscores(key, start, stop, rev=rev)
+        )
+
+    async def zrangebyscore(
+        self, key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
+    ) -> list[str]:
+        """The members with a score from `min` to `max`; "(5" is without 5, "-inf" and "+inf" are the ends.
+        `count` of them (negative: all) after the first `offset`."""
+        return await self._backend.execute(
+            commands.zsets.zrangebyscore(key, min, max, offset=offset, count=count)
+        )
+
+    async def zrangebyscore_withscores(
+        self, key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
+    ) -> list[tuple[str, float]]:
+        """The same with the scores."""
+        return await self._backend.execute(
+            commands.zsets.zrangebyscore_withscores(key, min, max, offset=offset, count=count)
+        )
+
+    async def zpopmin(self, key: str, count: int = 1) -> list[tuple[str, float]]:
+        """Take the members with the lowest scores."""
+        return await self._backend.execute(commands.zsets.zpopmin(key, count))
+
+    async def xadd(
+        self, key: str, fields: Mapping[str, str], *, id: str = "*", maxlen: int | None = None
+    ) -> str:
+        """Append an entry; its id. `*` takes the time of the store; `maxlen` drops the oldest beyond it."""
+        return await self._backend.execute(commands.streams.xadd(key, fields, id=id, maxlen=maxlen))
+
+    async def xrange(
+        self, key: str, start: str = "-", end: str = "+", *, count: int | None = None
+    ) -> list[Entry]:
+        """Entries from id `start` to id `end`; "(id" is without that one."""
+        return await self._backend.execute(commands.streams.xrange(key, start, end, count=count))
+
+    async def xread(
+        self, streams: Mapping[str, str], *, count: int | None = None
+    ) -> dict[str, list[Entry]]:
+        """What each stream has after the id that is given for it; `count` at most of each. Does not wait."""
+        return await self._backend.execute(commands.streams.xread(streams, count=count))
+
+    async def xlen(self, key: str) -> int:
+        """How many entries there are."""
+        return await self._backend.execute(commands.streams.xlen(key))
+
+    async def xdel(self, key: str, *ids: str) -> int:
+        """Remove entries; how many there were. An empty stream stays and keeps its last id."""
+        return await self._backend.execute(commands.streams.xdel(key, *ids))
+
+    async def xtrim(self, key: str, maxlen: int) -> int:
+        """Drop the oldest entries beyond `maxlen`; how many went."""
+        return await self._backend.execute(commands.streams.xtrim(key, maxlen))
+
+    async def compare_and_set(
+        self, key: str, expected: str | None, new: str, px: int | None = None
+    ) -> bool:
+        """Write `new` if the value is `expected` (None: if there is no such key); whether it was written.
+        `px` milliseconds to live, none: for ever."""
+        return await self._backend.execute(commands.compare.compare_and_set(key, expected, new, px))
+
+    async def compare_and_delete(self, key: str, expected: str) -> bool:
+        """Remove the key if its value is `expected`; whether it was removed."""
+        return await self._backend.execute(commands.compare.compare_and_delete(key, expected))

@@ -1,0 +1,52 @@
+"""What a front needs below it: somebody who runs commands, alone or as one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeAlias
+
+from holdfast.errors import HoldfastError
+from holdfast.primitives.kv.op import Op, Reply, T, Words
+
+Outcome: TypeAlias = "Reply | HoldfastError"
+"""What became of one command of a transaction."""
+
+
+class Session(Protocol):
+    """A transaction between its watch and its end."""
+
+    def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        """Run all as one step; None, and nothing was run, when a watched key has changed."""
+        ...
+
+    def cancel(self) -> None: ...
+
+
+class Backend(Protocol):
+    """The memory twin or a live Redis."""
+
+    def execute(self, op: Op[T]) -> T: ...
+
+    def begin(self, watch: Iterable[str]) -> Session:
+        """Watch keys from now on."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class AsyncSession(Protocol):
+    """The same under `await`."""
+
+    async def commit(self, commands: Sequence[Words]) -> list[Outcome] | None: ...
+
+    async def cancel(self) -> None: ...
+
+
+class AsyncBackend(Protocol):
+    """The same under `await`."""
+
+    async def execute(self, op: Op[T]) -> T: ...
+
+    async def begin(self, watch: Iterable[str]) -> AsyncSession: ...
+
+    async def close(self) -> None: ...

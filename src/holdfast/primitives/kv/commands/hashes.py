@@ -1,0 +1,53 @@
+"""Commands on hashes: fields with values under one key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.primitives.kv import read
+from holdfast.primitives.kv.op import Op
+
+
+def hget(key: str, field: str) -> Op[str | None]:
+    """The value of a field, or None."""
+    return Op(("HGET", key, field), read.maybe_text)
+
+
+def hset(key: str, field: str, value: str) -> Op[int]:
+    """Write a field; 1 when it is new, 0 when it was there."""
+    return Op(("HSET", key, field, value), read.number)
+
+
+def hmget(key: str, fields: list[str]) -> Op[list[str | None]]:
+    """The values of fields, in their order."""
+    return Op(("HMGET", key, *fields), read.maybe_texts)
+
+
+def hmset(key: str, mapping: Mapping[str, str]) -> Op[None]:
+    """Write several fields at once."""
+    return Op(("HMSET", key, *(word for pair in mapping.items() for word in pair)), read.done)
+
+
+def hgetall(key: str) -> Op[dict[str, str]]:
+    """All fields; empty when there is no such key."""
+    return Op(("HGETALL", key), read.text_map)
+
+
+def hdel(key: str, *fields: str) -> Op[int]:
+    """Remove fields; how many there were. A hash without fields is gone."""
+    return Op(("HDEL", key, *fields), read.number)
+
+
+def hexists(key: str, field: str) -> Op[bool]:
+    """Whether there is such a field."""
+    return Op(("HEXISTS", key, field), read.flag)
+
+
+def hlen(key: str) -> Op[int]:
+    """How many fields there are."""
+    return Op(("HLEN", key), read.number)
+
+
+def hincrby(key: str, field: str, amount: int) -> Op[int]:
+    """Add to a counter in a field; its new value."""
+    return Op(("HINCRBY", key, field, str(amount)), read.number)

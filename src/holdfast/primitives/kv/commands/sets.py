@@ -1,0 +1,31 @@
+"""Commands on sets."""
+
+from __future__ import annotations
+
+from holdfast.primitives.kv import read
+from holdfast.primitives.kv.op import Op
+
+
+def sadd(key: str, *members: str) -> Op[int]:
+    """Put members in; how many are new."""
+    return Op(("SADD", key, *members), read.number)
+
+
+def srem(key: str, *members: str) -> Op[int]:
+    """Take members out; how many there were. An empty set is gone."""
+    return Op(("SREM", key, *members), read.number)
+
+
+def smembers(key: str) -> Op[set[str]]:
+    """All members."""
+    return Op(("SMEMBERS", key), read.text_set)
+
+
+def sismember(key: str, member: str) -> Op[bool]:
+    """Whether it is a member."""
+    return Op(("SISMEMBER", key, member), read.flag)
+
+
+def scard(key: str) -> Op[int]:
+    """How many members there are."""
+    return Op(("SCARD", key), read.number)

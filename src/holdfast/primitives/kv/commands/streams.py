@@ -1,0 +1,49 @@
+"""Commands on streams: entries with rising ids (`milliseconds-number`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.primitives.kv import read
+from holdfast.primitives.kv.op import Entry, Op
+
+
+def xadd(
+    key: str, fields: Mapping[str, str], *, id: str = "*", maxlen: int | None = None
+) -> Op[str]:
+    """Append an entry; its id. `*` takes the time of the store; `maxlen` drops the oldest beyond it."""
+    trim = () if maxlen is None else ("MAXLEN", "=", str(maxlen))
+    flat = (word for pair in fields.items() for word in pair)
+    return Op(("XADD", key, *trim, id, *flat), read.text)
+
+
+def xrange(
+    key: str, start: str = "-", end: str = "+", *, count: int | None = None
+) -> Op[list[Entry]]:
+    """Entries from id `start` to id `end`; "(id" is without that one."""
+    return Op(("XRANGE", key, start, end, *_count(count)), read.entries)
+
+
+def xread(streams: Mapping[str, str], *, count: int | None = None) -> Op[dict[str, list[Entry]]]:
+    """What each stream has after the id that is given for it; `count` at most of each. Does not wait."""
+    words = ("XREAD", *_count(count), "STREAMS", *streams, *streams.values())
+    return Op(words, read.entries_by_stream)
+
+
+def xlen(key: str) -> Op[int]:
+    """How many entries there are."""
+    return Op(("XLEN", key), read.number)
+
+
+def xdel(key: str, *ids: str) -> Op[int]:
+    """Remove entries; how many there were. An empty stream stays and keeps its last id."""
+    return Op(("XDEL", key, *ids), read.number)
+
+
+def xtrim(key: str, maxlen: int) -> Op[int]:
+    """Drop the oldest entries beyond `maxlen`; how many went."""
+    return Op(("XTRIM", key, "MAXLEN", "=", str(maxlen)), read.number)
+
+
+def _count(count: int | None) -> tuple[str, ...]:
+    return () if count is None else ("COUNT", str(count))

@@ -1,0 +1,112 @@
+"""Commands on plain values and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, overload
+
+from holdfast.primitives.kv import read
+from holdfast.primitives.kv.op import Op
+
+
+def get(key: str) -> Op[str | None]:
+    """The value, or None."""
+    return Op(("GET", key), read.maybe_text)
+
+
+@overload
+def set(
+    key: str,
+    value: str,
+    ex: int | None = None,
+    *,
+    px: int | None = None,
+    nx: bool = False,
+    xx: bool = False,
+    keepttl: bool = False,
+    get: Literal[False] = False,
+) -> Op[bool]: ...
+
+
+@overload
+def set(
+    key: str,
+    value: str,
+    ex: int | None = None,
+    *,
+    px: int | None = None,
+    nx: bool = False,
+    xx: bool = False,
+    keepttl: bool = False,
+    get: Literal[True],
+) -> Op[str | None]: ...
+
+
+@overload
+def set(
+    key: str,
+    value: str,
+    ex: int | None = None,
+    *,
+    px: int | None = None,
+    nx: bool = False,
+    xx: bool = False,
+    keepttl: bool = False,
+    get: bool,
+) -> Op[bool | str | None]: ...
+
+
+def set(
+    key: str,
+    value: str,
+    ex: int | None = None,
+    *,
+    px: int | None = None,
+    nx: bool = False,
+    xx: bool = False,
+    keepttl: bool = False,
+    get: bool = False,
+) -> Op[bool | str | None]:
+    """Write a value, whatever was there; True when it was written. `ex` seconds or `px` milliseconds to
+    live (none: for ever, unless `keepttl`); `nx` only a new key, `xx` only an old one; `get` answers
+    with the value before instead."""
+    if ex is None and px is None and not (nx or xx or keepttl or get):
+        return Op(("SET", key, value), read.written)
+    words = ["SET", key, value]
+    if ex is not None:
+        words += ("EX", str(ex))
+    if px is not None:
+        words += ("PX", str(px))
+    chosen = ((nx, "NX"), (xx, "XX"), (keepttl, "KEEPTTL"), (get, "GET"))
+    words += (word for is_asked, word in chosen if is_asked)
+    return Op(tuple(words), read.maybe_text if get else read.written)
+
+
+def mget(keys: list[str]) -> Op[list[str | None]]:
+    """The values of keys, in their order; None for one that is missing or not a plain value."""
+    return Op(("MGET", *keys), read.maybe_texts)
+
+
+def mset(mapping: Mapping[str, str]) -> Op[None]:
+    """Write several values at once."""
+    return Op(("MSET", *(word for pair in mapping.items() for word in pair)), read.done)
+
+
+def incr(key: str) -> Op[int]:
+    """Add one to a counter, which starts at 0; its new value."""
+    return Op(("INCR", key), read.number)
+
+
+def incrby(key: str, amount: int) -> Op[int]:
+    """Add to a counter; its new value."""
+    return Op(("INCRBY", key, str(amount)), read.number)
+
+
+def decr(key: str) -> Op[int]:
+    """Take one from a counter; its new value."""
+    return Op(("DECR", key), read.number)
+
+
+def decrby(key: str, amount: int) -> Op[int]:
+    """Take from a counter; its new value."""
+    return Op(("DECRBY", key, str(amount)), read.number)

@@ -1,0 +1,90 @@
+"""Commands on sorted sets: members in the order of their scores, then of their text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from holdfast.primitives.kv import read
+from holdfast.primitives.kv.op import Op
+
+
+def zadd(
+    key: str,
+    scores: Mapping[str, float],
+    *,
+    nx: bool = False,
+    xx: bool = False,
+    gt: bool = False,
+    lt: bool = False,
+    ch: bool = False,
+) -> Op[int]:
+    """Give members their scores; how many are new (`ch`: or changed). `nx` only new members, `xx` only
+    old ones, `gt`/`lt` change a score only upwards/downwards."""
+    chosen = ((nx, "NX"), (xx, "XX"), (gt, "GT"), (lt, "LT"), (ch, "CH"))
+    words = [word for is_asked, word in chosen if is_asked]
+    for member, score in scores.items():
+        words += (repr(float(score)), member)
+    return Op(("ZADD", key, *words), read.number)
+
+
+def zrem(key: str, *members: str) -> Op[int]:
+    """Take members out; how many there were."""
+    return Op(("ZREM", key, *members), read.number)
+
+
+def zscore(key: str, member: str) -> Op[float | None]:
+    """The score of a member, or None."""
+    return Op(("ZSCORE", key, member), read.maybe_float)
+
+
+def zcard(key: str) -> Op[int]:
+    """How many members there are."""
+    return Op(("ZCARD", key), read.number)
+
+
+def zrange(key: str, start: int, stop: int, *, rev: bool = False) -> Op[list[str]]:
+    """The members from place `start` to place `stop`, both included; `rev`: from the highest down."""
+    return Op(("ZRANGE", key, str(start), str(stop), *_reverse(rev)), read.texts)
+
+
+def zrange_withscores(
+    key: str, start: int, stop: int, *, rev: bool = False
+) -> Op[list[tuple[str, float]]]:
+    """The same with the scores."""
+    words = ("ZRANGE", key, str(start), str(stop), *_reverse(rev), "WITHSCORES")
+    return Op(words, read.scored)
+
+
+def zrangebyscore(
+    key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
+) -> Op[list[str]]:
+    """The members with a score from `min` to `max`; "(5" is without 5, "-inf" and "+inf" are the ends.
+    `count` of them (negative: all) after the first `offset`."""
+    words = ("ZRANGEBYSCORE", key, _bound(min), _bound(max), *_limit(offset, count))
+    return Op(words, read.texts)
+
+
+def zrangebyscore_withscores(
+    key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
+) -> Op[list[tuple[str, float]]]:
+    """The same with the scores."""
+    limit = _limit(offset, count)
+    words = ("ZRANGEBYSCORE", key, _bound(min), _bound(max), "WITHSCORES", *limit)
+    return Op(words, read.scored)
+
+
+def zpopmin(key: str, count: int = 1) -> Op[list[tuple[str, float]]]:
+    """Take the members with the lowest scores."""
+    return Op(("ZPOPMIN", key, str(count)), read.scored)
+
+
+def _bound(bound: float | str) -> str:
+    return bound if isinstance(bound, str) else repr(float(bound))
+
+
+def _reverse(rev: bool) -> tuple[str, ...]:
+    return ("REV",) if rev else ()
+
+
+def _limit(offset: int, count: int) -> tuple[str, ...]:
+    return () if offset == 0 and count < 0 else ("LIMIT", str(offset), str(count))

@@ -1,0 +1,128 @@
+"""The live adapter that is awaited: made by scripts/kv_fronts.py.
+
+One connection of a bounded pool for each call, or for a whole transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import redis.asyncio
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from holdfast.errors import BadConfig
+from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.live import wire
+from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
+
+redis_py: Any = redis.asyncio
+Connection: TypeAlias = Any
+"""redis-py types its pools and connections only here and there."""
+
+
+class AsyncLiveKV:
+    """Commands to a Redis."""
+
+    __slots__ = ("_is_closed", "_pool")
+
+    def __init__(self, url: str, timeout_seconds: float, connections_max: int) -> None:
+        self._is_closed = False
+        retry = redis_py.retry.Retry(NoBackoff(), 0)
+        try:
+            given = redis_py.connection.parse_url(url)
+            chosen = wire.settings(given, timeout_seconds, connections_max)
+            self._pool = redis_py.BlockingConnectionPool(**chosen, retry=retry)
+            self._pool.connection_class(**self._pool.connection_kwargs)  # are there such options?
+        except (TypeError, ValueError) as error:
+            raise BadConfig(f"not the address of a Redis: {error}") from error
+
+    async def execute(self, op: Op[T]) -> T:
+        words = checked(op.words)
+        connection = await self.take()
+        try:
+            reply = await ask(connection, words)
+        finally:
+            await self.give(connection)
+        return op.read(reply)
+
+    async def begin(self, watch: Iterable[str]) -> AsyncLiveSession:
+        words = checked(("WATCH", *watch))
+        connection = await self.take()
+        try:
+            if len(words) > 1:
+                await ask(connection, words)
+        except BaseException:
+            await self.give(connection)
+            raise
+        return AsyncLiveSession(self, connection)
+
+    async def close(self) -> None:
+        """Close what is idle; what is in use is closed when its call ends."""
+        self._is_closed = True
+        await self._pool.disconnect(inuse_connections=False)
+
+    async def take(self) -> Connection:
+        """A connection that works: one that the server closed meanwhile is made anew."""
+        try:
+            return await self._pool.get_connection()
+        except (RedisError, OSError) as error:
+            raise wire.unreachable(error) from error
+
+    async def give(self, connection: Connection) -> None:
+        if self._is_closed:
+            await connection.disconnect(nowait=True)
+        await self._pool.release(connection)
+
+
+class AsyncLiveSession:
+    """A transaction on a connection of its own, which watches until the end."""
+
+    __slots__ = ("_connection", "_kv")
+
+    def __init__(self, kv: AsyncLiveKV, connection: Connection) -> None:
+        self._kv = kv
+        self._connection = connection
+
+    async def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        whole = [("MULTI",), *commands, ("EXEC",)]
+        try:
+            replies = await ask_all(self._connection, whole)
+        finally:
+            await self._kv.give(self._connection)
+        return wire.outcomes(commands, replies)
+
+    async def cancel(self) -> None:
+        """Without a word to the server: a closed connection watches nothing."""
+        await self._connection.disconnect(nowait=True)
+        await self._kv.give(self._connection)
+
+
+async def ask(connection: Connection, words: Words) -> Reply:
+    """One command and its answer. redis-py closes the connection when anything goes wrong."""
+    try:
+        await connection.send_command(*words, check_health=False)
+        reply: Reply = await connection.read_response()
+    except (RedisError, OSError) as error:
+        raise wire.failure(error, words) from error
+    except UnicodeDecodeError as error:
+        raise wire.not_text(words) from error
+    return reply
+
+
+async def ask_all(connection: Connection, commands: Sequence[Words]) -> list[wire.Said]:
+    """Several commands in one go; an answer that is an error is one of the answers."""
+    replies: list[wire.Said] = []
+    try:
+        await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        for _ in commands:
+            try:
+                replies.append(await connection.read_response())
+            except ResponseError as error:
+                replies.append(error)
+    except (RedisError, OSError) as error:
+        raise wire.failure(error, ("EXEC",)) from error
+    except UnicodeDecodeError as error:
+        raise wire.not_text(("EXEC",)) from error
+    return replies

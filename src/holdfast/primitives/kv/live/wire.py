@@ -1,0 +1,122 @@
+"""What the blocking and the awaiting adapter share: settings, and what failures mean.
+
+Promises: every way a Redis can be gone is `StoreUnavailable`, which says whether the command may have
+taken effect; no retry, no backoff, no wait beyond the timeout. Never: a reply of redis-py's own making
+(RESP2, no callbacks).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+from holdfast.errors import BadCommand, BadConfig, HoldfastError, MissingExtra, StoreUnavailable
+from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.op import Reply, Words
+from holdfast.primitives.kv.problems import problem
+
+if TYPE_CHECKING:
+    from redis.exceptions import RedisError
+
+SCHEMES: Final = ("redis://", "rediss://", "unix://")
+CODES: Final = {
+    "AuthenticationError": "NOAUTH",
+    "NoPermissionError": "NOPERM",
+    "BusyLoadingError": "LOADING",
+    "ReadOnlyError": "READONLY",
+    "OutOfMemoryError": "OOM",
+    "MasterDownError": "MASTERDOWN",
+    "ClusterDownError": "CLUSTERDOWN",
+    "TryAgainError": "TRYAGAIN",
+    "ClusterCrossSlotError": "CROSSSLOT",
+    "MovedError": "MOVED",
+    "AskError": "ASK",
+}
+
+
+Said: TypeAlias = "Reply | RedisError"
+"""What came back for one of several commands."""
+
+
+def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
+    """Say at once what could never work, without a password in the message."""
+    if importlib.util.find_spec("redis") is None:
+        raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
+    if not url.startswith(SCHEMES):
+        raise BadConfig("not the address of a Redis: use redis://host:6379/0")
+    if timeout_seconds <= 0 or connections_max < 1:
+        raise BadConfig("a live Redis needs a timeout above 0 and at least one connection")
+
+
+def settings(
+    given: Mapping[str, Any], timeout_seconds: float, connections_max: int
+) -> dict[str, Any]:
+    """The arguments of a pool. What the URL says about timeouts wins; how we speak is ours."""
+    timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
+    return {
+        **timeouts,
+        **given,
+        "timeout": timeout_seconds,
+        "max_connections": connections_max,
+        "decode_responses": True,
+        "encoding": "utf-8",
+        "encoding_errors": "strict",
+        "protocol": 2,
+    }
+
+
+def unreachable(error: RedisError | OSError) -> HoldfastError:
+    """What an error on the way to a connection means; nothing of the command was sent."""
+    from redis.exceptions import AuthenticationError, ResponseError
+
+    if isinstance(error, AuthenticationError | ResponseError):
+        return BadConfig(f"Redis does not let us in: {error}")
+    return StoreUnavailable(f"Redis cannot be reached, nothing was sent: {error}")
+
+
+def lost(error: BaseException, words: Words) -> StoreUnavailable:
+    """The answer did not come."""
+    return StoreUnavailable(
+        f"Redis went away during {words[0]}: whether it took effect is not known: {error}"
+    )
+
+
+def not_text(words: Words) -> BadCommand:
+    return BadCommand(f"{words[0]}: Redis holds bytes there that are not UTF-8: they are not ours")
+
+
+def failure(error: RedisError | OSError, words: Words) -> HoldfastError:
+    """What an error of redis-py means: an answer of the server, or no answer."""
+    from redis.exceptions import ResponseError
+
+    for kind in type(error).__mro__:  # redis-py cuts the code of the answers that it knows
+        if kind.__name__ in CODES:
+            return problem(f"{CODES[kind.__name__]} {error}", words)
+    if isinstance(error, ResponseError):
+        return problem(str(error), words)
+    return lost(error, words)
+
+
+def outcomes(commands: Sequence[Words], replies: Sequence[Said]) -> list[Outcome] | None:
+    """What MULTI, the commands and EXEC answered, as what became of each command."""
+    from redis.exceptions import ResponseError
+
+    *queued, executed = replies
+    for words, reply in zip((("MULTI",), *commands), queued, strict=True):
+        if isinstance(reply, ResponseError):  # malformed: Redis drops them all
+            raise failure(reply, words)
+    if isinstance(executed, ResponseError):
+        raise failure(executed, ("EXEC",))
+    if executed is None:
+        return None
+    if not isinstance(executed, list):
+        _strange(executed)
+    return [
+        failure(reply, words) if isinstance(reply, ResponseError) else reply
+        for words, reply in zip(commands, executed, strict=True)
+    ]
+
+
+def _strange(reply: object) -> NoReturn:
+    raise StoreUnavailable(f"the server speaks another protocol: it answered {reply!r} to EXEC")

@@ -1,0 +1,71 @@
+"""Numbers as Redis reads them: strictly."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final
+
+from holdfast.primitives.kv.problems import (
+    BOUND_NOT_A_FLOAT,
+    NOT_A_FLOAT,
+    NOT_AN_INTEGER,
+    Refused,
+)
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UNSIGNED_MAX: Final = 2**64 - 1
+
+_DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_HEXADECIMAL: Final = re.compile(
+    r"[+-]?0[xX](?:[\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)(?:[pP][+-]?\d+)?", re.ASCII
+)
+_ENDLESS: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
+_SPACES: Final = " \t\n\v\f\r"
+
+
+def integer(text: str, problem: str = NOT_AN_INTEGER) -> int:
+    """A number of 64 bits in its one canonical form: no blanks, no plus, no zeros before it."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise Refused(problem) from None
+    if INT_MIN <= number <= INT_MAX and str(number) == text:
+        return number
+    raise Refused(problem)
+
+
+def score(text: str) -> float:
+    """A score: any float but NaN; what a double cannot hold is refused."""
+    number = _parsed(text)
+    if number is None or (math.isinf(number) and not _ENDLESS.fullmatch(text)):
+        raise Refused(NOT_A_FLOAT)
+    if number == 0 and re.search("[1-9]", re.split("[eE]", text)[0]):
+        raise Refused(NOT_A_FLOAT)
+    return number
+
+
+def bound(text: str) -> tuple[float, bool]:
+    """An end of a range of scores, and whether it is left out itself; nothing at all is 0."""
+    is_out = text.startswith("(")
+    body = text[1:] if is_out else text
+    number = _parsed(body.lstrip(_SPACES)) if body else 0.0
+    if number is None:
+        raise Refused(BOUND_NOT_A_FLOAT)
+    return number, is_out
+
+
+def _parsed(text: str) -> float | None:
+    if _DECIMAL.fullmatch(text) or _ENDLESS.fullmatch(text):
+        return float(text)
+    if not _HEXADECIMAL.fullmatch(text):
+        return None
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -math.inf if text.startswith("-") else math.inf
+
+
+def score_text(number: float) -> str:
+    return repr(number)

@@ -1,0 +1,134 @@
+"""`MemoryKV`: runs the commands of a Redis in this process.
+
+Promises: one command, and one transaction, is one step for every thread; time comes from the clock that
+was given, in seconds. Never: a network, a thread, a file; it is gone with the process.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.clock import SystemClock
+from holdfast.errors import HoldfastError
+from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.memory.keyspace import Keyspace, Watch
+from holdfast.primitives.kv.memory.table import COMMANDS, Run, has_its_words
+from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
+from holdfast.primitives.kv.problems import Refused, problem, wrong_arity
+
+
+class MemoryKV:
+    """Where the commands go when there is no network. Safe to use from any thread."""
+
+    __slots__ = ("_db", "_lock")
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._db = Keyspace(clock or steady_clock())
+        self._lock = threading.Lock()
+
+    def execute(self, op: Op[T]) -> T:
+        words = checked(op.words)
+        run = _find(words)
+        with self._lock:
+            self._db.begin()
+            try:
+                reply = run(self._db, words)
+            except Refused as refused:
+                raise problem(str(refused), words) from None
+        return op.read(reply)
+
+    def begin(self, watch: Iterable[str]) -> MemorySession:
+        keys = checked(("WATCH", *watch))[1:]
+        with self._lock:
+            self._db.begin()
+            return MemorySession(self, self._db.watch(keys))
+
+    def close(self) -> None:
+        """Nothing to close; what is kept stays."""
+
+    def _commit(self, watch: Watch, commands: Sequence[Words]) -> list[Outcome] | None:
+        with self._lock:
+            self._db.begin()
+            if not self._db.unwatch(watch):
+                return None
+            runs = [_find(words) for words in commands]
+            return [self._outcome(run, words) for run, words in zip(runs, commands, strict=True)]
+
+    def _outcome(self, run: Run, words: Words) -> Reply | HoldfastError:
+        try:
+            return run(self._db, words)
+        except Refused as refused:
+            return problem(str(refused), words)
+
+    def _cancel(self, watch: Watch) -> None:
+        with self._lock:
+            self._db.begin()
+            self._db.unwatch(watch)
+
+
+class MemorySession:
+    """A transaction between its watch and its end."""
+
+    __slots__ = ("_kv", "_watch")
+
+    def __init__(self, kv: MemoryKV, watch: Watch) -> None:
+        self._kv = kv
+        self._watch = watch
+
+    def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        return self._kv._commit(self._watch, commands)
+
+    def cancel(self) -> None:
+        self._kv._cancel(self._watch)
+
+
+class AsyncMemoryKV:
+    """The same under `await`: it never has to wait."""
+
+    __slots__ = ("_kv",)
+
+    def __init__(self, kv: MemoryKV) -> None:
+        self._kv = kv
+
+    async def execute(self, op: Op[T]) -> T:
+        return self._kv.execute(op)
+
+    async def begin(self, watch: Iterable[str]) -> AsyncMemorySession:
+        return AsyncMemorySession(self._kv.begin(watch))
+
+    async def close(self) -> None:
+        self._kv.close()
+
+
+class AsyncMemorySession:
+    """A transaction under `await`."""
+
+    __slots__ = ("_session",)
+
+    def __init__(self, session: MemorySession) -> None:
+        self._session = session
+
+    async def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        return self._session.commit(commands)
+
+    async def cancel(self) -> None:
+        self._session.cancel()
+
+
+def steady_clock() -> Callable[[], float]:
+    """The time of the wall when it starts, then of the monotonic clock: it never goes back."""
+    clock = SystemClock()
+    offset = clock.now() - clock.monotonic()
+    return lambda: offset + clock.monotonic()
+
+
+def _find(words: Words) -> Run:
+    """The function of a command that has all its words."""
+    known = COMMANDS.get(words[0])
+    if known is None:
+        raise problem(f"unknown command '{words[0]}'", words)
+    run, arity = known
+    if not has_its_words(arity, len(words)):
+        raise problem(wrong_arity(words[0]), words)
+    return run

@@ -1,0 +1,105 @@
+"""Transactions: commands that are collected and run as one step, unless a watched key has changed.
+
+Promises: all commands run with nothing between them; none runs when a watched key was written (or
+expired) since the `with` began, or when one of them is malformed. Never: a rollback. As in Redis, a
+command that fails as it runs (wrong type, overflow) does not undo the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+from holdfast.errors import HoldfastError, InvalidInput, WatchFailed
+from holdfast.primitives.kv.answer import Answer
+from holdfast.primitives.kv.backend import AsyncBackend, AsyncSession, Backend, Outcome, Session
+from holdfast.primitives.kv.batch_commands import BatchCommands
+from holdfast.primitives.kv.op import Op, T, Words, checked
+
+
+class Batch(BatchCommands):
+    """Collects commands; reads inside the block go through the store itself."""
+
+    def __init__(self) -> None:
+        self._ops: list[Op[object]] = []
+        self._answers: list[Answer[object]] = []
+
+    def add(self, op: Op[T]) -> Answer[T]:
+        """Collect one command."""
+        checked(op.words)
+        answer = Answer(op)
+        self._ops.append(op)
+        self._answers.append(answer)
+        return answer
+
+    def _words(self) -> list[Words]:
+        return [checked(op.words) for op in self._ops]
+
+    def _settle(self, watch: Sequence[str], outcomes: list[Outcome] | None) -> None:
+        if outcomes is None:
+            raise WatchFailed(
+                f"one of {', '.join(map(repr, watch))} changed before the transaction ended: nothing was "
+                "written; read again and retry"
+            )
+        for answer, outcome in zip(self._answers, outcomes, strict=True):
+            answer.settle(outcome)
+        for outcome in outcomes:
+            if isinstance(outcome, HoldfastError):
+                raise outcome
+
+
+class Transaction(Batch):
+    """`with kv.transaction(watch=[...]) as tx`: commits at the end of the block, not on an error."""
+
+    def __init__(self, backend: Backend, watch: Iterable[str]) -> None:
+        super().__init__()
+        self._backend = backend
+        self._watch = tuple(watch)
+        self._session: Session | None = None
+
+    def __enter__(self) -> Self:
+        self._session = self._backend.begin(self._watch)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            raise InvalidInput("a transaction is used by `with`")
+        if kind is not None:
+            session.cancel()
+        else:
+            self._settle(self._watch, session.commit(self._words()))
+
+
+class AsyncTransaction(Batch):
+    """`async with kv.transaction(watch=[...]) as tx`: commits at the end of the block."""
+
+    def __init__(self, backend: AsyncBackend, watch: Iterable[str]) -> None:
+        super().__init__()
+        self._backend = backend
+        self._watch = tuple(watch)
+        self._session: AsyncSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = await self._backend.begin(self._watch)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        session, self._session = self._session, None
+        if session is None:
+            raise InvalidInput("a transaction is used by `async with`")
+        if kind is not None:
+            await session.cancel()
+        else:
+            self._settle(self._watch, await session.commit(self._words()))
