@@ -7,7 +7,7 @@ orders of a list are those of one moment. Never: I/O; not safe for several threa
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -24,6 +24,14 @@ class Undo(msgspec.Struct, frozen=True, gc=False):
 
     change: Change
     before: tuple[Order | None, ...]
+    freeze: FreezeState
+
+
+class Cut(msgspec.Struct, frozen=True, gc=False):
+    """All that a book knows, as of one moment."""
+
+    orders: list[Order]
+    answered: list[Answered]
     freeze: FreezeState
 
 
@@ -76,18 +84,38 @@ class MemoryBook:
             self.freeze = change.freeze
         return undo
 
-    def undo(self, undo: Undo) -> None:
-        """Takes back the latest change that is not taken back yet."""
-        self.freeze = undo.freeze
-        if undo.change.answered is not None:
+    def undo(self, undos: Sequence[Undo]) -> None:
+        """Takes back the latest changes, given in the order in which they were made."""
+        for undo in reversed(undos):
+            self.freeze = undo.freeze
             done = undo.change.answered
-            if self._answered.pop((done.operation, done.key), None) is not None:
+            if (
+                done is not None
+                and self._answered.pop((done.operation, done.key), None) is not None
+            ):
                 self._oldest.remove((done.operation, done.key))
-        for after, before in zip(reversed(undo.change.orders), reversed(undo.before), strict=True):
-            if before is None:
-                self._drop(after)
-            else:
-                self._put(before)
+            for after, before in zip(undo.change.orders, undo.before, strict=True):
+                if before is None:
+                    self._drop(after)
+                else:
+                    self._put(before)
+        self._open = {name: None for name, order in self._orders.items() if order.is_open}
+
+    def cut(self, without: Sequence[Undo] = ()) -> Cut:
+        """Everything as of one moment: before the latest changes that are named."""
+        orders = dict(self._orders)
+        answered = dict(self._answered)
+        freeze = self.freeze
+        for undo in reversed(without):
+            freeze = undo.freeze
+            if undo.change.answered is not None:
+                answered.pop((undo.change.answered.operation, undo.change.answered.key), None)
+            for after, before in zip(undo.change.orders, undo.before, strict=True):
+                if before is None:
+                    del orders[after.client_order_id]
+                else:
+                    orders[after.client_order_id] = before
+        return Cut(list(orders.values()), list(answered.values()), freeze)
 
     def load(self, orders: Iterable[Order], answered: Iterable[Answered]) -> None:
         for order in orders:
@@ -95,15 +123,16 @@ class MemoryBook:
         for done in answered:
             self._remember(done)
 
-    def forget(self, now: float) -> None:
-        """Drops answers that are older than retention; the orders themselves stay."""
+    def forget(self, now: float) -> list[Answered]:
+        """Drops answers that are older than retention, and says which; the orders themselves stay."""
+        gone = []
         while self._oldest:
             first = self._oldest[0]
             is_old = self._answered[first].at < now - self._retain_seconds
             if not is_old and len(self._oldest) <= self._retain_max:
-                return
-            self._oldest.popleft()
-            del self._answered[first]
+                break
+            gone.append(self._answered.pop(self._oldest.popleft()))
+        return gone
 
     def _put(self, order: Order) -> Order | None:
         name = order.client_order_id

@@ -1,0 +1,220 @@
+"""Group commit: callers that wait together are written and synced together.
+
+Promises: a batch is written whole before anyone in it hears yes; a batch that fails takes with it whatever
+was decided after it, and nothing else. The first thread that waits does the work for the others; callers
+on an event loop have a thread that does it for them. Never: two batches on their way to disk at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeAlias
+
+from holdfast.errors import HoldfastError, StoreFailed
+from holdfast.orders.book import Undo
+
+Waiter: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]"
+
+
+class Batch:
+    """Changes that are decided and not durable yet, in their order."""
+
+    __slots__ = ("changed", "error", "is_done", "lines", "undos", "waiters")
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.lines: list[bytes] = []
+        self.undos: list[Undo] = []
+        self.waiters: list[Waiter] = []
+        self.changed = threading.Condition(lock)
+        self.is_done = False
+        self.error: HoldfastError | None = None
+
+    def answer(self) -> None:
+        """Raises when the batch failed."""
+        if self.error is not None:
+            # One error for many callers: each gets one of its own, with its own traceback.
+            raise type(self.error)(*self.error.args) from self.error
+
+
+class GroupCommit:
+    """`lock` guards what is decided and this; `write` makes a batch durable; `failed` is called under the
+    lock with everything that must be taken back, in its order; `after` runs when a batch was written."""
+
+    def __init__(
+        self,
+        lock: threading.Lock,
+        *,
+        write: Callable[[Batch], None],
+        failed: Callable[[list[Undo], HoldfastError], None],
+        after: Callable[[], None],
+    ) -> None:
+        self._lock = lock
+        self._write = write
+        self._failed = failed
+        self._after = after
+        self._pending: Batch | None = None
+        self._flushing: Batch | None = None
+        self._free = threading.Condition(lock)
+        self._wanted = threading.Condition(lock)
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    # -- under the lock ------------------------------------------------------------------------------
+
+    def add(self, line: bytes, undo: Undo) -> Batch:
+        batch = self._pending
+        if batch is None:
+            batch = self._pending = Batch(self._lock)
+        batch.lines.append(line)
+        batch.undos.append(undo)
+        return batch
+
+    def newest(self) -> Batch | None:
+        """The batch that must be durable before anything seen now may be told; None when all is."""
+        return self._pending or self._flushing
+
+    def unsynced(self, *, and_flushing: bool = True) -> list[Undo]:
+        """What is decided and not durable, in its order."""
+        found: list[Undo] = []
+        if and_flushing and self._flushing is not None:
+            found += self._flushing.undos
+        if self._pending is not None:
+            found += self._pending.undos
+        return found
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def wait(self, batch: Batch | None) -> None:
+        """Until the batch is durable; the caller may have to write it."""
+        while batch is not None:
+            with self._lock:
+                if batch.is_done:
+                    break
+                if self._flushing is not None:
+                    self._wait_for_turn(batch)
+                    continue
+                work = self._begin()
+            self._flush(work)
+        if batch is not None:
+            batch.answer()
+
+    async def wait_async(self, batch: Batch | None) -> None:
+        """The same on an event loop, which is never held up."""
+        if batch is None:
+            return
+        with self._lock:
+            future: asyncio.Future[None] | None = None
+            if not batch.is_done:
+                loop = asyncio.get_running_loop()
+                future = loop.create_future()
+                batch.waiters.append((loop, future))
+                self._start_thread()
+                if self._flushing is None:
+                    self._wanted.notify()
+        if future is not None:
+            await future
+        batch.answer()
+
+    def alone(self, do: Callable[[], None]) -> None:
+        """Runs `do` while no batch is on its way to disk."""
+        with self._lock:
+            while self._flushing is not None:
+                self._free.wait()
+            self._flushing = Batch(self._lock)
+        try:
+            do()
+        finally:
+            with self._lock:
+                self._hand_over()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._wanted.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    # -- working -------------------------------------------------------------------------------------
+
+    def _wait_for_turn(self, batch: Batch) -> None:
+        try:
+            batch.changed.wait()
+        except BaseException:
+            batch.changed.notify()  # It may have been this thread's turn to write.
+            raise
+
+    def _begin(self) -> Batch:
+        assert self._pending is not None
+        self._flushing, self._pending = self._pending, None
+        return self._flushing
+
+    def _flush(self, work: Batch) -> None:
+        error: HoldfastError | None = None
+        try:
+            self._write(work)
+        except HoldfastError as found:
+            error = found
+        except BaseException as found:
+            error = StoreFailed(f"a write was broken off ({found!r}): open the store again")
+            raise
+        finally:
+            with self._lock:
+                ended = [work]
+                if error is not None:
+                    ended += [self._pending] if self._pending is not None else []
+                    self._failed(self.unsynced(), error)
+                    self._pending = None
+                for batch in ended:
+                    batch.error = error
+                    batch.is_done = True
+                    batch.changed.notify_all()
+                self._hand_over()
+            _wake([waiter for batch in ended for waiter in batch.waiters])
+        if error is None:
+            self._after()
+
+    def _hand_over(self) -> None:
+        """Lets the next batch go: by one of its own threads, or by ours when it has none."""
+        self._flushing = None
+        self._free.notify()
+        if self._pending is not None:
+            if self._pending.waiters:
+                self._wanted.notify()
+            else:
+                self._pending.changed.notify()
+
+    def _start_thread(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name="holdfast-orders-commit", daemon=True
+            )
+            self._thread.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                while self._flushing is not None or self._pending is None:
+                    if self._closing and self._pending is None:
+                        return
+                    self._wanted.wait()
+                work = self._begin()
+            self._flush(work)
+
+
+def _wake(waiters: list[Waiter]) -> None:
+    """One wake-up of each event loop for all of its callers."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for loop, future in waiters:
+        by_loop.setdefault(loop, []).append(future)
+    for loop, futures in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, futures)
+
+
+def _resolve(futures: list[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,90 @@
+"""What the order store asks of a file system, one named step at a time.
+
+Promises: `write` and `sync` say yes only when the system did; `replace` puts a file in place whole or not
+at all, and it is durable when this returns. Every step has a name, so that a test can stop the world, or
+break the disk, before and after each. Never: retries a failed sync (what is on disk is not known then).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from holdfast.errors import DiskFull, StoreFailed, StoreUnavailable
+
+T = TypeVar("T")
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+TEMPORARY: Final = ".tmp"
+
+
+class Disk:
+    """The real one. A subclass may step in at `step` and `put`."""
+
+    def step(self, name: str, do: Callable[[], T]) -> T:
+        """Every touch of the disk passes here, under its name, e.g. 'sync log'."""
+        return do()
+
+    def put(self, file: int, data: bytes | memoryview) -> int:
+        """One system call; how many bytes it took."""
+        return os.write(file, data)
+
+    def open(self, path: Path, what: str) -> int:
+        """For appending."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        return self.step(f"open {what}", lambda: os.open(path, flags))
+
+    def write(self, file: int, data: bytes, what: str) -> None:
+        def all_of_it() -> None:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self.put(file, rest) :]
+
+        self.step(f"write {what}", all_of_it)
+
+    def sync(self, file: int, what: str) -> None:
+        self.step(f"sync {what}", lambda: os.fdatasync(file))
+
+    def truncate(self, file: int, size: int, what: str) -> None:
+        self.step(f"truncate {what}", lambda: os.ftruncate(file, size))
+
+    def replace(self, path: Path, data: bytes, what: str) -> None:
+        """Beside it first, synced; then renamed over it, and the folder synced."""
+        beside = path.with_name(path.name + TEMPORARY)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        file = self.step(f"create {what}", lambda: os.open(beside, flags, 0o644))
+        try:
+            self.write(file, data, what)
+            self.step(f"sync new {what}", lambda: os.fsync(file))
+        finally:
+            os.close(file)
+        self.step(f"rename {what}", lambda: beside.replace(path))
+        self.sync_folder(path.parent, what)
+
+    def remove(self, path: Path, what: str) -> None:
+        self.step(f"remove {what}", lambda: path.unlink(missing_ok=True))
+
+    def sync_folder(self, folder: Path, what: str) -> None:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self.step(f"sync folder of {what}", lambda: os.fsync(file))
+        finally:
+            os.close(file)
+
+
+def told(error: OSError, what: str) -> StoreUnavailable:
+    """An error of the disk in our words, for a step that changed nothing that matters."""
+    if error.errno in FULL:
+        return DiskFull(
+            f"{what}: the disk is full, nothing was acknowledged; free some space ({error})"
+        )
+    return StoreUnavailable(f"{what}: {error}")
+
+
+def unknown(error: OSError, what: str) -> StoreFailed:
+    return StoreFailed(
+        f"{what} failed ({error}), so what is on the disk is not known: nothing of it was acknowledged "
+        "and nothing more is taken; close this store and open it again, which reads what is there"
+    )

@@ -1,0 +1,159 @@
+"""The append log: one line for each change, each with its length, its checksum and its number.
+
+    ["<length><crc of the record><crc of these two>",{"seq":7,"orders":[…],…}]
+
+Every line is JSON of its own (`jq '.[1]' log-*.jsonl`). The first line of a file says which store it
+belongs to and the number of its first record.
+
+Promises: a last line that was cut off is told from damage: a cut is short, damage is not. Never: skips a
+line, or reads on behind a bad one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import CorruptLog
+from holdfast.orders.commands import Change
+
+FORMAT: Final = 1
+SUFFIX: Final = b"]\n"
+HEAD_BYTES: Final = 28
+RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+class LogHead(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The first line of a log file."""
+
+    format: int
+    lineage: str
+    first: int
+    """The number of the first record that this file is for."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One change and its number: 1, 2, 3 … without a gap, through all files."""
+
+    seq: int
+    change: Change
+
+
+class LogFile(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What was found in one file."""
+
+    head: LogHead
+    records: list[Record]
+    good_bytes: int
+    """Where the last whole record ends."""
+    torn_bytes: int
+    """What is behind it: a write that was cut off and never acknowledged."""
+
+    @property
+    def last(self) -> int:
+        return self.head.first + len(self.records) - 1
+
+
+_encoder: Final = msgspec.json.Encoder(decimal_format="string")
+_record: Final = msgspec.json.Decoder(Record)
+_head: Final = msgspec.json.Decoder(LogHead)
+
+
+def frame(payload: bytes) -> bytes:
+    head = b"%08x%08x" % (len(payload), zlib.crc32(payload))
+    return b'["%s%08x",%s]\n' % (head, zlib.crc32(head), payload)
+
+
+def record_line(seq: int, change: Change) -> bytes:
+    return frame(_encoder.encode(Record(seq=seq, change=change)))
+
+
+def head_line(lineage: str, first: int) -> bytes:
+    return frame(_encoder.encode(LogHead(format=FORMAT, lineage=lineage, first=first)))
+
+
+def read_log(path: Path, data: bytes, *, is_last: bool) -> LogFile:
+    """The records of a file. Only the last file may end in a write that was cut off."""
+    payloads, good = _payloads(path, data)
+    torn = len(data) - good
+    if torn and not is_last:
+        raise _damaged(path, good, "a record is cut off, and there are later files")
+    if not payloads:
+        raise _damaged(path, 0, "its first line is missing or cut off")
+    head = _decoded_head(path, payloads[0])
+    records = [_decoded(path, payload) for payload in payloads[1:]]
+    for expected, record in enumerate(records, head.first):
+        if record.seq != expected:
+            raise _damaged(path, 0, f"record {record.seq} stands where {expected} should be")
+    return LogFile(head=head, records=records, good_bytes=good, torn_bytes=torn)
+
+
+def _payloads(path: Path, data: bytes) -> tuple[list[bytes], int]:
+    """The checked payloads, and where they end."""
+    # Blocks that were never written read as zeros; a line never ends in one.
+    end = len(data.rstrip(b"\0"))
+    found: list[bytes] = []
+    at = 0
+    while at < end:
+        head = data[at : at + HEAD_BYTES]
+        if at + HEAD_BYTES > end:
+            break
+        length = _length(path, at, head)
+        start = at + HEAD_BYTES
+        payload = data[start : start + length]
+        if start + length > end:
+            break
+        if zlib.crc32(payload) != int(head[10:18], 16):
+            raise _damaged(path, at, "a record does not match its checksum")
+        tail = data[start + length : start + length + 2]
+        if not SUFFIX.startswith(tail.rstrip(b"\0")):
+            raise _damaged(path, start + length, "a record has no end")
+        found.append(payload)
+        at = start + length + 2
+    return found, min(at, len(data))
+
+
+def _length(path: Path, at: int, head: bytes) -> int:
+    """What the head of a line says, once it is known to be sound."""
+    try:
+        said = int(head[18:26], 16)
+        length = int(head[2:10], 16)
+        int(head[10:18], 16)
+    except ValueError:
+        raise _damaged(path, at, "a record does not begin as one") from None
+    if head[:2] != b'["' or head[26:] != b'",' or zlib.crc32(head[2:18]) != said:
+        raise _damaged(path, at, "the head of a record does not match its checksum")
+    if length > RECORD_BYTES_MAX:
+        raise _damaged(path, at, f"a record claims {length} bytes")
+    return length
+
+
+def _decoded_head(path: Path, payload: bytes) -> LogHead:
+    try:
+        head = _head.decode(payload)
+    except msgspec.DecodeError as error:
+        raise _damaged(path, 0, f"its first line is not that of a log ({error})") from error
+    if head.format != FORMAT:
+        raise CorruptLog(
+            f"{path} has format {head.format}; this version of Holdfast reads {FORMAT}: open it with "
+            "the version that wrote it"
+        )
+    return head
+
+
+def _decoded(path: Path, payload: bytes) -> Record:
+    try:
+        return _record.decode(payload)
+    except msgspec.DecodeError as error:
+        raise _damaged(path, 0, f"a record is sound but not one of ours ({error})") from error
+
+
+def _damaged(path: Path, at: int, what: str) -> CorruptLog:
+    return CorruptLog(
+        f"{path} is damaged at byte {at}: {what}. Nothing was changed. Restore the state directory from "
+        "a copy, or reconcile with the exchange and start a new one; do not cut the file by hand unless "
+        "you know that nothing behind that byte was acknowledged"
+    )
