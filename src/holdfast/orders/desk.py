@@ -102,19 +102,21 @@ class Desk:
             return Answer.KNOWN
         return Answer.KNOWN if self._missing(order) else Answer.ABSENT
 
-    def cancel(self, order: Order) -> bool:
-        """Wants an order gone; True when it has ended, by the cancel or by a fill before it."""
+    def cancel(self, order: Order) -> None:
+        """Wants an order gone: it ends by the cancel, by a fill before it, or by not having arrived. To
+        cancel twice is to cancel once, so whoever sees it open still may call this again."""
         if order.state is not OrderState.CANCEL_PENDING:
             self._move(order.client_order_id, OrderState.CANCEL_PENDING)
         try:
             seen = self._exchange.cancel(order.client_order_id)
         except ExchangeTimeout:
             self._missed("cancel", 0)
-            return False  # the next round asks again: to cancel twice is to cancel once
+            self.settle(order)
+            return
         if seen is None:
-            return self._missing(order)
-        self.learn(seen)
-        return not seen.is_open
+            self._missing(order)
+        else:
+            self.learn(seen)
 
     def learn(self, seen: ExchangeOrder) -> None:
         """What the exchange said about an order of ours. Old news changes nothing."""

@@ -1,0 +1,181 @@
+"""An exchange that stays while the process beside it dies, again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.clock import VirtualClock
+from holdfast.errors import ExchangeTimeout
+from holdfast.orders.alerts import AlertHook
+from holdfast.orders.disk import Disk
+from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.exchange import Exchange, ExchangeOrder, Fill, Quote, Request
+from holdfast.orders.faults import CALM, Faults
+from holdfast.orders.loop import ExecutionLoop
+from holdfast.orders.order import Side
+from holdfast.orders.reconcile import Difference, compare
+from holdfast.orders.risk import Intent, Limits, RiskMonitor
+from holdfast.orders.simulated import SimulatedExchange
+from holdfast.primitives.kv import RedisKV
+from holdfast.primitives.metrics import Meter
+
+T = TypeVar("T")
+SYMBOL = "BTCUSDT"
+
+
+class Crash(BaseException):
+    """The process is gone: nothing catches it, nothing is written after it."""
+
+
+class Death:
+    """Counts the steps of a life, and ends it before or after one of them."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.at: int | None = None
+        self.is_dead = False
+
+    def after(self, steps: int | None) -> None:
+        self.at = None if steps is None else self.steps + steps
+        self.is_dead = False
+
+    def passes(self, do: Callable[[], T]) -> T:
+        """A step has two ends: odd numbers die before it, even ones after it."""
+        self._tick()
+        done = do()
+        self._tick()
+        return done
+
+    def _tick(self) -> None:
+        self.steps += 1
+        if self.is_dead or self.steps == self.at:
+            self.is_dead = True
+            raise Crash
+
+
+class MortalDisk(Disk):
+    """Writes for real, without waiting for the platter: what dies here is the process, not the machine."""
+
+    def __init__(self, death: Death) -> None:
+        self._death = death
+
+    def step(self, name: str, do: Callable[[], T]) -> T:
+        if name.startswith("sync log"):
+            return self._death.passes(lambda: None)  # type: ignore[return-value]
+        return self._death.passes(do)
+
+
+class Watched:
+    """An exchange whose calls are counted, may kill us, and may be mute."""
+
+    def __init__(self, inner: Exchange, death: Death | None = None) -> None:
+        self._inner = inner
+        self._death = death or Death()
+        self.requests: list[Request] = []
+        self.calls: list[str] = []
+        self.mute: set[str] = set()
+        """Calls that act and are never answered."""
+
+    def place(self, request: Request) -> ExchangeOrder:
+        self.requests.append(request)
+        return self._through("place", lambda: self._inner.place(request))
+
+    def cancel(self, client_order_id: str) -> ExchangeOrder | None:
+        return self._through("cancel", lambda: self._inner.cancel(client_order_id))
+
+    def find(self, client_order_id: str) -> ExchangeOrder | None:
+        return self._through("find", lambda: self._inner.find(client_order_id))
+
+    def orders(self) -> list[ExchangeOrder]:
+        return self._through("orders", self._inner.orders)
+
+    def fills(self) -> list[Fill]:
+        return self._death.passes(self._inner.fills)
+
+    def quote(self, symbol: str) -> Quote:
+        return self._inner.quote(symbol)
+
+    def _through(self, name: str, call: Callable[[], T]) -> T:
+        self.calls.append(name)
+        answer = self._death.passes(call)
+        if name in self.mute:
+            raise ExchangeTimeout(f"{name} is not answered")
+        return answer
+
+
+class World:
+    """One exchange, one state directory, and whoever works on it at the moment."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        seed: int = 1,
+        faults: Faults = CALM,
+        limits: Limits | None = None,
+        on_alert: AlertHook | None = None,
+        meter: Meter | None = None,
+    ) -> None:
+        self.folder = folder
+        self.clock = VirtualClock()
+        self.death = Death()
+        self.simulated = SimulatedExchange(self.clock, seed=seed, faults=faults)
+        self.exchange = Watched(self.simulated, self.death)
+        self._limits = limits
+        self._on_alert = on_alert
+        self._meter = meter
+        self.store = self._opened()
+        self.risk = RiskMonitor(limits)
+        self.loop = self._made()
+
+    def _opened(self) -> DurableOrderStore:
+        return DurableOrderStore(
+            RedisKV(self.clock.now), self.folder, self.clock.now, disk=MortalDisk(self.death)
+        )
+
+    def _made(self) -> ExecutionLoop:
+        return ExecutionLoop(
+            exchange=self.exchange,
+            order_store=self.store,
+            risk_monitor=self.risk,
+            clock=self.clock,
+            on_alert=self._on_alert,
+            meter=self._meter,
+        )
+
+    def die(self) -> None:
+        """Nothing of the old life is written any more; as with a real death, its lock is free."""
+        self.store._journal.close()
+        self.death.after(None)
+
+    def restart(self, downtime: float = 30.0) -> ExecutionLoop:
+        """The old process is gone; a new one opens the directory."""
+        self.die()
+        self.clock.pause(downtime)
+        self.simulated.fills()  # what was said meanwhile nobody heard
+        self.store = self._opened()
+        self.risk = RiskMonitor(self._limits)
+        self.loop = self._made()
+        return self.loop
+
+    def place(self, key: str, qty: str = "1", side: Side = Side.BUY) -> str:
+        return self.loop.place(wish(key, qty, side)).client_order_id
+
+    def step(self, seconds: float = 1.0) -> None:
+        self.clock.pause(seconds)
+        self.loop.step([self.simulated.quote(SYMBOL)])
+
+    def differences(self) -> list[Difference]:
+        """Between our store and the exchange's own book, without the network between."""
+        return compare(self.store.orders(), self.simulated.truth())
+
+    def acted_twice(self) -> set[str]:
+        acted = self.simulated.book.acted
+        return {name for name in acted if acted.count(name) > 1}
+
+
+def wish(key: str, qty: str = "1", side: Side = Side.BUY) -> Intent:
+    return Intent(SYMBOL, side, Decimal(qty), Decimal(100), key)
