@@ -67,8 +67,9 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
     now: float
     namespace: str
-    serial: str
-    """A name that no other command has: for orders that come without a key."""
+    lineage: str
+    number: int
+    """With the lineage, a name that no other command has: for orders that come without a key."""
 
 
 class Command(Protocol[T]):
@@ -90,12 +91,10 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     idem_key: str | None = None
     epoch: int | None = None
 
-    def request(self) -> str:
-        return f"{self.symbol} {self.side.value} {self.qty} {self.price}"
-
     def order_id(self, moment: Moment) -> str:
         if self.idem_key is None:
-            return rules.client_order_id(moment.namespace, moment.serial, "unnamed")
+            serial = f"{moment.lineage}:{moment.number}"
+            return rules.client_order_id(moment.namespace, serial, "unnamed")
         return rules.client_order_id(moment.namespace, self.idem_key)
 
     def judge(self, book: Book, moment: Moment) -> Verdict[Order]:
@@ -103,7 +102,8 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         known = book.order(name)
         if known is not None:
             # The order is its own record: a retry finds it even when the answer is long forgotten.
-            return Verdict(rules.as_placed(self._checked(known)), replayed=True)
+            self._check_same(known)
+            return Verdict(rules.as_placed(known), replayed=True)
         self._check_freeze(book.freeze)
         order = Order(
             client_order_id=name,
@@ -117,22 +117,15 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             updated_at=moment.now,
             idem_key=self.idem_key,
         )
-        answered = None
-        if self.idem_key is not None:
-            answered = Answered(
-                operation=PLACE,
-                key=self.idem_key,
-                request=self.request(),
-                ids=(name,),
-                at=moment.now,
-            )
-        return Verdict(order, Change(orders=(order,), answered=answered))
+        return Verdict(order, Change(orders=(order,)))
 
-    def _checked(self, known: Order) -> Order:
-        first = f"{known.symbol} {known.side.value} {known.qty} {known.price}"
-        if first != self.request():
-            raise conflict(PLACE, self.idem_key or "", first, self.request())
-        return known
+    def _check_same(self, known: Order) -> None:
+        first = (known.symbol, known.side, known.qty, known.price)
+        again = (self.symbol, self.side, self.qty, self.price)
+        if first != again:
+            raise conflict(
+                PLACE, self.idem_key or "", " ".join(map(str, first)), " ".join(map(str, again))
+            )
 
     def _check_freeze(self, freeze: FreezeState) -> None:
         if freeze.frozen:

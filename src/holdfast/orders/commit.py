@@ -100,22 +100,20 @@ class GroupCommit:
         if batch is not None:
             batch.answer()
 
-    async def wait_async(self, batch: Batch | None) -> None:
-        """The same on an event loop, which is never held up."""
-        if batch is None:
-            return
+    def future(self, batch: Batch) -> asyncio.Future[None] | None:
+        """The same for a caller on an event loop, which is never held up: what to await before asking
+        `batch.answer()`; None when nothing is to be awaited."""
         with self._lock:
-            future: asyncio.Future[None] | None = None
-            if not batch.is_done:
-                loop = asyncio.get_running_loop()
-                future = loop.create_future()
-                batch.waiters.append((loop, future))
+            if batch.is_done:
+                batch.answer()
+                return None
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+            batch.waiters.append((loop, future))
+            if self._flushing is None and len(batch.waiters) == 1:
                 self._start_thread()
-                if self._flushing is None:
-                    self._wanted.notify()
-        if future is not None:
-            await future
-        batch.answer()
+                self._wanted.notify()
+            return future
 
     def alone(self, do: Callable[[], None]) -> None:
         """Runs `do` while no batch is on its way to disk."""

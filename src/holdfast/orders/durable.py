@@ -60,6 +60,7 @@ class DurableOrderStore(BlockingFront, BookReads):
         self._clock = clock or SystemClock().now
         self._namespace = namespace
         self._meter = meter or NullMeter()
+        self._is_measured = meter is not None
         self._snapshot_log_bytes = snapshot_log_bytes
         self._lock = threading.Lock()
         self._snapshots = threading.Lock()
@@ -104,7 +105,9 @@ class DurableOrderStore(BlockingFront, BookReads):
 
     async def run_async(self, command: Command[T]) -> T:
         verdict, batch = self.decide(command)
-        await self._commit.wait_async(batch)
+        if batch is not None and (done := self._commit.future(batch)) is not None:
+            await done
+            batch.answer()
         return verdict.answer
 
     def decide(self, command: Command[T]) -> tuple[Verdict[T], Batch | None]:
@@ -113,7 +116,7 @@ class DurableOrderStore(BlockingFront, BookReads):
             with self._lock:
                 self._check_usable()
                 moment = Moment(
-                    self._clock(), self._namespace, f"{self._journal.lineage}:{self._seq + 1}"
+                    self._clock(), self._namespace, self._journal.lineage, self._seq + 1
                 )
                 verdict = command.judge(self._book, moment)
                 if verdict.change is None:
@@ -142,7 +145,9 @@ class DurableOrderStore(BlockingFront, BookReads):
 
     async def look_async(self, at: Callable[[MemoryBook], T]) -> T:
         found, batch = self.peek(at)
-        await self._commit.wait_async(batch)
+        if batch is not None and (done := self._commit.future(batch)) is not None:
+            await done
+            batch.answer()
         return found
 
     # -- snapshots -----------------------------------------------------------------------------------
@@ -273,7 +278,8 @@ class DurableOrderStore(BlockingFront, BookReads):
     # -- what is told --------------------------------------------------------------------------------
 
     def _count(self, command: Command[T], verdict: Verdict[T], batch: Batch | None) -> None:
-        self._meter.count(measured.COMMANDS, operation=command.operation, outcome="ok")
+        if self._is_measured:
+            self._meter.count(measured.COMMANDS, operation=command.operation, outcome="ok")
         if verdict.note:
             self._meter.count(measured.LATE_FILLS)
             logger.info("[FILL] %s", verdict.note)
@@ -285,7 +291,8 @@ class DurableOrderStore(BlockingFront, BookReads):
             logger.info(
                 "[IDEM HIT] %s key=%s → cached result", _VERBS[command.operation], command.idem_key
             )
-        self._meter.count(measured.IDEMPOTENCY, operation=command.operation, outcome=outcome)
+        if self._is_measured:
+            self._meter.count(measured.IDEMPOTENCY, operation=command.operation, outcome=outcome)
 
     def _count_refusal(self, command: Command[T], error: HoldfastError) -> None:
         self._meter.count(measured.COMMANDS, operation=command.operation, outcome=error.code)

@@ -6,6 +6,7 @@ what is on the disk is not known, nothing more is taken. Never: decides, or know
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -15,13 +16,15 @@ from typing import Final
 from holdfast.errors import CorruptState, StoreFailed
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import Cut, MemoryBook
-from holdfast.orders.disk import Disk, told, unknown
+from holdfast.orders.disk import FULL, Disk, told, unknown
 from holdfast.orders.snapshot import FORMAT, Snapshot, SnapshotHead
 from holdfast.orders.statedir import Found, StateDir
 from holdfast.primitives.metrics import Meter
 from holdfast.store.backends import fresh_ids
 
 logger: Final = logging.getLogger("holdfast.orders")
+NOT_WRITTEN: Final = FULL | {errno.EFBIG}
+"""Errors that say that there is no room, and so what of it is on the disk."""
 ROTATE_BYTES: Final = 16 * 1024 * 1024
 """A log file is rewritten once at every start, so it must not be huge."""
 
@@ -85,14 +88,13 @@ class Journal:
         begun = self._timer()
         try:
             self._disk.write(self._file, data, "log")
-        except OSError as error:
-            self._cut_back(error)
-            raise told(error, "the order log cannot be written") from error
-        try:
             self._disk.sync(self._file, "log")
         except OSError as error:
-            self._failure = unknown(error, "a sync of the order log")
-            raise self._failure from error
+            if error.errno not in NOT_WRITTEN:
+                self._failure = unknown(error, "a write of the order log")
+                raise self._failure from error
+            self._cut_back(error)
+            raise told(error, "the order log cannot be written") from error
         self._size += len(data)
         self.seq += len(lines)
         self.bytes_since_snapshot += len(data)

@@ -30,7 +30,7 @@ class InMemoryOrderStore(BlockingFront, BookReads):
     def run(self, command: Command[T]) -> T:
         with self._lock:
             self._count += 1
-            moment = Moment(self._clock(), self._namespace, f"memory:{self._count}")
+            moment = Moment(self._clock(), self._namespace, "memory", self._count)
             verdict = command.judge(self._book, moment)
             if verdict.change is not None:
                 self._book.apply(verdict.change)

@@ -3,7 +3,7 @@
     orders:<client_order_id>       the order as JSON
     orders:open                    the ids that are open
     orders:by_symbol:<symbol>      the ids of a symbol
-    idem:<operation>:<key>         the remembered answer as JSON
+    idem:<operation>:<key>         the remembered answer as JSON (of a placement: the order's id)
     orders:meta                    whose view this is, up to which record, and the freeze epoch
 
 Promises: all keys of a batch are written in one transaction, so no index is ever out of step with its
@@ -24,7 +24,7 @@ import msgspec
 from holdfast.errors import BadConfig, HoldfastError, StateBehind
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import Cut
-from holdfast.orders.commands import Change
+from holdfast.orders.commands import PLACE, Change
 from holdfast.orders.order import Answered, FreezeState, Order, order_json
 from holdfast.primitives.kv import RedisKV, Transaction
 from holdfast.primitives.metrics import Meter
@@ -124,6 +124,7 @@ class View:
             f"{self._orders}{order.client_order_id}": order_json(order) for order in cut.orders
         }
         wanted |= {self._answer_key(done): _encode(done).decode() for done in cut.answered}
+        wanted |= self._placements(cut.orders)
         for key, ids in self._indexes(cut.orders):
             if ids:
                 wanted[key] = set(ids)
@@ -160,6 +161,7 @@ class View:
     ) -> None:
         pairs = [(f"{self._orders}{order.client_order_id}", order_json(order)) for order in orders]
         pairs += [(self._answer_key(done), _encode(done).decode()) for done in answered]
+        pairs += self._placements(orders).items()
         self._written = self._meta(seq)
         pairs.append((f"{self._orders}meta", self._written))
         for some in _chunks(pairs):
@@ -178,6 +180,11 @@ class View:
             by_symbol.setdefault(order.symbol, []).append(order.client_order_id)
         for symbol, ids in by_symbol.items():
             yield f"{self._orders}by_symbol:{symbol}", ids
+
+    def _placements(self, orders: Sequence[Order]) -> dict[str, str]:
+        """An order is the record of its own key: kept as long as the order is."""
+        head = f"{self._idem}{PLACE}:"
+        return {head + o.idem_key: o.client_order_id for o in orders if o.idem_key is not None}
 
     def _answer_key(self, done: Answered) -> str:
         return f"{self._idem}{done.operation}:{done.key}"
