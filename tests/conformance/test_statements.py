@@ -25,8 +25,8 @@ DIALECTS = ("sqlite", "postgres")
 OWN = {
     # One writer: reads inside a transaction need no locks, and rows are taken by their place.
     "sqlite": {
-        *("adjust_counters", "changed_by", "forget_before", "get_rows", "mark_counted"),
-        *("next_offset", "pick_lane", "scan_lane", "take_rows"),
+        *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
+        *("mark_counted", "next_offset", "pick_lane", "scan_lane", "take_rows"),
     },
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {
@@ -133,6 +133,8 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
     ("open_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
+    ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
+    ("prune_entries", {"now": 1.0, "limit": 10}, "holdfast_ledger_expiry"),
     (
         "prune_tasks",
         {"before": 1.0, "dead_before": 1.0, "limit": 10},

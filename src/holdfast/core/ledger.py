@@ -20,7 +20,13 @@ from holdfast.core.submit import (
     check_name,
     encode_payload,
 )
-from holdfast.errors import EffectFailed, InvalidInput
+from holdfast.errors import (
+    EffectFailed,
+    IdempotencyConflict,
+    InProgress,
+    InvalidInput,
+    LeaseLost,
+)
 
 STEP_SCOPE: Final = "holdfast.step"
 """The scope of steps of tasks: the key is the task's id, the operation is the step."""
@@ -221,6 +227,28 @@ def _turn(ask: Ask, now: float, *, fence: int, attempt: int, over: str | None = 
         taken_over_from=over,
         runner=ask.runner,
     )
+
+
+def started(verdict: Verdict) -> Turn:
+    """The turn, or the error that the verdict amounts to."""
+    match verdict:
+        case Start(turn=turn):
+            return turn
+        case Clash(entry=entry):
+            raise IdempotencyConflict(
+                f"{entry.place} was used with another request: repeat the same one, or take a new key"
+            )
+        case Busy(entry=entry):
+            raise InProgress(
+                f"{entry.place} is run by {entry.owner} right now: try again for its answer",
+                owner=entry.owner,
+                since=entry.begun_at,
+                lease_until=entry.lease_until,
+            )
+        case Stale(entry=entry):
+            raise LeaseLost(f"a newer claim has begun {entry.place}: this runner has lost its task")
+        case Replay():
+            raise AssertionError("a replay is answered, not started")
 
 
 # -- values ------------------------------------------------------------------------------------------

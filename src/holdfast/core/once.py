@@ -62,34 +62,30 @@ Step: TypeAlias = Begin | Run | End | Pause
 
 
 def call(
-    started: Callable[[Verdict], Turn],
     *,
     wait_seconds: float = 0.0,
     on_error: ErrorPolicy = OnError.FORGET,
     carried: bool = False,
 ) -> Flow[Step, codec.Json]:
-    """`started` gives the turn of a verdict or raises what it amounts to. `carried`: the entry is part of
+    """`carried`: the entry is part of
     the caller's transaction, which undoes it by itself when the effect fails."""
     waited, polls = 0.0, 0
+    verdict: Verdict
     while isinstance(verdict := (yield Begin()), Busy) and waited < wait_seconds:
         pause = min(POLL_SECONDS * 2.0**polls, POLL_SECONDS_MAX, wait_seconds - waited)
         yield Pause(pause)
         waited, polls = waited + pause, min(polls + 1, 10)
     if isinstance(verdict, Replay):
         return rules.answer(verdict.outcome)
-    turn = started(verdict)
+    turn = rules.started(verdict)
     try:
         value = yield Run(turn)
     except GeneratorExit:
         raise
-    except Exception as error:
+    except BaseException as error:
+        # Broken off or failed: whether it has acted is not known, so the next turn is told of this one.
         if not carried:
-            yield End(turn, _kept(error, on_error))
-        raise
-    except BaseException:
-        # Broken off: whether it has acted is not known, so the next turn is told of this one.
-        if not carried:
-            yield End(turn, None)
+            yield from _give_up(turn, error, on_error)
         raise
     try:
         outcome = rules.done(value)
@@ -101,6 +97,16 @@ def call(
     return rules.answer(outcome)
 
 
-def _kept(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
-    policy = on_error if isinstance(on_error, OnError) else on_error(error)
-    return rules.failed(error) if policy is OnError.KEEP else None
+def _give_up(turn: Turn, error: BaseException, on_error: ErrorPolicy) -> Flow[Step, None]:
+    """Writes down the failure, or that there is none to keep. What goes wrong with that does not take the
+    place of what went wrong first."""
+    outcome = None
+    if isinstance(error, Exception):
+        policy = on_error if isinstance(on_error, OnError) else on_error(error)
+        outcome = rules.failed(error) if policy is OnError.KEEP else None
+    try:
+        yield End(turn, outcome)
+    except Exception as later:
+        error.add_note(
+            f"the end of {turn.place} was not written: {later!r}; its lease has to run out"
+        )

@@ -1,7 +1,8 @@
 """What a handler is given besides its task.
 
-Promises: progress, checkpoints and the lease are fenced: once the lease is lost every call raises
-LeaseLost and `cancel_requested` is true. `fence` may be handed to outside systems that can compare it.
+Promises: progress, checkpoints, steps and the lease are fenced: once the lease is lost every call raises
+LeaseLost and `cancel_requested` is true. `fence` may be handed to outside systems that can compare it. A
+step that has ended is answered, not repeated, in this attempt and in every later one.
 """
 
 from __future__ import annotations
@@ -11,9 +12,20 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
-from holdfast.core import codec
+from holdfast.core import codec, once as course
 from holdfast.core.command import Order, Report
 from holdfast.core.decide import Decision, Refusal
+from holdfast.core.ledger import (
+    Ask,
+    Outcome,
+    Runner,
+    Turn,
+    Verdict,
+    fingerprint_of,
+    step_of,
+)
+from holdfast.core.once import Begin, End, ErrorPolicy, OnError, Run, Step
+from holdfast.core.steps import adrive, drive
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
 from holdfast.errors import LeaseLost
@@ -29,15 +41,20 @@ class Services(Protocol):
 
     async def parents(self, task_id: str) -> dict[str, Task]: ...
 
+    async def begin_step(self, ask: Ask, tx: object) -> Verdict: ...
+
+    async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None: ...
+
 
 class Context:
     """For handlers that run in the event loop."""
 
-    __slots__ = ("_cancelled", "_services", "task")
+    __slots__ = ("_cancelled", "_services", "_steps", "task")
 
     def __init__(self, task: Task, services: Services) -> None:
         self.task = task
         self._services = services
+        self._steps = 0
         self._cancelled: threading.Event | None = None
 
     @property
@@ -80,11 +97,64 @@ class Context:
         """The tasks that this one depended on, by id, with their results."""
         return await self._services.parents(self.task.id)
 
-    async def _report(self, report: Report) -> None:
+    async def once(
+        self,
+        step: str,
+        effect: Callable[[Turn], Awaitable[object]],
+        *,
+        request: object = None,
+        on_error: ErrorPolicy = OnError.FORGET,
+        tx: object = None,
+    ) -> codec.Json:
+        """Runs the effect of a step of this task once, and gives its answer ever after: to later attempts
+        too. `tx`: your own connection with an open transaction, which the effect writes through; then the
+        step is done exactly if that transaction commits. Otherwise hand `turn.id` to the outside, or ask
+        it by that id when `turn.attempt` is over 1 (docs/howto/idempotency.md). `request` guards against
+        a step that means something else by now."""
+        ask = self.step_ask(step, request)
+
+        async def perform(wanted: Step) -> object:
+            if isinstance(wanted, Run):
+                return await effect(wanted.turn)
+            return await self.do_step(ask, wanted, tx)
+
+        return await adrive(course.call(on_error=on_error, carried=tx is not None), perform)
+
+    def step_ask(self, step: str, request: object) -> Ask:
+        """The claim of this attempt is what a step is held by, so it needs no lease of its own."""
+        task = self.task
+        self._steps += 1
+        return Ask(
+            place=step_of(task.id, step),
+            fingerprint=fingerprint_of(request),
+            owner=f"{task.node} with fence {task.fence}#{self._steps}",
+            lease_seconds=0.0,
+            retention_seconds=None,
+            runner=Runner(task.id, task.fence),
+        )
+
+    async def do_step(self, ask: Ask, wanted: Step, tx: object) -> object:
+        """Any part of a step but its effect."""
+        try:
+            match wanted:
+                case Begin():
+                    self._check_held()
+                    return await self._services.begin_step(ask, tx)
+                case End(turn=turn, outcome=outcome):
+                    await self._services.end_step(turn, outcome, tx)
+        except LeaseLost:
+            self.request_cancel()
+            raise
+        return None
+
+    def _check_held(self) -> None:
         if self.cancel_requested:
             raise LeaseLost(
                 f"task {self.task.id} was taken away from this runner: stop working on it"
             )
+
+    async def _report(self, report: Report) -> None:
+        self._check_held()
         decision = await self._services.report(Order(self.task.id, report, fence=self.task.fence))
         if isinstance(decision, Refusal):
             self.request_cancel()
@@ -129,6 +199,26 @@ class BlockingContext:
 
     def parents(self) -> dict[str, Task]:
         return self._wait(self._context.parents)
+
+    def once(
+        self,
+        step: str,
+        effect: Callable[[Turn], object],
+        *,
+        request: object = None,
+        on_error: ErrorPolicy = OnError.FORGET,
+        tx: object = None,
+    ) -> codec.Json:
+        """See `Context.once`; the effect runs in this thread."""
+        context = self._context
+        ask = context.step_ask(step, request)
+
+        def perform(wanted: Step) -> object:
+            if isinstance(wanted, Run):
+                return effect(wanted.turn)
+            return self._wait(lambda: context.do_step(ask, wanted, tx))
+
+        return drive(course.call(on_error=on_error, carried=tx is not None), perform)
 
     def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
         async def call() -> T:

@@ -7,9 +7,9 @@ leaves nothing uncommitted. Stopping twice is fine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, repeat
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
 from holdfast.core.decide import Decision
+from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
@@ -32,8 +33,10 @@ from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.errors import EngineFailed, StoreUnavailable
+from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
 
+T = TypeVar("T")
 UNWIND_SECONDS: Final = 2.0
 
 
@@ -70,6 +73,7 @@ class Engine:
         self.config = config
         self._clock = clock
         self._store = store
+        self._entries = Entries(store)
         self._bus = bus
         self._handlers = handlers
         self._on_ended = on_ended
@@ -238,18 +242,32 @@ class Engine:
     # -- services of a task's context --------------------------------------------------------------
 
     async def report(self, order: Order) -> Decision:
+        decisions = await self._outlast(lambda: self._store.apply([order]))
+        self._bus.publish(FEED)
+        return decisions[0]
+
+    async def parents(self, task_id: str) -> dict[str, Task]:
+        rows = await self._store.query("dependencies", id=task_id)
+        return await self._store.get([row[0] for row in rows])
+
+    async def begin_step(self, ask: Ask, tx: object) -> Verdict:
+        if tx is not None:
+            return await self._entries.begin(ask, tx=tx)
+        return await self._outlast(lambda: self._entries.begin(ask))
+
+    async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
+        if tx is not None or outcome is None:
+            # A caller's transaction does not outlast an outage; what is given up need not be written.
+            await self._entries.end(turn, outcome, tx=tx)
+        else:
+            await self._outlast(lambda: self._entries.end(turn, outcome))
+
+    async def _outlast(self, write: Callable[[], Awaitable[T]]) -> T:
         """What a handler says of itself. A store that is away is waited for: an outage costs no attempt.
         Whoever has lost the lease meanwhile hears it then; a timeout ends the wait like any other."""
         pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
         while True:
             try:
-                decisions = await self._store.apply([order])
+                return await write()
             except StoreUnavailable:
                 await self._clock.sleep(next(pauses))
-                continue
-            self._bus.publish(FEED)
-            return decisions[0]
-
-    async def parents(self, task_id: str) -> dict[str, Task]:
-        rows = await self._store.query("dependencies", id=task_id)
-        return await self._store.get([row[0] for row in rows])

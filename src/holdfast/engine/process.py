@@ -11,12 +11,17 @@ import asyncio
 import importlib
 import multiprocessing
 import sys
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from holdfast.core.codec import dumps, loads
+from holdfast.core import once as course
+from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.command import Cancel, Snooze
+from holdfast.core.ledger import Turn
+from holdfast.core.once import ErrorPolicy, OnError, Run, Step
+from holdfast.core.steps import drive
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject
@@ -117,6 +122,11 @@ class ProcessHost:
                     child.pipe.send(("ok", None))
                 case "parents":
                     child.pipe.send(("ok", await context.parents()))
+                case "ask":
+                    child.pipe.send(("ok", context.step_ask(*value)))
+                case "step":
+                    ask, wanted = value
+                    child.pipe.send(("ok", await context.do_step(ask, wanted, None)))
 
     async def close(self) -> None:
         while self._idle:
@@ -191,6 +201,30 @@ class PipeContext:
 
     def parents(self) -> Any:
         return self._ask("parents", None)
+
+    def once(
+        self,
+        step: str,
+        effect: Callable[[Turn], object],
+        *,
+        request: object = None,
+        on_error: ErrorPolicy = OnError.FORGET,
+        tx: object = None,
+    ) -> Json:
+        """See `Context.once`. Transactions belong to the process that has the store open."""
+        if tx is not None:
+            raise InvalidInput(
+                "a handler in a process of its own cannot carry a step in its transaction: run it in the "
+                "event loop or in a thread"
+            )
+        ask = self._ask("ask", (step, request))
+
+        def perform(wanted: Step) -> object:
+            if isinstance(wanted, Run):
+                return effect(wanted.turn)
+            return self._ask("step", (ask, wanted))
+
+        return drive(course.call(on_error=on_error), perform)
 
     def _ask(self, kind: str, value: object) -> Any:
         self._pipe.send((kind, value))

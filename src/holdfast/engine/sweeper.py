@@ -75,4 +75,5 @@ class Sweeper(Loop):
             if gone < PRUNE_BITE:
                 break
         await self._store.execute("prune_limits", before=now - NODE_SECONDS, limit=PRUNE_BITE)
+        await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE)
         await self._store.execute("prune_nodes", before=now - NODE_SECONDS)

@@ -18,7 +18,6 @@ from holdfast.errors import BadConfig, InvalidInput, LeaseLost, StoreUnavailable
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.metrics import Meter
 from holdfast.store.ledger import Entries
-from holdfast.store.scripts.ledger import started
 from holdfast.store.store import Store
 
 PRUNE_SECONDS: Final = 60.0
@@ -131,7 +130,7 @@ class Desk:
             )
         ask = self.ask(scope, operation, key, request, **given)
         carried = tx is not None
-        flow = course.call(started, wait_seconds=wait, on_error=on_error, carried=carried)
+        flow = course.call(wait_seconds=wait, on_error=on_error, carried=carried)
         return Call(ask, flow, tx)
 
     async def perform(self, call: Call, step: Step) -> object:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Final, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import ledger as rules
@@ -24,7 +24,6 @@ from holdfast.primitives.idempotency.desk import Desk, Options, Times
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import store_for
 from holdfast.store.script import Script
-from holdfast.store.scripts.ledger import started
 from holdfast.store.store import Store
 
 R = TypeVar("R")
@@ -159,7 +158,7 @@ class Ledger:
         return answer
 
     def once(
-        self, scope: str, operation: str, *, key: Callable[[R], str], **options: Unpack[Options]
+        self, scope: str, operation: str, *, key: Callable[[Any], str], **options: Unpack[Options]
     ) -> Callable[[Callable[[Turn, R], Awaitable[object]]], Callable[[R], Awaitable[Json]]]:
         """Makes a function of (turn, request) an idempotent function of the request."""
 
@@ -192,7 +191,7 @@ class Ledger:
         """The turn, or the answer that is there. InProgress and IdempotencyConflict are raised. The lease
         is the caller's to renew (`extend`)."""
         verdict = await self.desk.begin(self.desk.ask(scope, operation, key, request, **times), tx)
-        return verdict if isinstance(verdict, Replay) else started(verdict)
+        return verdict if isinstance(verdict, Replay) else rules.started(verdict)
 
     async def finish(self, turn: Turn, value: object, *, tx: object = None) -> None:
         """Keeps the answer; LeaseLost when the turn was taken over."""

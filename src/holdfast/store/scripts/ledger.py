@@ -12,20 +12,17 @@ from typing import Any, Final
 from holdfast.core import codec, ledger as rules
 from holdfast.core.ledger import (
     Ask,
-    Busy,
-    Clash,
     Entry,
     Outcome,
     Place,
     Replay,
     Runner,
-    Stale,
     Start,
     State,
     Turn,
     Verdict,
 )
-from holdfast.errors import IdempotencyConflict, InProgress, LeaseLost, StoreUnavailable
+from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.script import Script, call
 
 TRIES: Final = 8
@@ -122,32 +119,10 @@ def once(ask: Ask, effect: Callable[[Turn], Script[object]], now: float) -> Scri
     verdict = yield from begin(ask, now, carried=True)
     if isinstance(verdict, Replay):
         return rules.answer(verdict.outcome)
-    turn = started(verdict)
+    turn = rules.started(verdict)
     outcome = rules.done((yield from effect(turn)))
     yield from end(turn, outcome, now)
     return rules.answer(outcome)
-
-
-def started(verdict: Verdict) -> Turn:
-    """The turn, or the error that the verdict amounts to."""
-    match verdict:
-        case Start(turn=turn):
-            return turn
-        case Clash(entry=entry):
-            raise IdempotencyConflict(
-                f"{entry.place} was used with another request: repeat the same one, or take a new key"
-            )
-        case Busy(entry=entry):
-            raise InProgress(
-                f"{entry.place} is run by {entry.owner} right now: try again for its answer",
-                owner=entry.owner,
-                since=entry.begun_at,
-                lease_until=entry.lease_until,
-            )
-        case Stale(entry=entry):
-            raise LeaseLost(f"a newer claim has begun {entry.place}: this runner has lost its task")
-        case Replay():
-            raise AssertionError("a replay is answered, not started")
 
 
 def get(place: Place) -> Script[Entry | None]:

@@ -56,9 +56,10 @@ class SqliteDialect:
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
         gone = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
-        counts = Counter(tuple(row) for row in gone)
-        if counts:
+        if gone:
+            counts = Counter(tuple(row[1:]) for row in gone)
             yield call_rows("adjust_counters", [(*key, -n) for key, n in counts.items()])
+            yield call("forget_steps", ids=[row[0] for row in gone])
         return len(gone)
 
     def hint(self, text: str) -> Script[None]:

@@ -159,8 +159,8 @@ JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t
 SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
--- The counters say what is in the store, so they follow at once.
--- index: holdfast_task_finished, holdfast_counter_pkey
+-- The counters say what is in the store, so they follow at once; steps live as long as their task.
+-- index: holdfast_task_finished, holdfast_counter_pkey, holdfast_ledger_pkey
 -- returns: gone
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -168,7 +168,9 @@ WITH gone AS (
         WHERE finished_at IS NOT NULL AND finished_at < :before::float8
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
-    RETURNING queue, type, priority, status
+    RETURNING id, queue, type, priority, status
+), steps AS (
+    DELETE FROM holdfast_ledger l USING gone g WHERE l.scope = 'holdfast.step' AND l.key = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (queue, type, priority, status, n)
     SELECT queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4

@@ -73,6 +73,12 @@ DELETE FROM holdfast_ledger WHERE (scope, key, operation) IN (
     WHERE expires_at IS NOT NULL AND expires_at <= :now ORDER BY expires_at LIMIT :limit)
 RETURNING 1 AS gone;
 
+-- name: forget_steps
+-- They live as long as their task.
+-- index: holdfast_ledger (primary key)
+DELETE FROM holdfast_ledger
+WHERE scope = 'holdfast.step' AND key IN (SELECT value FROM json_each(:ids));
+
 -- name: runs_task
 -- Whether a claim of a task still holds.
 -- index: holdfast_task (primary key)

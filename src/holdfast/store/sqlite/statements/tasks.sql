@@ -133,10 +133,10 @@ SELECT history FROM holdfast_task WHERE id = :id;
 
 -- name: prune_tasks
 -- index: holdfast_task_finished
--- returns: queue type priority status
+-- returns: id queue type priority status
 DELETE FROM holdfast_task WHERE id IN (
     SELECT id FROM holdfast_task
     WHERE finished_at IS NOT NULL AND finished_at < :before
       AND (status <> 'failed' OR finished_at < :dead_before)
     ORDER BY finished_at LIMIT :limit)
-RETURNING queue, type, priority, status;
+RETURNING id, queue, type, priority, status;
