@@ -176,6 +176,16 @@ VERBS: Final = (
         ("holdfast schedule remove nightly",),
     ),
     Verb(
+        "orders demo",
+        "Trade on a simulated exchange, crash, recover",
+        f"{_HERE}.orders:demo",
+        (
+            "holdfast orders demo --shadow --durable-state --state-dir state --iterations 50",
+            "holdfast orders demo --shadow --durable-state --state-dir state --recover --iterations 99",
+            "holdfast orders demo --shadow --symbols BTCUSDT,ETHUSDT --freeze-at 20 --freeze-at 35",
+        ),
+    ),
+    Verb(
         "stats",
         "Count tasks by status, priority and queue",
         f"{_HERE}.stats:stats",
@@ -196,4 +206,5 @@ NOUNS: Final = {
     "queue": "Queues",
     "events": "The feed of events",
     "schedule": "Cron schedules",
+    "orders": "Orders",
 }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -97,26 +97,22 @@ def run(options: Options) -> dict[str, Any]:
 def _opened(
     options: Options, clock: VirtualClock
 ) -> Iterator[tuple[OrderStore, SimulatedExchange]]:
-    """The store and the exchange, which time has passed for since they were left."""
-    path, store = None, _store(options, clock)
-    if options.durable_state:
-        path = options.state_dir / "exchange.jsonl"
-    try:
+    """The store and the exchange, for which time has passed since they were left."""
+    path = options.state_dir / "exchange.jsonl" if options.durable_state else None
+    with closing(_store(options, clock)) as store:
         orders = store.orders()
         if orders and not options.recover:
             raise NotReconciled(
                 f"{options.state_dir} has {len(orders)} orders of an earlier run: go on with --recover, "
                 "or name another --state-dir"
             )
-        latest = max([order.updated_at for order in orders] + [store.freeze_state().at])
         exchange = SimulatedExchange(clock, seed=options.seed, faults=options.faults, path=path)
-        if orders:
-            clock.set(max(latest, exchange.latest_at) + DOWNTIME_SECONDS)
-            exchange.fills()  # what was said meanwhile nobody heard
-        yield store, exchange
-        exchange.close()
-    finally:
-        store.close()
+        with closing(exchange):
+            latest = max([store.freeze_state().at, *(order.updated_at for order in orders)])
+            if options.recover:
+                clock.set(max(latest, exchange.latest_at) + DOWNTIME_SECONDS)
+                exchange.fills()  # what was said meanwhile nobody heard
+            yield store, exchange
 
 
 def _store(options: Options, clock: VirtualClock) -> OrderStore:
