@@ -17,3 +17,5 @@ class Backend(NamedTuple):
     bus: Bus
     clock: Clock
     ids: Ids
+    host: str = ""
+    """What this machine and process are called; '' asks the machine."""

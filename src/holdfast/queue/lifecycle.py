@@ -159,8 +159,9 @@ class Lifecycle(ABC):
 
     def _engine_config(self, backend: Backend) -> EngineConfig:
         s = self._settings
+        host = backend.host or f"{socket.gethostname()}:{os.getpid()}"
         return EngineConfig(
-            node=f"{socket.gethostname()}:{os.getpid()}:{backend.ids.token()}",
+            node=f"{host}:{backend.ids.token()}",
             min_workers=s.min_workers,
             max_workers=s.max_workers,
             lease_seconds=s.lease_seconds,

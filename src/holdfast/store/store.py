@@ -123,7 +123,10 @@ class Store:
             claimed, _ = yield from self._dialect.claim(claim, now=now, batch=self._ids.record(now))
             return new, claimed
 
-        new, claimed = await self._driver.write(script, small=True)
+        try:
+            new, claimed = await self._driver.write_one(script, small=True)
+        except RowExists:
+            return await self.insert(group), Claimed([])
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group], claimed
 
     async def insert_carried(

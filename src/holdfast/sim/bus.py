@@ -1,0 +1,42 @@
+"""Hints between simulated nodes: messages like any other, so they get lost.
+
+See `holdfast.bus.port`: nothing may depend on a hint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from holdfast.bus.local import LocalBus
+from holdfast.bus.port import Mode
+from holdfast.sim.net import Net
+
+
+class SimBus(LocalBus):
+    """Reaches every node that is alive."""
+
+    def __init__(
+        self, node: str, net: Net, others: Callable[[], Iterable[tuple[str, SimBus]]]
+    ) -> None:
+        super().__init__()
+        self._node = node
+        self._net = net
+        self._others = others
+
+    def mode(self) -> Mode:
+        return Mode(True, "simulated network")
+
+    def publish(self, topic: str) -> None:
+        super().publish(topic)
+        self._spread(topic)
+
+    def ride_along(self, topic: str) -> str:
+        self._spread(topic)
+        return ""
+
+    def _spread(self, topic: str) -> None:
+        for name, bus in self._others():
+            if bus is not self:
+                hear = partial(LocalBus.publish, bus, topic)
+                self._net.send(self._node, name, "hint", hear)

@@ -1,0 +1,95 @@
+"""The bad days of a cluster: a loop that breaks things, as often as the plan says."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.sim.draw import Draw
+from holdfast.sim.net import Weather
+from holdfast.sim.node import Cluster, Node
+from holdfast.sim.server import NAME
+from holdfast.sim.swarm import Plan
+
+EVERY_SECONDS = 120.0
+
+
+class Trouble:
+    """Breaks what the plan allows, until it is told to stop; then heals everything."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, nodes: list[Node], draw: Draw) -> None:
+        self._plan = plan
+        self._cluster = cluster
+        self._nodes = nodes
+        self._draw = draw
+        self._incarnation = 1
+
+    def begin(self) -> None:
+        """The weather of the whole run, and clocks that run wrong."""
+        has, draw, rate = self._plan.faults.__contains__, self._draw, self._plan.rate
+        self._cluster.net.weather = Weather(
+            latency_seconds=draw.between(0.0005, 0.02),
+            loss=draw.between(0.0, 0.05) * rate if has("loss") else 0.0,
+            double=draw.between(0.0, 0.05) * rate if has("double") else 0.0,
+            slow=draw.between(0.0, 0.1) * rate if has("slow") else 0.0,
+            slow_seconds=draw.between(0.1, 8.0),
+        )
+        if has("drift"):
+            for node in self._nodes:
+                node.clock.rate = draw.between(0.98, 1.02)
+            self._cluster.trace.sometimes("drift")
+
+    async def run(self) -> None:
+        """For ever; one fault after the other."""
+        kinds = sorted(self._plan.faults & {"cut", "clog", "crash", "freeze", "step", "restart"})
+        while kinds:
+            pause = EVERY_SECONDS / (self._plan.rate * len(self._nodes))
+            await asyncio.sleep(self._draw.wait(pause))
+            await self._break(self._draw.pick(kinds), self._draw.pick(self._nodes))
+
+    async def _break(self, kind: str, node: Node) -> None:
+        draw, net = self._draw, self._cluster.net
+        seconds = draw.wait(self._plan.lease_seconds)
+        match kind:
+            case "crash":
+                node.crash()
+                await asyncio.sleep(seconds)
+                node.start()
+            case "freeze":
+                node.freeze(seconds)
+            case "cut":
+                self._cluster.trace.note(node.name, "is cut off")
+                ways = draw.pick(([1, 0], [0, 1], [1, 1]))
+                if ways[0]:
+                    net.cut(node.name, NAME)
+                if ways[1]:
+                    net.cut(NAME, node.name)
+                await asyncio.sleep(seconds)
+                net.mend(node.name, NAME)
+            case "clog":
+                self._cluster.trace.sometimes("clog")
+                net.clog(*draw.pick(((node.name, NAME), (NAME, node.name))), seconds)
+            case "step":
+                self._cluster.trace.sometimes("step")
+                victim = draw.pick((node.clock, self._cluster.database.clock))
+                victim.offset += draw.between(-30.0, 30.0)
+            case "restart":
+                await self._restart(min(seconds, 10.0))
+
+    async def _restart(self, seconds: float) -> None:
+        """The database goes away and comes back; what is on its way then is lost."""
+        self._cluster.trace.note(NAME, "restarts")
+        self._cluster.trace.sometimes("restart")
+        self._cluster.net.leave(NAME)
+        await asyncio.sleep(seconds)
+        self._back()
+
+    def _back(self) -> None:
+        self._incarnation += 1
+        self._cluster.net.join(NAME, self._incarnation)
+
+    def end(self) -> None:
+        """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
+        self._cluster.net.heal()
+        self._back()
+        for node in self._nodes:
+            node.start()

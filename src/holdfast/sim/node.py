@@ -1,0 +1,136 @@
+"""A node of the cluster: a process with workers, as the world sees it.
+
+Promises: a crash loses what is volatile and runs nothing more of it; a restart begins from the store alone,
+under a new incarnation; a frozen node goes on later with old beliefs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from holdfast.core.ids import Ids
+from holdfast.queue.backend import Backend
+from holdfast.queue.queue import Queue
+from holdfast.queue.settings import Settings
+from holdfast.sim.bus import SimBus
+from holdfast.sim.clock import NodeClock
+from holdfast.sim.draw import Draw
+from holdfast.sim.driver import RemoteDriver
+from holdfast.sim.loop import NODE, SimLoop
+from holdfast.sim.net import Net
+from holdfast.sim.server import Database
+from holdfast.sim.trace import Trace
+from holdfast.store.sqlite.dialect import SqliteDialect
+from holdfast.store.store import Store
+
+
+class ManyWriters(SqliteDialect):
+    """As seen from a node that is one of many: a claim is a transaction of its own."""
+
+    __slots__ = ()
+    one_writer = False
+
+
+class Cluster:
+    """What nodes share: the loop, the network, the database."""
+
+    def __init__(
+        self, loop: SimLoop, net: Net, database: Database, trace: Trace, draw: Draw
+    ) -> None:
+        self.loop = loop
+        self.net = net
+        self.database = database
+        self.trace = trace
+        self.draw = draw
+        self.nodes: dict[str, Node] = {}
+
+    def buses(self) -> list[tuple[str, SimBus]]:
+        return [(node.name, node.bus) for node in self.nodes.values() if node.bus is not None]
+
+
+Main = Callable[["Node", Queue], Coroutine[Any, Any, None]]
+
+
+class Node:
+    """One process, through all its lives."""
+
+    def __init__(
+        self, name: str, cluster: Cluster, main: Main, settings: Settings, *, together: bool = False
+    ) -> None:
+        self.name = name
+        self.cluster = cluster
+        self.clock = NodeClock(cluster.loop)
+        self.bus: SimBus | None = None
+        self.queue: Queue | None = None
+        self.incarnation = 0
+        self.is_up = False
+        self._main = main
+        self._settings = settings
+        self._together = together
+        """Enqueue and claim may share a transaction."""
+
+    @property
+    def life(self) -> str:
+        """The name of this incarnation."""
+        return f"{self.name}#{self.incarnation}"
+
+    def start(self) -> None:
+        """A new life, from the store alone."""
+        if self.is_up:
+            return
+        self.incarnation += 1
+        self.is_up = True
+        cluster = self.cluster
+        cluster.net.join(self.name, self.incarnation)
+        cluster.trace.note(self.name, f"starts ({self.incarnation})")
+        self.bus = SimBus(self.name, cluster.net, cluster.buses)
+        context = contextvars.Context()
+        context.run(NODE.set, self.life)
+        context.run(self._begin)
+
+    def _begin(self) -> None:
+        self.queue = Queue(self._backend, self._settings)
+        task = self.cluster.loop.create_task(self._main(self, self.queue), name=self.life)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.cluster.loop.call_exception_handler(
+                {"message": f"{self.life} died", "exception": error}
+            )
+
+    def _backend(self) -> Backend:
+        cluster = self.cluster
+        ids = Ids(cluster.draw.stream(self.life))
+        driver = RemoteDriver(
+            self.name, cluster.net, cluster.database, self.clock, cluster.loop.time
+        )
+        dialect = SqliteDialect() if self._together else ManyWriters()
+        assert self.bus is not None
+        return Backend(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
+
+    def crash(self) -> None:
+        """As by kill -9."""
+        if self.is_up:
+            self.is_up = False
+            self.cluster.trace.note(self.name, "crashes")
+            self.cluster.trace.sometimes("crash")
+            self.cluster.net.leave(self.name)
+            self.cluster.loop.forget(self.life)
+            self.bus = None
+            self.queue = None
+
+    def die(self, seconds: float) -> None:
+        """A crash of its own making; whoever watches over processes starts it again after a while."""
+        self.crash()
+        self.cluster.loop.call_later(seconds, self.start, context=contextvars.Context())
+
+    def freeze(self, seconds: float) -> None:
+        """As by SIGSTOP and, later, SIGCONT."""
+        if self.is_up:
+            self.cluster.trace.note(self.name, f"freezes for {seconds:.1f} s")
+            self.cluster.trace.sometimes("freeze")
+            self.cluster.loop.freeze(self.life, seconds)

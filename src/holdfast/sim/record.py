@@ -1,0 +1,51 @@
+"""What the world saw from outside: what was promised to whom, and who ran what when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Ack(NamedTuple):
+    """A task that a client was told is in the store."""
+
+    task_id: str
+    type: str
+    at: float
+    key: str | None
+
+
+class Run(NamedTuple):
+    """A handler that was entered."""
+
+    task_id: str
+    fence: int
+    life: str
+    at: float
+
+
+class Record:
+    """Filled by clients and handlers, read by checkers."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self.acks: list[Ack] = []
+        self.runs: list[Run] = []
+        self.keys: dict[str, set[str]] = {}
+        """The ids that were answered for an idempotency key."""
+        self.completed: dict[str, list[int]] = {}
+        """Fences under which a handler returned, by task."""
+        self.refused: list[str] = []
+        """Tasks that nobody was promised: the enqueue got no answer."""
+        self.seen: dict[str, list[str]] = {}
+        """Positions that each subscriber was given, in its order."""
+        self.aborted: set[str] = set()
+        """Tasks whose cancel was answered with yes."""
+
+    def acked(self, task_id: str, task_type: str, key: str | None = None) -> None:
+        self.acks.append(Ack(task_id, task_type, self._time(), key))
+        if key is not None:
+            self.keys.setdefault(key, set()).add(task_id)
+
+    def ran(self, task_id: str, fence: int, life: str) -> None:
+        self.runs.append(Run(task_id, fence, life, self._time()))

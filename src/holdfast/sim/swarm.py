@@ -1,0 +1,65 @@
+"""What a seed means: which faults exist, how often, how large the cluster is, what it has to do.
+
+Each seed first draws which kinds of faults there are at all; a run with every fault at once hides more
+than it shows.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import BadConfig
+from holdfast.sim.draw import Draw
+
+FAULTS: Final = (
+    *("loss", "double", "slow", "cut", "clog", "crash", "freeze", "drift", "step", "restart"),
+)
+"""loss, double, slow: of messages. cut, clog: of one direction of a link. crash, freeze: of a node.
+drift, step: of a node's clock. restart: of the database."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """One run."""
+
+    seed: int
+    nodes: int
+    clients: int
+    faults: frozenset[str]
+    rate: float
+    """How rough it is: 1 is a fault of each kind about every two minutes of a node."""
+    hours: float
+    act_seconds: float
+    """Between two wishes of a client."""
+    lease_seconds: float
+    max_workers: int
+    together: bool
+    """Enqueue and claim in one transaction, as within one process."""
+
+
+def plan(
+    seed: int,
+    *,
+    hours: float | None = None,
+    nodes: int | None = None,
+    faults: frozenset[str] | None = None,
+) -> Plan:
+    """The plan of a seed; what is given is not drawn."""
+    draw = Draw(seed, "plan")
+    drawn = frozenset(kind for kind in FAULTS if draw.chance(0.5))
+    size, length = draw.whole(1, 5), draw.between(0.1, 0.5)
+    if faults is not None and (unknown := faults - set(FAULTS)):
+        raise BadConfig(f"unknown faults {sorted(unknown)}: choose from {', '.join(FAULTS)}")
+    return Plan(
+        seed=seed,
+        nodes=nodes or size,
+        clients=draw.whole(1, 3),
+        faults=drawn if faults is None else faults,
+        rate=draw.between(0.2, 2.0),
+        hours=length if hours is None else hours,
+        act_seconds=draw.between(2.0, 20.0),
+        lease_seconds=draw.pick((5.0, 9.0, 30.0)),
+        max_workers=draw.whole(1, 8),
+        together=draw.chance(0.3),
+    )

@@ -1,0 +1,230 @@
+"""One run: a cluster, its work, its bad days, and then the time to recover in which all must end well.
+
+Promises: the same plan gives the same run. First the safety phase with faults; then everything heals and
+within `RECOVER_HOURS` every task must have come to rest; then the checkers judge the whole history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.event import Event
+from holdfast.core.ids import Ids
+from holdfast.core.task import ENDED, Status, Task
+from holdfast.errors import StoreUnavailable
+from holdfast.queue.queue import Queue
+from holdfast.queue.settings import Settings
+from holdfast.sim.clock import NodeClock
+from holdfast.sim.draw import Draw
+from holdfast.sim.faults import Trouble
+from holdfast.sim.loop import SimLoop
+from holdfast.sim.net import Net
+from holdfast.sim.node import Cluster, Node
+from holdfast.sim.record import Record
+from holdfast.sim.server import NAME, Change, Database
+from holdfast.sim.swarm import Plan
+from holdfast.sim.trace import Trace
+from holdfast.sim.workload import TICK, TICK_SECONDS, Client, Temper
+from holdfast.store.scripts.feed import Page
+from holdfast.store.sqlite.dialect import SqliteDialect
+from holdfast.store.store import Store
+
+RECOVER_HOURS: Final = 2.0
+LOOK_SECONDS: Final = 20.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Everything that the checkers need."""
+
+    plan: Plan
+    record: Record
+    history: list[Change]
+    tasks: dict[str, Task]
+    events: list[Event]
+    edges: list[tuple[str, str]]
+    """(child, parent)"""
+    counters: list[tuple[str, str, int, str, int]]
+    held: dict[str, int]
+    """Tasks that each worker still holds."""
+    unfinished: list[Task]
+    """What had not come to rest when the time to recover was over."""
+    failures: list[str]
+    """What nobody caught in product code."""
+    seconds: float
+    trace: Trace
+    steps: int
+
+
+class World:
+    """Builds a cluster for a plan and lets it live."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        draw = Draw(plan.seed, "world")
+        self.loop = SimLoop(draw.stream("schedule"))  # type: ignore[abstract]
+        self.trace = Trace(self.loop.time)
+        self.record = Record(self.loop.time)
+        net = Net(self.loop, draw.stream("net"), self.trace)
+        self.database = Database(NodeClock(self.loop), self.trace)
+        self.cluster = Cluster(self.loop, net, self.database, self.trace, draw.stream("ids"))
+        self._draw = draw
+        self._calm = False
+        settings = Settings(
+            lease_seconds=plan.lease_seconds,
+            max_workers=plan.max_workers,
+            keep_done=1e9,
+            keep_dead=1e9,
+            keep_events=1e9,
+        )
+        for n in range(plan.nodes):
+            self._add(f"w{n}", self._worker, settings)
+        for n in range(plan.clients):
+            self._add(f"c{n}", self._client, settings)
+        self._add("s0", self._subscriber, settings)
+        nodes = list(self.cluster.nodes.values())
+        self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
+
+    def _add(self, name: str, main: Callable[[Node, Queue], object], settings: Settings) -> None:
+        self.cluster.nodes[name] = Node(
+            name,
+            self.cluster,
+            main,  # type: ignore[arg-type]
+            settings,
+            together=self.plan.together,
+        )
+
+    # -- what nodes do -----------------------------------------------------------------------------
+
+    async def _worker(self, node: Node, queue: Queue) -> None:
+        Temper(node, self.record, self._draw.stream(f"temper {node.life}")).register(queue)
+        while not queue.is_running():
+            try:
+                await queue.start()
+                await queue.schedule(TICK, f"@every {TICK_SECONDS}", TICK)
+            except StoreUnavailable:
+                await node.clock.sleep(1.0)
+        failure = await queue.wait_failed()
+        raise failure
+
+    async def _client(self, node: Node, queue: Queue) -> None:
+        draw = self._draw.stream(f"client {node.life}")
+        client = Client(node.life, queue, self.record, draw)
+        while not self._calm:
+            await node.clock.sleep(draw.wait(self.plan.act_seconds))
+            await client.act()
+
+    async def _subscriber(self, node: Node, queue: Queue) -> None:
+        """Reads the feed from where it was, through all its lives."""
+        seen = self.record.seen.setdefault(node.name, [])
+        while True:
+            try:
+                async for event in queue.events(seen[-1] if seen else None):
+                    seen.append(str(event.position))
+            except StoreUnavailable:
+                await node.clock.sleep(1.0)
+
+    # -- the run -----------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        try:
+            outcome: Outcome = self.loop.run_until_complete(self._run())
+            return outcome
+        finally:
+            self.loop.close()
+
+    async def _run(self) -> Outcome:
+        await self.database.open()
+        self.cluster.net.join(NAME, 1)
+        for node in self.cluster.nodes.values():
+            node.start()
+        self.trouble.begin()
+        breaking = asyncio.create_task(self.trouble.run())
+        await asyncio.sleep(self.plan.hours * 3600)
+        breaking.cancel()
+        self._calm = True
+        self.trouble.end()
+        self.trace.note(NAME, "everything heals")
+        unfinished = await self._recover()
+        return await self._outcome(unfinished)
+
+    async def _recover(self) -> list[Task]:
+        """Helps what waits for a person, and waits for the rest."""
+        store = self._store()
+        end = self.loop.time() + RECOVER_HOURS * 3600
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            waiting = [task for task in (await self._all(store)) if task.status not in ENDED]
+            waiting = [task for task in waiting if task.type != TICK]
+            if not waiting or self.loop.time() > end:
+                return waiting
+            for task in waiting:
+                if task.status is Status.PAUSED:
+                    await self._operator("resume", task.id)
+            await self._operator("open", "default")
+
+    async def _operator(self, verb: str, name: str) -> None:
+        node = next(node for node in self.cluster.nodes.values() if node.name.startswith("w"))
+        if node.queue is None or not node.queue.is_running():
+            return
+        try:
+            if verb == "resume":
+                await node.queue.resume_task(name, actor="operator")
+            else:
+                await node.queue.resume_queue(name, actor="operator")
+        except Exception as error:
+            self.trace.step(f"operator {error}")
+
+    def _store(self) -> Store:
+        """The store without a network in between."""
+        return Store(self.database.driver, SqliteDialect(), Ids(self._draw.stream("judge")))
+
+    def _held(self) -> dict[str, int]:
+        found = {}
+        for node in self.cluster.nodes.values():
+            engine = node.queue._engine if node.queue is not None else None
+            if engine is not None:
+                found[node.name] = len(engine.pool.held)
+        return found
+
+    async def _all(self, store: Store) -> list[Task]:
+        found: list[Task] = []
+        while True:
+            page = await store.find(after=found[-1].id if found else None, limit=1000)
+            found += page
+            if len(page) < 1000:
+                return found
+
+    async def _outcome(self, unfinished: Sequence[Task]) -> Outcome:
+        store = self._store()
+        events: list[Event] = []
+        while True:
+            page = await store.events(events[-1].position if events else None)
+            assert isinstance(page, Page)
+            if not page.events:
+                break
+            events += page.events
+        tasks = {task.id: task for task in await self._all(store)}
+        failures = [_told(failure) for failure in self.loop.failures]
+        return Outcome(
+            plan=self.plan,
+            record=self.record,
+            history=self.database.history,
+            tasks=tasks,
+            events=events,
+            edges=self.database.edges(),
+            counters=await store.counters(),
+            held=self._held(),
+            unfinished=list(unfinished),
+            failures=failures,
+            seconds=self.loop.time(),
+            trace=self.trace,
+            steps=self.loop.steps,
+        )
+
+
+def _told(failure: dict[str, object]) -> str:
+    return f"{failure.get('message')}: {failure.get('exception')!r}"
