@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast.clock import VirtualClock
+from holdfast.clock import BlockingClock, VirtualClock
 from holdfast.errors import ExchangeTimeout, InvalidInput
 from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exchange_log import ExchangeLog
@@ -19,7 +19,7 @@ from holdfast.orders.simulated import SimulatedExchange
 AT_ONCE = Faults(partial_fills=0.0, resting=0.0, fill_max_ms=1_000.0)
 
 
-def request(name: str, clock: VirtualClock, qty: str = "1", valid: float = 5.0) -> Request:
+def request(name: str, clock: BlockingClock, qty: str = "1", valid: float = 5.0) -> Request:
     return Request(name, "BTCUSDT", Side.BUY, Decimal(qty), Decimal(100), clock.now() + valid)
 
 
@@ -28,7 +28,7 @@ def made(faults: Faults = CALM, seed: int = 1, path: Path | None = None) -> Simu
 
 
 def pass_by(exchange: SimulatedExchange, seconds: float) -> None:
-    exchange.clock.set(exchange.clock.now() + seconds)
+    exchange.clock.pause(seconds)
 
 
 def test_an_order_is_placed_filled_and_found_by_our_id() -> None:
