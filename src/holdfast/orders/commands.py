@@ -14,6 +14,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 
 from holdfast.errors import (
+    Conflict,
     IdempotencyConflict,
     OrdersFrozen,
     UnknownOrder,
@@ -120,7 +121,7 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return Verdict(order, Change(orders=(order,)))
 
     def _check_same(self, known: Order) -> None:
-        first = (known.symbol, known.side, known.qty, known.price)
+        first = rules.asked(known)
         again = (self.symbol, self.side, self.qty, self.price)
         if first != again:
             raise conflict(
@@ -228,6 +229,28 @@ class Thaw(msgspec.Struct, frozen=True, gc=False, kw_only=True):
             return Verdict(book.freeze.epoch)
         state = FreezeState(epoch=book.freeze.epoch, frozen=False, at=moment.now)
         return Verdict(state.epoch, Change(freeze=state))
+
+
+class Import(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Orders that another system kept: all of them or none. Those that are here already must be equal
+    in what an order never changes; they are left as they are."""
+
+    operation = "import"
+    orders: tuple[Order, ...]
+    idem_key = None
+
+    def judge(self, book: Book, moment: Moment) -> Verdict[int]:
+        new = []
+        for order in self.orders:
+            known = book.order(order.client_order_id)
+            if known is None:
+                new.append(order)
+            elif rules.asked(known) != rules.asked(order):
+                raise Conflict(
+                    f"order '{order.client_order_id}' is here already, and is another one: nothing was "
+                    "imported"
+                )
+        return Verdict(len(new), Change(orders=tuple(new)) if new else None)
 
 
 def _known(book: Book, client_order_id: str) -> Order:

@@ -132,6 +132,9 @@ class DurableOrderStore(BlockingFront, BookReads):
         self._count(command, verdict, batch)
         return verdict, batch
 
+    def now(self) -> float:
+        return self._clock()
+
     def look(self, at: Callable[[MemoryBook], T]) -> T:
         found, batch = self.peek(at)
         self._commit.wait(batch)

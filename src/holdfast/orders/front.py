@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from holdfast.orders import requests
 from holdfast.orders.book import MemoryBook
 from holdfast.orders.commands import Command, Thaw
+from holdfast.orders.importing import read_orders_jsonl
 from holdfast.orders.money import Money
 from holdfast.orders.order import FreezeState, Order, OrderState, Side
 
@@ -25,6 +27,10 @@ class BlockingFront(ABC):
     @abstractmethod
     def run(self, command: Command[T]) -> T:
         """Carries out a command; durable when this returns."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """The store's time."""
 
     def place_order(
         self,
@@ -73,6 +79,10 @@ class BlockingFront(ABC):
 
     def cancel_all_open(self, idem_key: str | None = None) -> list[str]:
         return self.run(requests.cancel_all(idem_key))
+
+    def import_orders_jsonl(self, path: Path) -> int:
+        """Takes over the orders of a plain `orders.jsonl`: all or none; how many were new."""
+        return self.run(read_orders_jsonl(Path(path), self.now()))
 
     def freeze(self, reason: str = "") -> int:
         return self.run(requests.freeze(reason))

@@ -36,6 +36,9 @@ class InMemoryOrderStore(BlockingFront, BookReads):
                 self._book.apply(verdict.change)
             return verdict.answer
 
+    def now(self) -> float:
+        return self._clock()
+
     def look(self, at: Callable[[MemoryBook], T]) -> T:
         with self._lock:
             return at(self._book)

@@ -19,9 +19,10 @@ from holdfast.errors import (
     OverFill,
     VersionConflict,
 )
-from holdfast.orders.order import TRANSITIONS, ZERO, Order, OrderState
+from holdfast.orders.order import TRANSITIONS, ZERO, Order, OrderState, Side
 
 SYMBOL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
+NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
 KEY_MAX: Final = 200
 REASON_MAX: Final = 500
 _exact: Final = Context(prec=100)
@@ -32,6 +33,17 @@ def client_order_id(namespace: str, *parts: str) -> str:
     parts give the same name in every process, for ever."""
     text = "\x00".join((namespace, *parts))
     return "hf-" + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def check_id(name: str) -> str:
+    """Of an order that comes from elsewhere; ours always fit."""
+    is_taken = name in ("open", "meta") or name.startswith("by_symbol:")
+    if NAME.fullmatch(name) is None or is_taken:
+        raise InvalidOrder(
+            f"client_order_id is {name!r}: use up to 64 letters, digits and ._:/- (not 'open', 'meta' "
+            "or 'by_symbol:…', which name indexes)"
+        )
+    return name
 
 
 def check_symbol(symbol: str) -> str:
@@ -64,6 +76,34 @@ def check_version(order: Order, expected: int | None) -> None:
             f"order {order.client_order_id} is at version {order.version}, not {expected}: "
             "read it again and decide anew"
         )
+
+
+def check_consistent(order: Order) -> None:
+    """Raises InvalidOrder unless what the order says of itself can be true."""
+    wrong = ""
+    match order.state:
+        case OrderState.PENDING | OrderState.OPEN | OrderState.REJECTED:
+            wrong = "with something filled" if order.filled_qty else ""
+        case OrderState.PARTIALLY_FILLED:
+            wrong = "" if ZERO < order.filled_qty < order.qty else "but not partially filled"
+        case OrderState.FILLED:
+            wrong = "" if order.filled_qty == order.qty else "but not filled"
+        case OrderState.CANCEL_PENDING:
+            wrong = "but filled" if order.filled_qty >= order.qty else ""
+        case OrderState.CANCELED:
+            wrong = "with more filled than ordered" if order.filled_qty > order.qty else ""
+    if not wrong and (order.filled_qty > ZERO) != (order.avg_fill_price is not None):
+        wrong = "with a filled quantity and no average price, or the other way round"
+    if wrong:
+        raise InvalidOrder(
+            f"order {order.client_order_id} is {order.state} {wrong} "
+            f"({order.filled_qty} of {order.qty})"
+        )
+
+
+def asked(order: Order) -> tuple[str, Side, Decimal, Decimal]:
+    """What an order was placed with, which never changes: the fingerprint of its request."""
+    return order.symbol, order.side, order.qty, order.price
 
 
 def as_placed(order: Order) -> Order:

@@ -1,0 +1,79 @@
+"""The SQL order store for callers that block, and for any thread: see `store.OrderStore`."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from holdfast.clock import Clock, SystemClock
+from holdfast.orders.book import RETAIN_SECONDS
+from holdfast.orders.commands import Command
+from holdfast.orders.front import BlockingFront
+from holdfast.orders.order import FreezeState, Order
+from holdfast.orders.sql import SqlOrders
+from holdfast.primitives.metrics import Meter
+from holdfast.primitives.portal import Portal
+from holdfast.store.backends import store_for
+
+T = TypeVar("T")
+
+
+class SqlOrderStore(BlockingFront):
+    """`SqlOrderStore("sqlite:///orders.db")`, or a PostgreSQL URL. Opens the database at once.
+
+    On an event loop, use `sql.SqlOrders` on a store of your own."""
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock | None = None,
+        *,
+        namespace: str = "",
+        retain_seconds: float = RETAIN_SECONDS,
+        meter: Meter | None = None,
+        server_time: bool = True,
+    ) -> None:
+        self._store = store_for(url, clock or SystemClock(), server_time=server_time)()
+        self._orders = SqlOrders(
+            self._store, namespace=namespace, retain_seconds=retain_seconds, meter=meter
+        )
+        self._portal = Portal("sql-orders")
+        try:
+            self._portal.call(self._store.open)
+        except BaseException:
+            self._portal.close()
+            raise
+
+    def run(self, command: Command[T]) -> T:
+        return self._portal.call(lambda: self._orders.run(command))
+
+    def now(self) -> float:
+        return self._store.now()
+
+    def get(self, client_order_id: str) -> Order | None:
+        return self._portal.call(lambda: self._orders.get(client_order_id))
+
+    def orders(self) -> list[Order]:
+        return self._portal.call(self._orders.orders)
+
+    def open_orders(self, symbol: str | None = None) -> list[Order]:
+        return self._portal.call(lambda: self._orders.open_orders(symbol))
+
+    def by_symbol(self, symbol: str) -> list[Order]:
+        return self._portal.call(lambda: self._orders.by_symbol(symbol))
+
+    def freeze_state(self) -> FreezeState:
+        return self._portal.call(self._orders.freeze_state)
+
+    def save_snapshot(self) -> None:
+        """The database is durable by itself; old answers are forgotten."""
+        self._portal.call(self._orders.forget)
+
+    def recover_from_snapshot(self) -> int:
+        return len(self.orders())
+
+    def verify(self) -> list[str]:
+        return self._portal.call(self._orders.verify)
+
+    def close(self) -> None:
+        self._portal.call(self._store.close)
+        self._portal.close()

@@ -1,0 +1,46 @@
+-- Orders. Money is text: exact decimal numbers in their shortest form. Times are epoch seconds of the store's clock.
+
+-- The number says in which order they were placed.
+CREATE TABLE holdfast_order (
+    number          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    client_order_id text COLLATE "C" NOT NULL,
+    symbol          text NOT NULL,
+    side            text NOT NULL CHECK (side IN ('BUY', 'SELL')),
+    qty             text NOT NULL,
+    price           text NOT NULL,
+    state           text NOT NULL CHECK (state IN (
+                        'PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING', 'FILLED', 'CANCELED', 'REJECTED')),
+    filled_qty      text NOT NULL,
+    avg_fill_price  text,
+    version         bigint NOT NULL,
+    epoch           bigint NOT NULL,
+    created_at      double precision NOT NULL,
+    updated_at      double precision NOT NULL,
+    idem_key        text
+);
+CREATE UNIQUE INDEX holdfast_order_name ON holdfast_order (client_order_id);
+-- The open set.
+CREATE INDEX holdfast_order_open ON holdfast_order (number)
+    WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING');
+CREATE INDEX holdfast_order_symbol ON holdfast_order (symbol, number);
+
+-- What was answered to requests with a key; a placement is remembered by its order.
+CREATE TABLE holdfast_order_answer (
+    operation text NOT NULL,
+    key       text NOT NULL,
+    request   text NOT NULL,
+    ids_json  text NOT NULL,
+    changed   smallint NOT NULL CHECK (changed IN (0, 1)),
+    at        double precision NOT NULL,
+    PRIMARY KEY (operation, key)
+);
+CREATE INDEX holdfast_order_answer_at ON holdfast_order_answer (at);
+
+CREATE TABLE holdfast_order_freeze (
+    one    smallint PRIMARY KEY CHECK (one = 1),
+    epoch  bigint NOT NULL,
+    frozen smallint NOT NULL CHECK (frozen IN (0, 1)),
+    reason text NOT NULL,
+    at     double precision NOT NULL
+);
+INSERT INTO holdfast_order_freeze (one, epoch, frozen, reason, at) VALUES (1, 0, 0, '', 0);

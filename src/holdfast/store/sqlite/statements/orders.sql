@@ -1,0 +1,100 @@
+-- Orders: order, remembered answer and freeze epoch change in one transaction; the indexes follow by themselves.
+
+-- name: lock_orders
+-- index: holdfast_order_name
+-- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order WHERE client_order_id IN (SELECT value FROM json_each(:ids)) ORDER BY number;
+
+-- name: lock_open_orders
+-- index: holdfast_order_open
+-- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order
+WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING') ORDER BY number;
+
+-- name: get_orders
+-- index: holdfast_order_name
+-- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order WHERE client_order_id IN (SELECT value FROM json_each(:ids)) ORDER BY number;
+
+-- name: page_orders
+-- index: holdfast_order (primary key)
+-- returns: number client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT number, client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order WHERE number > :after ORDER BY number LIMIT :limit;
+
+-- name: page_open_orders
+-- index: holdfast_order_open
+-- returns: number client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT number, client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order
+WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING') AND number > :after
+ORDER BY number LIMIT :limit;
+
+-- name: page_symbol_orders
+-- index: holdfast_order_symbol
+-- returns: number client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+SELECT number, client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM holdfast_order WHERE symbol = :symbol AND number > :after ORDER BY number LIMIT :limit;
+
+-- name: insert_orders
+-- index: holdfast_order_name
+INSERT INTO holdfast_order (client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key)
+SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
+    created_at, updated_at, idem_key
+FROM {rows: client_order_id text, symbol text, side text, qty text, price text, state text, filled_qty text,
+    avg_fill_price text, version bigint, epoch bigint, created_at double precision, updated_at double precision,
+    idem_key text};
+
+-- name: write_orders
+-- Only what is as it was seen.
+-- index: holdfast_order_name
+-- returns: client_order_id
+UPDATE holdfast_order SET state = r.state, filled_qty = r.filled_qty, avg_fill_price = r.avg_fill_price,
+    version = r.version, updated_at = r.updated_at
+FROM {rows: client_order_id text, seen bigint, state text, filled_qty text, avg_fill_price text, version bigint,
+    updated_at double precision}
+WHERE holdfast_order.client_order_id = r.client_order_id AND holdfast_order.version = r.seen
+RETURNING holdfast_order.client_order_id;
+
+-- name: get_order_answer
+-- index: holdfast_order_answer (primary key)
+-- returns: operation key request ids_json changed at
+SELECT operation, key, request, ids_json, changed, at FROM holdfast_order_answer
+WHERE operation = :operation AND key = :key;
+
+-- name: insert_order_answer
+-- index: holdfast_order_answer (primary key)
+INSERT INTO holdfast_order_answer (operation, key, request, ids_json, changed, at)
+VALUES (:operation, :key, :request, :ids_json, :changed, :at);
+
+-- name: forget_order_answers
+-- index: holdfast_order_answer_at
+-- returns: key
+DELETE FROM holdfast_order_answer WHERE rowid IN (
+    SELECT rowid FROM holdfast_order_answer WHERE at < :before ORDER BY at LIMIT :limit)
+RETURNING key;
+
+-- name: get_order_freeze
+-- Nobody can freeze until the transaction ends.
+-- index: holdfast_order_freeze (primary key)
+-- returns: epoch frozen reason at
+SELECT epoch, frozen, reason, at FROM holdfast_order_freeze WHERE one = 1;
+
+-- name: lock_order_freeze
+-- index: holdfast_order_freeze (primary key)
+-- returns: epoch frozen reason at
+SELECT epoch, frozen, reason, at FROM holdfast_order_freeze WHERE one = 1;
+
+-- name: write_order_freeze
+-- index: holdfast_order_freeze (primary key)
+UPDATE holdfast_order_freeze SET epoch = :epoch, frozen = :frozen, reason = :reason, at = :at WHERE one = 1;
