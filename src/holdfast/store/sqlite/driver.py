@@ -128,6 +128,10 @@ class SqliteDriver:
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if isinstance(connection, apsw.Connection):
+            if not connection.in_transaction:
+                raise InvalidInput(
+                    "the connection has no open transaction: use `with connection:` or BEGIN IMMEDIATE"
+                )
             return sqlite.run(connection, make())
         if isinstance(connection, sqlite3.Connection):
             raise InvalidInput(
