@@ -27,6 +27,7 @@ PUSHED_POLL_SECONDS: Final = 2.0
 POLL_SECONDS: Final = 0.25
 NO_AGED_SECONDS: Final = 1.0
 GATES_SECONDS: Final = 1.0
+CLOSED_SECONDS: Final = 5.0
 SHORT_SECONDS: Final = 0.01
 
 
@@ -182,7 +183,9 @@ class Dispatcher(Loop):
         if now < self._gates_at:
             return 0
         opened, opens_at = await self._store.open_gates()
-        self._gates_at = min(opens_at or now + GATES_SECONDS, now + GATES_SECONDS)
+        # With no gate closed here there is nothing to wait for; others look after those they close.
+        soon = now + (CLOSED_SECONDS if opens_at is None and not opened else GATES_SECONDS)
+        self._gates_at = min(opens_at or soon, soon)
         return opened
 
     async def _pause(self) -> float:

@@ -1,0 +1,203 @@
+"""Safeguards, turned off one at a time: a simulator that does not notice proves nothing.
+
+Each is a test build of the product, in memory, for the length of a `with`. Never used by anything but the
+proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from holdfast.core import decide as deciding, limit
+from holdfast.engine import dispatcher, keeper, sweeper
+from holdfast.store import store as stores
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import apply, insert, work
+from holdfast.store.sqlite import connection, dialect
+
+Swap = tuple[Any, str, Any]
+
+
+class Ablation:
+    """A safeguard, what is left when it is gone, and how it is taken away."""
+
+    __slots__ = ("make", "name", "without")
+
+    def __init__(self, name: str, without: str, make: Callable[[], list[Swap]]) -> None:
+        self.name = name
+        self.without = without
+        self.make = make
+
+
+@contextmanager
+def ablated(name: str) -> Iterator[None]:
+    """The product without one safeguard."""
+    swaps = ABLATIONS[name].make()
+    before = [getattr(owner, attribute) for owner, attribute, _ in swaps]
+    try:
+        for owner, attribute, value in swaps:
+            setattr(owner, attribute, value)
+        yield
+    finally:
+        for (owner, attribute, _), value in zip(swaps, before, strict=True):
+            setattr(owner, attribute, value)
+
+
+def _statement(name: str, *replaced: tuple[str, str]) -> list[Swap]:
+    """A statement of SQLite in another wording."""
+    known = connection.statements()
+    text = known[name].text
+    for old, new in replaced:
+        if old not in text:
+            raise ValueError(f"statement {name} has no '{old}'")
+        text = text.replace(old, new)
+    changed = known | {name: known[name]._replace(text=text)}
+    return [(connection, "statements", lambda: changed)]
+
+
+def _fence() -> list[Swap]:
+    def unfenced(task: Any, order: Any, now: float) -> Any:
+        rule = deciding._RUNNER.get(type(order.command))
+        if rule is not None:
+            return rule(task, order.command, now)
+        return decide(task, order, now)
+
+    decide = deciding.decide
+    swaps = _statement(
+        "complete_plain",
+        (
+            "t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'",
+            "t.id = r.id",
+        ),
+    )
+    return [*swaps, (apply, "decide", unfenced), (stores, "decide", unfenced)]
+
+
+def _claims_by_fence() -> list[Swap]:
+    return _statement("take_rows", ("fence = fence + 1,", ""))
+
+
+def _feed_record() -> list[Swap]:
+    def silent(*_: Any) -> Script[None]:
+        yield from ()
+
+    return [(dialect, "record", silent)]
+
+
+def _idempotency() -> list[Swap]:
+    def unasked(group: Any) -> Script[Any]:
+        yield from ()
+        return {}, list(group)
+
+    swaps = _statement("insert_tasks", ("r.idempotency_key", "NULL"))
+    return [*swaps, (insert, "_answer_repeats", unasked)]
+
+
+def _dependents() -> list[Swap]:
+    def unsettled(_: work.Work) -> Script[None]:
+        yield from ()
+
+    plain = _statement("complete_plain", ("AND t.has_dependents = 0 ", ""))
+    return [*plain, (apply, "_settle_dependents", unsettled)]
+
+
+def _limits() -> list[Swap]:
+    return [(limit, "permits", lambda *_: float("inf"))]
+
+
+def _cron() -> list[Swap]:
+    return _statement("take_schedule", ("AND next_at = :seen ", ""))
+
+
+def _expiry() -> list[Swap]:
+    async def never(_: Any) -> float:
+        return 3600.0
+
+    return [(sweeper.Sweeper, "tick", never)]
+
+
+def _aborts() -> list[Swap]:
+    """A runner that was told to stop may still write."""
+    from holdfast.core import operator_rules
+
+    def unfencing(task: Any, command: Any, now: float) -> Any:
+        from msgspec.structs import replace
+
+        moved = abort(task, command, now)
+        after = getattr(moved, "after", None)
+        if after is None:
+            return moved
+        return replace(
+            moved, after=replace(after, status=task.status, finished_at=task.finished_at)
+        )
+
+    abort = operator_rules.abort
+    table = dict(deciding._OTHERS)
+    from holdfast.core.command import Abort
+
+    table[Abort] = unfencing
+    return [(deciding, "_OTHERS", table)]
+
+
+def _counting() -> list[Swap]:
+    def uncounted(*_: Any) -> str:
+        return "[]"
+
+    return [(work, "deltas_json", uncounted)]
+
+
+def _wakes() -> list[Swap]:
+    """Neither hints nor polls bring a dispatcher back once it idles."""
+
+    async def long(_: Any) -> float:
+        return 1e7
+
+    return [
+        (dispatcher.Dispatcher, "_pause", long),
+        (dispatcher.Dispatcher, "wake", lambda _: None),
+    ]
+
+
+def _renewal() -> list[Swap]:
+    """Leases are renewed for everybody, whoever holds them now."""
+
+    async def always(self: Any, leases: Any, seconds: float) -> set[str]:
+        ids = [each.task_id for each in leases]
+        until = self.now() + seconds
+
+        def script() -> Script[list[Any]]:
+            return (yield call("extend_any", ids=ids, until=until))
+
+        await self._driver.write(script)
+        return set()
+
+    text = (
+        "UPDATE holdfast_task SET lease_until = :until WHERE status = 'running' "
+        "AND id IN (SELECT value FROM json_each(:ids))"
+    )
+    changed = connection.statements() | {"extend_any": connection.Prepared(text, "count")}
+    return [
+        (connection, "statements", lambda: changed),
+        (stores.Store, "extend", always),
+        (keeper, "UNKNOWN_AFTER_SECONDS", 1e9),
+    ]
+
+
+ABLATIONS: Final = {
+    each.name: each
+    for each in (
+        Ablation("fence", "a runner that lost its lease may end the task", _fence),
+        Ablation("new-fence", "a claim keeps the fence of the runner before", _claims_by_fence),
+        Ablation("event", "changes of rows without their events", _feed_record),
+        Ablation("idempotency", "a repeated request is taken for a new one", _idempotency),
+        Ablation("dependents", "children are not settled with their parents", _dependents),
+        Ablation("limits", "limits let everybody in", _limits),
+        Ablation("cron", "every instance fires a schedule that is due", _cron),
+        Ablation("expiry", "nobody takes back what dead runners held", _expiry),
+        Ablation("abort", "an abort is answered with yes and not done", _aborts),
+        Ablation("counting", "changes do not move the counters", _counting),
+        Ablation("wake", "a dispatcher that idles stays idle", _wakes),
+    )
+}

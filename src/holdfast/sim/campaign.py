@@ -1,0 +1,157 @@
+"""Many seeds: what was broken, what was met, how long it took.
+
+Promises: a campaign in which a kind of fault never happened has failed, whatever the checkers say. Seeds
+are spread over processes; the answer does not depend on how.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from typing import Final
+
+import msgspec
+
+from holdfast.sim.ablations import ablated
+from holdfast.sim.checkers import judge
+from holdfast.sim.swarm import FAULTS, Plan, plan
+from holdfast.sim.timeline import timeline
+from holdfast.sim.world import World
+
+MUST_MEET: Final = {
+    "loss": "lost",
+    "double": "doubled",
+    "slow": "late",
+    "cut": "cut",
+    "clog": "clog",
+    "crash": "crash",
+    "freeze": "freeze",
+    "drift": "drift",
+    "step": "step",
+    "restart": "restart",
+}
+"""The counter that says that a kind of fault really happened."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What came of one seed."""
+
+    seed: int
+    broken: dict[str, list[str]]
+    trace_hash: str
+    hours: float
+    steps: int
+    acks: int
+    changes: int
+    met: dict[str, int]
+    timeline: str = ""
+
+    @property
+    def is_good(self) -> bool:
+        return not self.broken
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What is not drawn by the seed."""
+
+    hours: float | None = None
+    nodes: int | None = None
+    faults: tuple[str, ...] | None = None
+    ablation: str | None = None
+
+    def plan(self, seed: int) -> Plan:
+        faults = None if self.faults is None else frozenset(self.faults)
+        return plan(seed, hours=self.hours, nodes=self.nodes, faults=faults)
+
+
+def run_seed(seed: int, options: Options) -> Verdict:
+    """One run, judged."""
+    logger = logging.getLogger("holdfast")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        with ablated(options.ablation) if options.ablation else nullcontext():
+            outcome = World(options.plan(seed)).run()
+    except Exception as error:  # What escapes a run is a finding like any other.
+        return Verdict(seed, {"the run ends": [repr(error)]}, "", 0.0, 0, 0, 0, {})
+    finally:
+        logger.setLevel(before)
+    broken = judge(outcome)
+    return Verdict(
+        seed=seed,
+        broken=broken,
+        trace_hash=outcome.trace.hash(),
+        hours=outcome.seconds / 3600,
+        steps=outcome.steps,
+        acks=len(outcome.record.acks),
+        changes=len(outcome.history),
+        met=dict(outcome.trace.seen),
+        timeline=timeline(outcome) if broken else "",
+    )
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a campaign says."""
+
+    seeds: int
+    hours: float
+    bad: list[Verdict]
+    met: dict[str, int]
+    never: Sequence[str]
+    """Kinds of faults that were planned and never happened."""
+
+    @property
+    def is_good(self) -> bool:
+        return not self.bad and not self.never
+
+
+def campaign(
+    seeds: Iterable[int],
+    options: Options,
+    *,
+    processes: int = 1,
+    on_verdict: Callable[[Verdict], None] = lambda _: None,
+) -> Report:
+    """Runs all seeds."""
+    verdicts: list[Verdict] = []
+
+    def take(verdict: Verdict) -> None:
+        verdicts.append(verdict)
+        on_verdict(verdict)
+
+    wanted = list(seeds)
+    if processes == 1:
+        for seed in wanted:
+            take(run_seed(seed, options))
+    else:
+        with ProcessPoolExecutor(processes) as pool:
+            for verdict in pool.map(run_seed, wanted, [options] * len(wanted), chunksize=4):
+                take(verdict)
+    return _report(verdicts, options)
+
+
+def _report(verdicts: list[Verdict], options: Options) -> Report:
+    met: Counter[str] = Counter()
+    for verdict in verdicts:
+        met.update(verdict.met)
+    planned = set().union(*(options.plan(verdict.seed).faults for verdict in verdicts))
+    never = [kind for kind in FAULTS if kind in planned and not met[MUST_MEET[kind]]]
+    return Report(
+        seeds=len(verdicts),
+        hours=sum(verdict.hours for verdict in verdicts),
+        bad=[verdict for verdict in verdicts if not verdict.is_good],
+        met=dict(met),
+        never=never,
+    )
+
+
+def seeds_to_catch(ablation: str, options: Options, limit: int = 50) -> tuple[int, str] | None:
+    """How many seeds it takes to notice that a safeguard is missing, and which law it broke."""
+    for seed in range(limit):
+        verdict = run_seed(seed, msgspec.structs.replace(options, ablation=ablation))
+        if not verdict.is_good:
+            return seed + 1, next(iter(verdict.broken))
+    return None
