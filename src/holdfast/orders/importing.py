@@ -45,7 +45,7 @@ def read_orders_jsonl(path: Path, now: float) -> Import:
             if order.client_order_id in found:
                 raise InvalidOrder(f"order '{order.client_order_id}' stands there twice")
             found[order.client_order_id] = order
-        except (HoldfastError, msgspec.DecodeError) as error:
+        except (HoldfastError, msgspec.DecodeError, UnicodeDecodeError) as error:
             bad.append(f"line {number}: {error}")
     if bad:
         more = f" (and {len(bad) - TOLD_MAX} more)" if len(bad) > TOLD_MAX else ""

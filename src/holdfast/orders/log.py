@@ -134,7 +134,7 @@ def _length(path: Path, at: int, head: bytes) -> int:
 def _decoded_head(path: Path, payload: bytes) -> LogHead:
     try:
         head = _head.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, 0, f"its first line is not that of a log ({error})") from error
     if head.format != FORMAT:
         raise CorruptLog(
@@ -147,7 +147,7 @@ def _decoded_head(path: Path, payload: bytes) -> LogHead:
 def _decoded(path: Path, payload: bytes) -> Record:
     try:
         return _record.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, 0, f"a record is sound but not one of ours ({error})") from error
 
 

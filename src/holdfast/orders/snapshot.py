@@ -75,7 +75,7 @@ def read_snapshot(path: Path, data: bytes) -> Snapshot:
             raise _damaged(path, "it has not as many lines as it says")
         orders = [_order.decode(line) for line in lines[1 : 1 + head.orders]]
         answered = [_answered.decode(line) for line in lines[1 + head.orders :]]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, str(error)) from error
     return Snapshot(head=head, orders=orders, answered=answered)
 

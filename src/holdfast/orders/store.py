@@ -7,6 +7,7 @@ IdempotencyConflict. A refusal (a typed error) is not remembered: the call may b
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from holdfast.orders.money import Money
@@ -57,6 +58,10 @@ class OrderStore(Protocol):
     def cancel_all_open(self, idem_key: str | None = None) -> list[str]:
         """Marks everything open CANCEL_PENDING; the ids that are now to be cancelled at the exchange,
         oldest first, those that were waiting for it already among them."""
+        ...
+
+    def import_orders_jsonl(self, path: Path) -> int:
+        """Takes over the orders of a plain `orders.jsonl`: all or none; how many were new."""
         ...
 
     def freeze(self, reason: str = "") -> int:

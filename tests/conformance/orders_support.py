@@ -1,0 +1,66 @@
+"""The order stores under test: one suite over every backend, each of which can be closed and opened again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.memory import InMemoryOrderStore
+from holdfast.orders.sql_blocking import SqlOrderStore
+from holdfast.orders.store import OrderStore
+from holdfast.primitives.kv import RedisKV
+
+BACKENDS = ("memory", "durable-memory", "durable-redis", "sqlite-memory", "sqlite-file", "postgres")
+LASTING = ("durable-memory", "durable-redis", "sqlite-file", "postgres")
+
+
+class OrderBench:
+    """Opens stores on the same data."""
+
+    def __init__(self, clock: VirtualClock, make: Callable[[], OrderStore]) -> None:
+        self.clock = clock
+        self._make = make
+        self._store: OrderStore | None = None
+
+    def open(self) -> OrderStore:
+        self._store = self._make()
+        return self._store
+
+    def reopen(self) -> OrderStore:
+        """As after a restart: whatever was in the process is gone."""
+        self.close()
+        return self.open()
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+
+def make_order_bench(
+    name: str, request: pytest.FixtureRequest, clock: VirtualClock, folder: Path
+) -> OrderBench:
+    def durable(kv: Callable[[], RedisKV]) -> Callable[[], OrderStore]:
+        return lambda: DurableOrderStore(kv(), folder / "state", clock.now)
+
+    def sql(url: str) -> Callable[[], OrderStore]:
+        return lambda: SqlOrderStore(url, clock, server_time=False)
+
+    match name:
+        case "memory":
+            return OrderBench(clock, lambda: InMemoryOrderStore(clock.now))
+        case "durable-memory":
+            return OrderBench(clock, durable(RedisKV))
+        case "durable-redis":
+            url = request.getfixturevalue("redis_url")
+            return OrderBench(clock, durable(lambda: RedisKV.connect(url)))
+        case "sqlite-memory":
+            return OrderBench(clock, sql("sqlite://"))
+        case "sqlite-file":
+            return OrderBench(clock, sql(f"sqlite:///{folder / 'orders.db'}"))
+        case _:
+            return OrderBench(clock, sql(request.getfixturevalue("pg_dsn")))

@@ -1,0 +1,31 @@
+"""Kill -9 at every write boundary: every acknowledged order is there, no key acts twice.
+
+HOLDFAST_LONG=1 pytest tests/integration/test_orders_crash.py        # every boundary in every way
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IS_LONG = "HOLDFAST_LONG" in os.environ
+
+
+@pytest.mark.timeout(3600 if IS_LONG else 120)
+@pytest.mark.parametrize("view", ["memory", "redis"])
+def test_nothing_is_lost_and_nothing_happens_twice_however_it_dies(
+    view: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    command = [sys.executable, "-m", "tests.integration.orders_campaign", "--folder", str(tmp_path)]
+    if view == "redis":
+        command += ["--redis", request.getfixturevalue("redis_url")]
+    if IS_LONG:
+        command += ["--long", "--rounds", "200"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "nothing lost, nothing twice" in done.stdout
