@@ -7,7 +7,8 @@ leaves nothing uncommitted. Stopping twice is fine.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
@@ -32,7 +33,7 @@ from holdfast.engine.pool import Pool
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
-from holdfast.errors import EngineFailed, StoreUnavailable
+from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
 
@@ -251,16 +252,26 @@ class Engine:
         return await self._store.get([row[0] for row in rows])
 
     async def begin_step(self, ask: Ask, tx: object) -> Verdict:
-        if tx is not None:
-            return await self._entries.begin(ask, tx=tx)
-        return await self._outlast(lambda: self._entries.begin(ask))
+        with self._count_refused():
+            if tx is not None:
+                return await self._entries.begin(ask, tx=tx)
+            return await self._outlast(lambda: self._entries.begin(ask))
 
     async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
-        if tx is not None or outcome is None:
-            # A caller's transaction does not outlast an outage; what is given up need not be written.
-            await self._entries.end(turn, outcome, tx=tx)
-        else:
-            await self._outlast(lambda: self._entries.end(turn, outcome))
+        with self._count_refused():
+            if tx is not None or outcome is None:
+                # A caller's transaction does not outlast an outage; what is given up need not be written.
+                await self._entries.end(turn, outcome, tx=tx)
+            else:
+                await self._outlast(lambda: self._entries.end(turn, outcome))
+
+    @contextmanager
+    def _count_refused(self) -> Iterator[None]:
+        try:
+            yield
+        except LeaseLost:
+            self.completer.fenced += 1
+            raise
 
     async def _outlast(self, write: Callable[[], Awaitable[T]]) -> T:
         """What a handler says of itself. A store that is away is waited for: an outage costs no attempt.

@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from holdfast import BlockingContext, Cancel, Context, Reject, Snooze, Task, TaskQueue
-from tests.acceptance.apps import journal
+from tests.acceptance.apps import journal, steps
 from tests.acceptance.apps.gate import async_wait_at, wait_at
 
 
@@ -157,6 +157,10 @@ HANDLERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "thread_outcome": (outcome, {}),
     "process_outcome": (outcome, {"isolation": "process"}),
     "process_spin": (spin, {"isolation": "process"}),
+    "pay_outside": (steps.pay_outside, {}),
+    "thread_pay_outside": (steps.pay_outside_blocking, {}),
+    "process_pay_and_die": (steps.pay_and_die, {"isolation": "process"}),
+    "pay_inside": (steps.pay_inside, {}),
     "one_by_one": (work, {"concurrency": 1}),
     "four_at_once": (work, {"concurrency": 4}),
     "keyed": (work, {"key_concurrency": 2}),
