@@ -17,6 +17,7 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.ids import Ids
 from holdfast.core.lease import Held, LossReason
+from holdfast.core.limit import TOLERANCE_SECONDS
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout
 from holdfast.primitives.locks import meters
@@ -169,7 +170,7 @@ class LocksBase(ABC, Generic[L]):
                 try:
                     answer = await self._answer_of(asking, patience)
                 except StoreUnavailable:
-                    if self._clock.monotonic() >= until:
+                    if self._clock.monotonic() >= until - TOLERANCE_SECONDS:
                         raise
                     pause = OUTAGE_SECONDS[min(failures, len(OUTAGE_SECONDS) - 1)]
                     pause *= 1.0 + unit_jitter(request.claim_id, failures)
@@ -183,9 +184,10 @@ class LocksBase(ABC, Generic[L]):
                     else:
                         pause, owner = answer.look_in, answer.owner
                 left = until - self._clock.monotonic()
-                if left <= 0:
+                if left <= TOLERANCE_SECONDS:
                     raise _timeout(request.resource, owner)
-                await self._clock.wait(wake, min(left, pause))
+                if pause > 0:
+                    await self._clock.wait(wake, min(left, pause))
         except BaseException as error:
             await self._abandon(request, asking, wait=not isinstance(error, StoreUnavailable))
             raise

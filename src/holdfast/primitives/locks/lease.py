@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.lease import LossReason
+from holdfast.core.limit import TOLERANCE_SECONDS
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.primitives.locks import meters
 from holdfast.primitives.metrics import Meter
@@ -98,7 +99,8 @@ class HeldLease:
         """How long it is safe to believe in the lease, if no renewal gets through; 0 when it is lost."""
         if self.lost.is_set():
             return 0.0
-        return max(0.0, self._deadline - self._terms.clock.monotonic())
+        left = self._deadline - self._terms.clock.monotonic()
+        return left if left > TOLERANCE_SECONDS else 0.0
 
     def check(self) -> None:
         """Raises LeaseLost when the lease is lost, be it since this very moment."""
@@ -179,11 +181,11 @@ class HeldLease:
                 renewals += 1
                 due = self._settle(now, renewals)
                 continue
-            if now >= self._deadline:
+            if now >= self._deadline - TOLERANCE_SECONDS:
                 unheard = self._failures or self._renewing is not None
                 self.lose(LossReason.STORE_UNREACHABLE if unheard else LossReason.EXPIRED)
                 return
-            if self._renewing is None and (now >= due or self._poked):
+            if self._renewing is None and (now >= due - TOLERANCE_SECONDS or self._poked):
                 self._poked = False
                 self._asked_at = now
                 self._renewing = self._terms.spawn(self._renew())

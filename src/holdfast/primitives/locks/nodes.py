@@ -17,7 +17,8 @@ from holdfast.errors import BadConfig, MissingExtra
 from holdfast.primitives.locks.quorum import Order, Verb
 
 KEYS: Final = "lock:"
-TIMEOUT_SECONDS: Final = 0.05
+TIMEOUT_SECONDS: Final = 0.1
+"""For a connection, and for an answer: much less than any sensible ttl."""
 SWEEP_MIN: Final = 1024
 
 
@@ -171,7 +172,7 @@ class AsyncRedisNode:
 
 
 def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any]:
-    """No retries (a quorum is the retry), short timeouts, no chatter on connect."""
+    """No retries (a quorum is the retry) and short timeouts."""
     if is_async:
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
@@ -183,8 +184,6 @@ def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any
         "socket_timeout": timeout_seconds,
         "socket_connect_timeout": timeout_seconds,
         "protocol": 2,
-        "lib_name": None,
-        "lib_version": None,
     }
 
 
