@@ -18,8 +18,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeAlias, TypeVar
 
 from holdfast.orders.disk import Disk
 from holdfast.orders.durable import DurableOrderStore
@@ -61,19 +62,22 @@ class DeadlyDisk(QuickDisk):
         return super().put(file, data)
 
 
-def script() -> list[tuple[str, Callable[[DurableOrderStore], object]]]:
+Step: TypeAlias = tuple[str, Callable[[DurableOrderStore], object]]
+
+
+def script() -> list[Step]:
     """Every kind of write, each with a name that is also its key; the same end however often it is done."""
-    calls: list[tuple[str, Callable[[DurableOrderStore], object]]] = []
+    calls: list[Step] = []
     for number in range(ORDERS):
         key = f"k{number}"
         calls += [
-            (f"place {key}", lambda store, key=key: place(store, key)),
-            (f"open {key}", lambda store, key=key: opened(store, key)),
-            (f"fill {key}", lambda store, key=key: filled(store, key)),
-            (f"snapshot {number}", lambda store: store.save_snapshot()),
+            (f"place {key}", partial(place, key=key)),
+            (f"open {key}", partial(opened, key=key)),
+            (f"fill {key}", partial(filled, key=key)),
+            (f"snapshot {number}", DurableOrderStore.save_snapshot),
         ]
-    calls.append(("cancel", lambda store: store.cancel_all_open("cancel")))
-    calls.append(("place last", lambda store: place(store, "last")))
+    calls.append(("cancel", partial(DurableOrderStore.cancel_all_open, idem_key="cancel")))
+    calls.append(("place last", partial(place, key="last")))
     return calls
 
 
