@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import StateLocked
+from holdfast.orders.durable import DurableOrderStore
+from holdfast.primitives.kv import RedisKV
+
 ROOT = Path(__file__).parents[2]
 IS_LONG = "HOLDFAST_LONG" in os.environ
 
@@ -29,3 +33,24 @@ def test_nothing_is_lost_and_nothing_happens_twice_however_it_dies(
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert "nothing lost, nothing twice" in done.stdout
+
+
+def test_a_directory_is_one_processs_until_it_dies(tmp_path: Path) -> None:
+    code = (
+        "import sys; from holdfast.orders.durable import DurableOrderStore; "
+        "from holdfast.primitives.kv import RedisKV; "
+        "store = DurableOrderStore(RedisKV(), sys.argv[1]); print('open', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(StateLocked, match=f"process {other.pid}"):
+            DurableOrderStore(RedisKV(), tmp_path)
+        other.kill()
+        other.wait()
+        DurableOrderStore(RedisKV(), tmp_path).close()

@@ -44,7 +44,7 @@ class DurableOrderStore(BlockingFront, BookReads):
     def __init__(
         self,
         redis_client: RedisKV,
-        snapshot_dir: Path,
+        snapshot_dir: Path | str,
         clock: Callable[[], float] | None = None,
         *,
         namespace: str = "",
