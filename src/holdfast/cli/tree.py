@@ -186,6 +186,17 @@ VERBS: Final = (
         ),
     ),
     Verb(
+        "simulate",
+        "Run a cluster under faults in virtual time",
+        f"{_HERE}.simulate:simulate",
+        (
+            "holdfast simulate --seed 7 --hours 1 -o json",
+            "holdfast simulate --seeds 200 --processes 2",
+            'holdfast simulate --app myapp:queue --payload \'send_email={"to": "a"}\'',
+            "holdfast simulate --seeds 5 --without fence",
+        ),
+    ),
+    Verb(
         "stats",
         "Count tasks by status, priority and queue",
         f"{_HERE}.stats:stats",

@@ -15,9 +15,11 @@ from typing import Final
 
 import msgspec
 
+from holdfast.core import codec
 from holdfast.sim.ablations import ablated
 from holdfast.sim.checkers import judge
-from holdfast.sim.swarm import FAULTS, Plan, plan
+from holdfast.sim.own import Own
+from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, plan
 from holdfast.sim.timeline import timeline
 from holdfast.sim.world import World
 
@@ -61,20 +63,27 @@ class Options(msgspec.Struct, frozen=True):
     nodes: int | None = None
     faults: tuple[str, ...] | None = None
     ablation: str | None = None
+    recover_hours: float = RECOVER_HOURS
 
     def plan(self, seed: int) -> Plan:
         faults = None if self.faults is None else frozenset(self.faults)
-        return plan(seed, hours=self.hours, nodes=self.nodes, faults=faults)
+        return plan(
+            seed,
+            hours=self.hours,
+            nodes=self.nodes,
+            faults=faults,
+            recover_hours=self.recover_hours,
+        )
 
 
-def run_seed(seed: int, options: Options) -> Verdict:
+def run_seed(seed: int, options: Options, own: Own | None = None) -> Verdict:
     """One run, judged."""
     logger = logging.getLogger("holdfast")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
     try:
         with ablated(options.ablation) if options.ablation else nullcontext():
-            outcome = World(options.plan(seed)).run()
+            outcome = World(options.plan(seed), own).run()
     except Exception as error:  # What escapes a run is a finding like any other.
         return Verdict(seed, {"the run ends": [repr(error)]}, "", 0.0, 0, 0, 0, {})
     finally:
@@ -89,7 +98,7 @@ def run_seed(seed: int, options: Options) -> Verdict:
         acks=len(outcome.record.acks),
         changes=len(outcome.history),
         met=dict(outcome.trace.seen),
-        timeline=timeline(outcome) if broken else "",
+        timeline=timeline(outcome, broken) if broken else "",
     )
 
 
@@ -100,6 +109,8 @@ class Report(msgspec.Struct, frozen=True):
     hours: float
     bad: list[Verdict]
     met: dict[str, int]
+    trace_hash: str
+    """Over all runs."""
     never: Sequence[str]
     """Kinds of faults that were planned and never happened."""
 
@@ -113,6 +124,7 @@ def campaign(
     options: Options,
     *,
     processes: int = 1,
+    own: Own | None = None,
     on_verdict: Callable[[Verdict], None] = lambda _: None,
 ) -> Report:
     """Runs all seeds."""
@@ -125,7 +137,7 @@ def campaign(
     wanted = list(seeds)
     if processes == 1:
         for seed in wanted:
-            take(run_seed(seed, options))
+            take(run_seed(seed, options, own))
     else:
         with ProcessPoolExecutor(processes) as pool:
             for verdict in pool.map(run_seed, wanted, [options] * len(wanted), chunksize=4):
@@ -144,6 +156,7 @@ def _report(verdicts: list[Verdict], options: Options) -> Report:
         hours=sum(verdict.hours for verdict in verdicts),
         bad=[verdict for verdict in verdicts if not verdict.is_good],
         met=dict(met),
+        trace_hash=codec.digest(*(verdict.trace_hash for verdict in verdicts)),
         never=never,
     )
 

@@ -20,6 +20,9 @@ FAULTS: Final = (
 drift, step: of a node's clock. restart: of the database."""
 
 
+RECOVER_HOURS: Final = 2.0
+
+
 class Plan(msgspec.Struct, frozen=True):
     """One run."""
 
@@ -34,6 +37,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Between two wishes of a client."""
     lease_seconds: float
     max_workers: int
+    recover_hours: float
+    """Without faults, within which everything must end."""
     together: bool
     """Enqueue and claim in one transaction, as within one process."""
 
@@ -44,6 +49,7 @@ def plan(
     hours: float | None = None,
     nodes: int | None = None,
     faults: frozenset[str] | None = None,
+    recover_hours: float = RECOVER_HOURS,
 ) -> Plan:
     """The plan of a seed; what is given is not drawn."""
     draw = Draw(seed, "plan")
@@ -61,5 +67,6 @@ def plan(
         act_seconds=draw.between(2.0, 20.0),
         lease_seconds=draw.pick((5.0, 9.0, 30.0)),
         max_workers=draw.whole(1, 8),
+        recover_hours=recover_hours,
         together=draw.chance(0.3),
     )

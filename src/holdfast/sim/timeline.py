@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.sim.trace import Line
 from holdfast.sim.world import Outcome
 
-WIDTH: Final = 22
+WIDTH: Final = 26
 LINES: Final = 60
+TASKS_MAX: Final = 3
+_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def timeline(outcome: Outcome, lines: int = LINES) -> str:
-    """The newest moments: what broke, and what tasks did in between."""
-    moments = [*outcome.trace.lines, *_changes(outcome)]
+def timeline(outcome: Outcome, broken: Mapping[str, Sequence[str]], lines: int = LINES) -> str:
+    """The tasks that the complaints name, from their first to their last change, with what befell the
+    nodes in between; the newest moments when none is named."""
+    named = list(
+        dict.fromkeys(_ID.findall(" ".join(text for each in broken.values() for text in each)))
+    )
+    moments = _changes(outcome, named[:TASKS_MAX])
+    if moments and named:
+        first, last = moments[0].at, moments[-1].at
+        moments += [line for line in outcome.trace.lines if first - 30 <= line.at <= last + 30]
+    else:
+        moments = [*outcome.trace.lines, *moments]
     moments.sort(key=lambda line: line.at)
     return draw(moments[-lines:])
 
 
-def _changes(outcome: Outcome) -> list[Line]:
+def _changes(outcome: Outcome, named: Sequence[str]) -> list[Line]:
     return [
         Line(
             change.at,
@@ -26,15 +39,17 @@ def _changes(outcome: Outcome) -> list[Line]:
             f"{change.id[-4:]} {change.was or 'new'}>{change.status} f{change.fence}",
         )
         for change in outcome.history
+        if not named or change.id in named
     ]
 
 
-def draw(lines: list[Line]) -> str:
+def draw(lines: Iterable[Line]) -> str:
     """Lanes of equal width; a text that is too long for its lane is cut."""
-    nodes = sorted({line.node for line in lines})
-    head = "time (s)".ljust(11) + "".join(node.ljust(WIDTH) for node in nodes)
+    shown = list(lines)
+    nodes = sorted({line.node for line in shown})
+    head = "time (s)".ljust(11) + "".join(node.ljust(WIDTH) for node in nodes).rstrip()
     rows = [head, "-" * len(head)]
-    for line in lines:
+    for line in shown:
         lane = nodes.index(line.node)
         text = line.text if len(line.text) < WIDTH else line.text[: WIDTH - 2] + "~"
         rows.append(f"{line.at:<11.3f}" + " " * (WIDTH * lane) + text)

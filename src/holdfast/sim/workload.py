@@ -6,6 +6,7 @@ draw that is handed in.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.core.command import Cancel, Snooze
@@ -16,6 +17,7 @@ from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
+from holdfast.sim.own import Own
 from holdfast.sim.record import Record
 
 TYPES: Final = (
@@ -89,7 +91,10 @@ class Temper:
 class Client:
     """Asks for work, changes its mind, repairs what failed."""
 
-    def __init__(self, name: str, queue: Queue, record: Record, draw: Draw) -> None:
+    def __init__(
+        self, name: str, queue: Queue, record: Record, draw: Draw, own: Own | None = None
+    ) -> None:
+        self._own = own
         self._name = name
         self._queue = queue
         self._record = record
@@ -98,11 +103,13 @@ class Client:
 
     async def act(self) -> None:
         """One thing, whatever comes of it: an outage is no news here."""
-        verbs = (
+        verbs: tuple[Callable[[], Awaitable[None]], ...] = (
             *(self._enqueue,) * 6,
             *(self._enqueue_family, self._enqueue_many, self._enqueue_keyed),
             *(self._cancel, self._replay, self._pause, self._look),
         )
+        if self._own is not None:
+            verbs = (*(self._enqueue_own,) * 6, self._cancel, self._replay, self._pause, self._look)
         try:
             await self._draw.pick(verbs)()
         except StoreUnavailable:
@@ -121,6 +128,14 @@ class Client:
             delay=delay,
             max_attempts=self._draw.whole(1, 4),
         )
+        self._record.acked(handle.id, task_type)
+
+    async def _enqueue_own(self) -> None:
+        """A task of the user's, with one of the payloads given for its type."""
+        assert self._own is not None
+        task_type = self._draw.pick(self._own.types)
+        payload = self._draw.pick(self._own.payloads.get(task_type) or ({},))
+        handle = await self._queue.enqueue(task_type, payload, priority=self._draw.pick(PRIORITIES))
         self._record.acked(handle.id, task_type)
 
     async def _enqueue_keyed(self) -> None:

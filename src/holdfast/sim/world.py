@@ -1,7 +1,7 @@
 """One run: a cluster, its work, its bad days, and then the time to recover in which all must end well.
 
 Promises: the same plan gives the same run. First the safety phase with faults; then everything heals and
-within `RECOVER_HOURS` every task must have come to rest; then the checkers judge the whole history.
+within the plan's `recover_hours` every task must have come to rest; then the checkers judge the whole history.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from holdfast.sim.faults import Trouble
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Node
+from holdfast.sim.own import Own, bind
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Change, Database
 from holdfast.sim.swarm import Plan
@@ -33,7 +34,6 @@ from holdfast.store.scripts.feed import Page
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
-RECOVER_HOURS: Final = 2.0
 LOOK_SECONDS: Final = 20.0
 
 
@@ -62,8 +62,9 @@ class Outcome(msgspec.Struct, frozen=True):
 class World:
     """Builds a cluster for a plan and lets it live."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, own: Own | None = None) -> None:
         self.plan = plan
+        self._own = own
         draw = Draw(plan.seed, "world")
         self.loop = SimLoop(draw.stream("schedule"))  # type: ignore[abstract]
         self.trace = Trace(self.loop.time)
@@ -100,11 +101,15 @@ class World:
     # -- what nodes do -----------------------------------------------------------------------------
 
     async def _worker(self, node: Node, queue: Queue) -> None:
-        Temper(node, self.record, self._draw.stream(f"temper {node.life}")).register(queue)
+        if self._own is None:
+            Temper(node, self.record, self._draw.stream(f"temper {node.life}")).register(queue)
+        else:
+            bind(self._own, queue._handlers, lambda t: self.record.ran(t.id, t.fence, node.life))
         while not queue.is_running():
             try:
                 await queue.start()
-                await queue.schedule(TICK, f"@every {TICK_SECONDS}", TICK)
+                if self._own is None:
+                    await queue.schedule(TICK, f"@every {TICK_SECONDS}", TICK)
             except StoreUnavailable:
                 await node.clock.sleep(1.0)
         failure = await queue.wait_failed()
@@ -112,7 +117,7 @@ class World:
 
     async def _client(self, node: Node, queue: Queue) -> None:
         draw = self._draw.stream(f"client {node.life}")
-        client = Client(node.life, queue, self.record, draw)
+        client = Client(node.life, queue, self.record, draw, self._own)
         while not self._calm:
             await node.clock.sleep(draw.wait(self.plan.act_seconds))
             await client.act()
@@ -154,7 +159,7 @@ class World:
     async def _recover(self) -> list[Task]:
         """Helps what waits for a person, and waits for the rest."""
         store = self._store()
-        end = self.loop.time() + RECOVER_HOURS * 3600
+        end = self.loop.time() + self.plan.recover_hours * 3600
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = [task for task in (await self._all(store)) if task.status not in ENDED]

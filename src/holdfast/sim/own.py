@@ -1,0 +1,82 @@
+"""The user's own handlers under simulation.
+
+Promises: async handlers run unchanged in virtual time, on several nodes, under faults; what they return or
+raise goes the same way as in production. Never: touches the user's database; a handler that enqueues
+through the module's queue is told that it cannot, here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core.task import Task
+from holdfast.engine.context import Context
+from holdfast.engine.execute import _invoke
+from holdfast.engine.handlers import Handler, Handlers, Isolation
+from holdfast.errors import BadConfig, NotRunning
+from holdfast.queue.queue import Queue
+
+
+class Own(msgspec.Struct, frozen=True):
+    """Handlers, and what to feed them with."""
+
+    handlers: tuple[Handler, ...]
+    payloads: Mapping[str, Sequence[object]]
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        return tuple(sorted(handler.type for handler in self.handlers))
+
+
+def own_handlers(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> Own:
+    """The handlers of a queue that can be simulated; BadConfig says which cannot, and why."""
+    handlers = tuple(queue._handlers)
+    if not handlers:
+        raise BadConfig("the queue has no handlers: register them before simulating")
+    for handler in handlers:
+        if handler.isolation is not Isolation.LOOP:
+            raise BadConfig(
+                f"'{handler.type}' runs in a {handler.isolation}: only async handlers can be simulated"
+            )
+        if handler.type not in payloads and (missing := _needed(handler)):
+            raise BadConfig(
+                f"'{handler.type}' needs {', '.join(missing)}: give --payload '{handler.type}={{...}}'"
+            )
+    queue._make_backend = _refuse
+    return Own(handlers, payloads)
+
+
+def _refuse() -> Any:
+    raise NotRunning(
+        "a handler under simulation cannot enqueue through the module's queue: return what to do next"
+    )
+
+
+def _needed(handler: Handler) -> list[str]:
+    """Arguments that a payload must have."""
+    if not handler.by_keyword:
+        return []
+    return [
+        parameter.name
+        for parameter in inspect.signature(handler.function).parameters.values()
+        if parameter.default is parameter.empty and parameter.name != handler.context_name
+    ]
+
+
+def bind(own: Own, handlers: Handlers, seen: Any) -> None:
+    """Registers the handlers on a node; `seen(task)` is called when one is entered."""
+    for handler in own.handlers:
+
+        async def run(task: Task, ctx: Context, handler: Handler = handler) -> object:
+            seen(task)
+            return await _invoke(handler, task, ctx)
+
+        handlers.add(
+            msgspec.structs.replace(
+                handler, function=run, by_keyword=False, wants_context=True, context_name=None
+            )
+        )

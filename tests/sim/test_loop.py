@@ -1,0 +1,122 @@
+"""The simulator's event loop: time, order, crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+
+import pytest
+
+from holdfast.sim.draw import Draw
+from holdfast.sim.loop import NODE, SimLoop, Stuck
+
+
+def make(seed: int = 1) -> SimLoop:
+    return SimLoop(Draw(seed, "test"))  # type: ignore[abstract]
+
+
+def on(node: str) -> contextvars.Context:
+    context = contextvars.Context()
+    context.run(NODE.set, node)
+    return context
+
+
+def test_time_jumps_and_nobody_waits() -> None:
+    loop = make()
+
+    async def main() -> float:
+        await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(86_400))
+        return loop.time()
+
+    assert loop.run_until_complete(main()) == 86_400
+    loop.close()
+
+
+def test_within_a_node_callbacks_keep_their_order() -> None:
+    loop = make()
+    seen: list[tuple[str, int]] = []
+
+    async def main() -> None:
+        for n in range(50):
+            for node in ("a", "b"):
+                loop.call_soon(seen.append, (node, n), context=on(node))
+        await asyncio.sleep(1)
+
+    loop.run_until_complete(main())
+    for node in ("a", "b"):
+        assert [n for name, n in seen if name == node] == list(range(50))
+    assert seen != sorted(seen, key=lambda each: each[1])  # but nodes are interleaved by chance
+    loop.close()
+
+
+def test_the_same_seed_gives_the_same_order_and_another_another() -> None:
+    def order(seed: int) -> list[str]:
+        loop = make(seed)
+        seen: list[str] = []
+
+        async def main() -> None:
+            for _ in range(40):
+                for node in ("a", "b", "c"):
+                    loop.call_soon(seen.append, node, context=on(node))
+            await asyncio.sleep(1)
+
+        loop.run_until_complete(main())
+        loop.close()
+        return seen
+
+    assert order(1) == order(1)
+    assert order(1) != order(2)
+
+
+def test_a_crash_runs_no_finally() -> None:
+    loop = make()
+    seen: list[str] = []
+
+    async def victim() -> None:
+        try:
+            seen.append("begun")
+            await asyncio.sleep(100)
+            seen.append("gone on")
+        finally:
+            seen.append("finally")
+
+    async def main() -> None:
+        context = on("v")
+        context.run(loop.create_task, victim())
+        await asyncio.sleep(1)
+        loop.forget("v")
+        await asyncio.sleep(1000)
+        assert seen == ["begun"]
+
+    loop.run_until_complete(main())
+    loop.close()
+
+
+def test_a_frozen_node_goes_on_late() -> None:
+    loop = make()
+    woken: list[float] = []
+
+    async def sleeper() -> None:
+        await asyncio.sleep(5)
+        woken.append(loop.time())
+
+    async def main() -> None:
+        on("f").run(loop.create_task, sleeper())
+        await asyncio.sleep(1)
+        loop.freeze("f", 60)
+        await asyncio.sleep(200)
+
+    loop.run_until_complete(main())
+    assert woken == [61]
+    loop.close()
+
+
+def test_a_run_in_which_nothing_can_happen_says_so() -> None:
+    loop = make()
+
+    async def main() -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(Stuck, match="nothing is left to happen"):
+        loop.run_until_complete(main())
+    loop.close()
