@@ -24,8 +24,9 @@ from holdfast.store.sqlite.dialect import SqliteDialect
 T = TypeVar("T")
 EXAMPLES = int(os.environ.get("HOLDFAST_LOCKS_EXAMPLES", "60"))
 TTL, GRACE, WAITER = 10.0, 4.0, 3.0
-CLAIMS = tuple("abcdef")
-claims = st.sampled_from(CLAIMS)
+CLAIMS = ("a", "b", "c", "d")
+ROLES = ("holder", "head", "second")
+claims = st.sampled_from((*ROLES, *CLAIMS))
 
 
 class Leases(RuleBasedStateMachine):
@@ -56,6 +57,13 @@ class Leases(RuleBasedStateMachine):
     def alive(self) -> list[str]:
         return [claim for claim, until in self.line if until > self.now]
 
+    def who(self, claim: str) -> str:
+        """A role is whoever has it now."""
+        line = [c for c, _ in self.line]
+        known = {"holder": self.holder[0] if self.holder else "a"}
+        known |= dict(zip(("head", "second"), line, strict=False))
+        return known.get(claim, claim if claim in CLAIMS else "b")
+
     def is_free(self) -> bool:
         if self.holder is None:
             return self.opens_at <= self.now
@@ -73,6 +81,7 @@ class Leases(RuleBasedStateMachine):
 
     @rule(claim=claims, waits=st.booleans(), grace=st.sampled_from([0.0, GRACE]))
     def ask(self, claim: str, waits: bool, grace: float) -> None:
+        claim = self.who(claim)
         wanted = Ask("r", claim, f"owner of {claim}", TTL, grace, WAITER if waits else 0.0)
         verdict = self.both(lambda _: scripts.ask(wanted, self.now))
         if self.holder and self.holder[0] == claim and self.holder[2] > self.now:
@@ -109,6 +118,7 @@ class Leases(RuleBasedStateMachine):
     @rule(claim=claims)
     def cancel(self, claim: str) -> None:
         """A waiter gives up, perhaps while it was being granted."""
+        claim = self.who(claim)
         follower = self.both(lambda hinter: scripts.leave(hinter, "r", claim, self.now))
         self.drop(claim)
         if self.holder and self.holder[0] == claim:
@@ -118,7 +128,7 @@ class Leases(RuleBasedStateMachine):
 
     @rule(claim=claims, stale=st.booleans())
     def renew(self, claim: str, stale: bool) -> None:
-        fence = self.fence - stale
+        claim, fence = self.who(claim), self.fence - stale
         reason = self.both(lambda _: scripts.renew("r", claim, fence, TTL, self.now))
         holder = self.holder
         if holder and holder[:2] == (claim, fence) and holder[2] > self.now:
@@ -129,7 +139,7 @@ class Leases(RuleBasedStateMachine):
 
     @rule(claim=claims, stale=st.booleans())
     def release(self, claim: str, stale: bool) -> None:
-        fence = self.fence - stale
+        claim, fence = self.who(claim), self.fence - stale
         reason, follower = self.both(
             lambda hinter: scripts.release(hinter, "r", claim, fence, self.now)
         )
