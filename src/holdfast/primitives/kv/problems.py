@@ -37,7 +37,7 @@ STREAM_ID_OLD: Final = (
 )
 STREAM_FULL: Final = "The stream has exhausted the last possible ID, unable to add more items"
 
-_SCRIPT: Final = re.compile(r" script: [0-9a-f]{40}, on @user_script:\d+\.$")
+_SCRIPT: Final = re.compile(r" script: (?:[0-9a-f]{40}, )?on @user_script:\d+\.$")
 
 _MEANINGS: Final[tuple[tuple[str, type[HoldfastError]], ...]] = (
     ("WRONGTYPE", WrongType),
@@ -80,7 +80,8 @@ def bad_expiry(command: str) -> str:
 def problem(text: str, words: Words) -> HoldfastError:
     """The error for an answer such as `WRONGTYPE Operation against ...` to a command."""
     text = _SCRIPT.sub("", text)
-    what = f"{words[0]} {words[1]!r}" if len(words) > 1 else words[0]
+    key = words[3:4] if words[0] == "EVAL" else words[1:2]
+    what = " ".join((words[0], *map(repr, key)))
     for start, kind in _MEANINGS:
         if text.startswith(start):
             return kind(f"{what}: {text}")

@@ -7,7 +7,7 @@ from typing import Final
 
 from holdfast.primitives.kv.memory.glob import matches
 from holdfast.primitives.kv.memory.keyspace import Keyspace
-from holdfast.primitives.kv.memory.numbers import INT_MAX, INT_MIN, UNSIGNED_MAX, integer
+from holdfast.primitives.kv.memory.numbers import INT_MAX, INT_MIN, integer, unsigned
 from holdfast.primitives.kv.memory.stream import Stream
 from holdfast.primitives.kv.memory.zset import ZSet
 from holdfast.primitives.kv.op import Reply, Words
@@ -89,7 +89,7 @@ def persist(db: Keyspace, words: Words) -> Reply:
 
 
 def scan(db: Keyspace, words: Words) -> Reply:
-    cursor = _cursor(words[1])
+    cursor = unsigned(words[1], INVALID_CURSOR)
     pattern, count = "*", 10
     options = iter(words[2:])
     for option in options:
@@ -106,9 +106,3 @@ def scan(db: Keyspace, words: Words) -> Reply:
     following, keys = db.scan(cursor, count)
     found: list[Reply] = [key for key in keys if pattern == "*" or matches(pattern, key)]
     return [str(following), found]
-
-
-def _cursor(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= UNSIGNED_MAX:
-        return int(text)
-    raise Refused(INVALID_CURSOR)

@@ -18,11 +18,8 @@ INT_MAX: Final = 2**63 - 1
 UNSIGNED_MAX: Final = 2**64 - 1
 
 _DECIMAL: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_HEXADECIMAL: Final = re.compile(
-    r"[+-]?0[xX](?:[\da-fA-F]+\.?[\da-fA-F]*|\.[\da-fA-F]+)(?:[pP][+-]?\d+)?", re.ASCII
-)
+_UNSIGNED: Final = re.compile(r"\+?\d{1,40}", re.ASCII)
 _ENDLESS: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
-_SPACES: Final = " \t\n\v\f\r"
 
 
 def integer(text: str, problem: str = NOT_AN_INTEGER) -> int:
@@ -33,6 +30,13 @@ def integer(text: str, problem: str = NOT_AN_INTEGER) -> int:
         raise Refused(problem) from None
     if INT_MIN <= number <= INT_MAX and str(number) == text:
         return number
+    raise Refused(problem)
+
+
+def unsigned(text: str, problem: str) -> int:
+    """A cursor or a part of an id: of 64 bits, not below 0; here zeros and a plus may come first."""
+    if _UNSIGNED.fullmatch(text) and int(text) <= UNSIGNED_MAX:
+        return int(text)
     raise Refused(problem)
 
 
@@ -50,21 +54,14 @@ def bound(text: str) -> tuple[float, bool]:
     """An end of a range of scores, and whether it is left out itself; nothing at all is 0."""
     is_out = text.startswith("(")
     body = text[1:] if is_out else text
-    number = _parsed(body.lstrip(_SPACES)) if body else 0.0
+    number = _parsed(body) if body else 0.0
     if number is None:
         raise Refused(BOUND_NOT_A_FLOAT)
     return number, is_out
 
 
 def _parsed(text: str) -> float | None:
-    if _DECIMAL.fullmatch(text) or _ENDLESS.fullmatch(text):
-        return float(text)
-    if not _HEXADECIMAL.fullmatch(text):
-        return None
-    try:
-        return float.fromhex(text)
-    except OverflowError:
-        return -math.inf if text.startswith("-") else math.inf
+    return float(text) if _DECIMAL.fullmatch(text) or _ENDLESS.fullmatch(text) else None
 
 
 def score_text(number: float) -> str:

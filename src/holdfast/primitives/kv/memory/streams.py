@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.primitives.kv.memory.keyspace import Keyspace
-from holdfast.primitives.kv.memory.numbers import integer
+from holdfast.primitives.kv.memory.numbers import integer, unsigned
 from holdfast.primitives.kv.memory.stream import (
     ID_MAX,
     ID_ZERO,
@@ -29,10 +29,12 @@ from holdfast.primitives.kv.problems import (
 
 def xadd(db: Keyspace, words: Words) -> Reply:
     maxlen, place = _trim_to(words, 2)
+    if place == len(words):
+        raise Refused(wrong_arity("xadd"))
+    wanted = _wanted(words[place])
     fields = list(words[place + 1 :])
     if not fields or len(fields) % 2:
         raise Refused(wrong_arity("xadd"))
-    wanted = _wanted(words[place])
     if wanted == ID_ZERO:
         raise Refused(STREAM_ID_ZERO)
     found = db.find_as(words[1], Stream)
@@ -51,7 +53,7 @@ def _wanted(text: str) -> Id | int | None:
     if text == "*":
         return None
     if text.endswith("-*"):
-        return _part(text[:-2])
+        return unsigned(text[:-2], BAD_STREAM_ID)
     return _id(text, 0)
 
 
@@ -149,7 +151,8 @@ def _trim_to(words: Words, place: int) -> tuple[int | None, int]:
     """`MAXLEN = n`, if it is at this place, and the place after it."""
     if words[place].upper() != "MAXLEN":
         return None, place
-    place += 2 if words[place + 1 : place + 2] == ("=",) else 1
+    is_exact = len(words) > place + 2 and words[place + 1] == "="
+    place += 2 if is_exact else 1
     if place >= len(words):
         raise Refused(SYNTAX)
     maxlen = integer(words[place])
@@ -165,16 +168,10 @@ def _entries(found: Stream, ids: Sequence[Id]) -> list[Reply]:
 # -- ids
 
 
-def _part(text: str) -> int:
-    if text.isascii() and text.isdigit() and int(text) <= PART_MAX:
-        return int(text)
-    raise Refused(BAD_STREAM_ID)
-
-
 def _id(text: str, missing: int) -> Id:
     """`ms-number`, or only `ms`."""
     ms, dash, number = text.partition("-")
-    return _part(ms), _part(number) if dash else missing
+    return unsigned(ms, BAD_STREAM_ID), unsigned(number, BAD_STREAM_ID) if dash else missing
 
 
 def _start(text: str) -> Id:

@@ -50,9 +50,10 @@ class MemoryKV:
     def _commit(self, watch: Watch, commands: Sequence[Words]) -> list[Outcome] | None:
         with self._lock:
             self._db.begin()
-            if not self._db.unwatch(watch):
-                return None
+            is_as_seen = self._db.unwatch(watch)
             runs = [_find(words) for words in commands]
+            if not is_as_seen:
+                return None
             return [self._outcome(run, words) for run, words in zip(runs, commands, strict=True)]
 
     def _outcome(self, run: Run, words: Words) -> Reply | HoldfastError:

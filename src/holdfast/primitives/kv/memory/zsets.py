@@ -93,8 +93,8 @@ def zrange(db: Keyspace, words: Words) -> Reply:
 
 
 def zrangebyscore(db: Keyspace, words: Words) -> Reply:
-    (low, without_low), (high, without_high) = bound(words[2]), bound(words[3])
     with_scores, offset, count = _range_options(words)
+    (low, without_low), (high, without_high) = bound(words[2]), bound(words[3])
     found = db.find_as(words[1], ZSet)
     if found is None or offset < 0:
         return []
@@ -111,7 +111,10 @@ def _range_options(words: Words) -> tuple[bool, int, int]:
             case "WITHSCORES":
                 with_scores = True
             case "LIMIT":
-                offset, count = integer(next(rest, "")), integer(next(rest, ""))
+                first, second = next(rest, None), next(rest, None)
+                if first is None or second is None:
+                    raise Refused(SYNTAX)
+                offset, count = integer(first), integer(second)
             case _:
                 raise Refused(SYNTAX)
     return with_scores, offset, count

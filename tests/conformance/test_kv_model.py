@@ -1,0 +1,241 @@
+"""The memory twin and a real Redis, driven with the same commands: every answer and every error is equal.
+
+Time: the twin's clock follows the server. After a command that sets an expiry, the server's deadline says
+at which millisecond it ran; the twin runs the command at that very moment, so the deadlines must be equal
+to the millisecond. Time passes by pulling all deadlines of the server nearer, and moving the twin's clock.
+
+    HOLDFAST_KV_EXAMPLES=5000 pytest tests/conformance/test_kv_model.py
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings, strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from holdfast.errors import HoldfastError
+from holdfast.primitives.kv import Answer, RedisKV
+from holdfast.primitives.kv.memory.table import COMMANDS
+from holdfast.primitives.kv.op import Op, Reply
+from tests.conformance.kv_words import (
+    KEYS,
+    AnyOp,
+    malformed,
+    mortal,
+    pattern,
+    valid,
+    writes,
+)
+from tests.servers import Redis, valkey_binary
+
+IS_SHORT = "HOLDFAST_KV_EXAMPLES" not in os.environ
+EXAMPLES = int(os.environ.get("HOLDFAST_KV_EXAMPLES", "80"))
+TOO_CLOSE_MS = 30_000
+REFUSALS = ("WrongType", "NotAnInteger", "NotAFloat", "Overflow", "BadCommand", "WatchFailed")
+
+
+def raw(*words: str) -> Op[Reply]:
+    return Op(words, lambda reply: reply)
+
+
+class Twins(RuleBasedStateMachine):
+    """One step does the same to both and compares what they say."""
+
+    live: ClassVar[RedisKV]
+    seen: ClassVar[Counter[str]]
+
+    @initialize()
+    def start(self) -> None:
+        self.now_ms = 1_000_000
+        self.live.execute(raw("FLUSHALL"))
+        self.twin = RedisKV(lambda: self.now_ms / 1000)
+        self.shift_ms: int | None = None
+
+    @rule(ops=st.lists(valid, min_size=8, max_size=12))
+    def run(self, ops: list[AnyOp]) -> None:
+        for op in ops:
+            self.compare(op)
+
+    @rule(op=malformed())
+    def run_malformed(self, op: AnyOp) -> None:
+        self.compare(op)
+
+    @rule(chosen=mortal)
+    def let_end(self, chosen: tuple[AnyOp, str, int]) -> None:
+        op, key, ms = chosen
+        said = outcome(lambda: self.live.execute(op))
+        deadline = self.deadline(key)
+        if said == ("said", True) and deadline > 0:
+            self.follow(deadline - ms)
+        self.count(op, said)
+        assert outcome(lambda: self.twin.execute(op)) == said
+
+    @rule(key=st.sampled_from(KEYS))
+    def look_at_ttl(self, key: str) -> None:
+        with self.live.transaction() as tx:
+            exact, rounded = tx.pttl(key), tx.ttl(key)
+        if exact.value >= 0:
+            self.follow(self.deadline(key) - exact.value)
+        self.seen["PTTL"] += 1
+        self.seen["TTL"] += 1
+        assert self.twin.pttl(key) == exact.value
+        assert self.twin.ttl(key) == rounded.value
+
+    @rule(seconds=st.integers(1, 4_000))
+    def pass_time(self, seconds: int) -> None:
+        left = [self.twin.pttl(key) for key in KEYS]
+        if any(abs(ms - seconds * 1000) < TOO_CLOSE_MS for ms in left if ms >= 0):
+            return  # the server's own time goes on: who ends first would be a race
+        for key in KEYS:
+            if (deadline := self.deadline(key)) > 0:
+                self.live.execute(raw("PEXPIREAT", key, str(deadline - seconds * 1000)))
+        self.now_ms += seconds * 1000
+        self.shift_ms = None if self.shift_ms is None else self.shift_ms + seconds * 1000
+        self.seen["time"] += 1
+
+    @rule(
+        watch=st.lists(st.sampled_from(KEYS), max_size=2),
+        between=st.none() | writes,
+        ops=st.lists(valid | malformed(), max_size=4),
+    )
+    def transact(self, watch: list[str], between: AnyOp | None, ops: list[AnyOp]) -> None:
+        mine, real = ([*transacted(kv, watch, between, ops)] for kv in (self.twin, self.live))
+        assert mine == real
+        self.seen["transaction"] += 1
+        self.seen[str(real[-1])] += 1
+
+    @rule(match=st.none() | pattern, count=st.integers(1, 6))
+    def scan(self, match: str | None, count: int) -> None:
+        assert set(whole_scan(self.twin, match, count)) == set(whole_scan(self.live, match, count))
+        self.seen["SCAN"] += 1
+
+    @rule(
+        words=st.sampled_from(
+            ("-1", "x", "", str(2**64), "0 COUNT 0", "0 COUNT x", "0 COUNT", "0 MATCH", "0 NOPE 1")
+        )
+    )
+    def scan_badly(self, words: str) -> None:
+        self.compare(raw("SCAN", *words.split(" ")))
+
+    @invariant()
+    def keys_end_at_the_same_time(self) -> None:
+        if not hasattr(self, "twin"):
+            return
+        with self.live.transaction() as tx:
+            ends = {key: tx.add(raw("PEXPIRETIME", key)) for key in KEYS}
+        for key, end in ends.items():
+            deadline, left = end.value, self.twin.pttl(key)
+            assert isinstance(deadline, int)
+            if left < 0:
+                assert left == deadline, key
+            else:
+                assert self.shift_ms is not None
+                assert self.now_ms + left == deadline + self.shift_ms, key
+
+    # -- helpers
+
+    def compare(self, op: AnyOp) -> None:
+        said = outcome(lambda: self.live.execute(op))
+        self.count(op, said)
+        assert outcome(lambda: self.twin.execute(op)) == said, op.words
+
+    def count(self, op: AnyOp, said: tuple[object, ...]) -> None:
+        self.seen[op.words[0] if said[0] == "said" else str(said[1])] += 1
+
+    def deadline(self, key: str) -> int:
+        found = self.live.execute(raw("PEXPIRETIME", key))
+        assert isinstance(found, int)
+        return found
+
+    def follow(self, live_ms: int) -> None:
+        """Let it be the server's moment for the twin, whose time is ahead by what has been passed."""
+        if self.shift_ms is None:
+            self.shift_ms = self.now_ms - live_ms
+        self.now_ms = live_ms + self.shift_ms
+
+
+def outcome(call: Callable[[], object]) -> tuple[object, ...]:
+    try:
+        return ("said", call())
+    except HoldfastError as error:
+        return ("refused", type(error).__name__, said_by_both(error))
+
+
+def transacted(
+    kv: RedisKV, watch: list[str], between: AnyOp | None, ops: list[AnyOp]
+) -> Iterator[object]:
+    """What a write between watch and commit, each command, and the transaction itself came to."""
+    answers: list[Answer[object]] = []
+    end = "done"
+    try:
+        with kv.transaction(watch) as tx:
+            if between is not None:
+                yield outcome(functools.partial(kv.execute, between))
+            answers = [tx.add(op) for op in ops]
+    except HoldfastError as error:
+        yield said_by_both(error)
+        end = type(error).__name__
+    for answer in answers:
+        yield outcome(lambda answer=answer: answer.value)  # type: ignore[misc]  # mypy 9773
+    yield end
+
+
+def said_by_both(error: HoldfastError) -> str:
+    """The message, up to where Redis and Valkey word one of theirs differently."""
+    return str(error).partition("list of streams")[0]
+
+
+def whole_scan(kv: RedisKV, match: str | None, count: int) -> Iterator[str]:
+    cursor = 0
+    while True:
+        cursor, found = kv.scan(cursor, match, count)
+        yield from found
+        if cursor == 0:
+            return
+
+
+@pytest.fixture(params=["redis", "valkey"])
+def server_url(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Iterator[str]:
+    if request.param == "redis":
+        yield redis_url
+        return
+    with Redis(binary=valkey_binary(tmp_path)) as server:
+        yield server.url
+
+
+def test_the_memory_twin_answers_as_redis_does(server_url: str) -> None:
+    with RedisKV.connect(server_url) as kv:
+        run_twins(kv)
+
+
+def run_twins(kv: RedisKV) -> None:
+    class Machine(Twins):
+        live = kv
+        seen: ClassVar[Counter[str]] = Counter()
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=EXAMPLES,
+            stateful_step_count=50,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            derandomize=IS_SHORT,
+            phases=[Phase.generate] if IS_SHORT else list(Phase),
+        ),
+    )
+    wanted = {*COMMANDS, *REFUSALS, "transaction", "time"}
+    assert {name for name in wanted if not Machine.seen[name]} == set()
