@@ -185,6 +185,16 @@ def _renewal() -> list[Swap]:
     ]
 
 
+def _sync() -> list[Swap]:
+    def unsynced(path: str, *, shared: bool = False) -> Any:
+        made = connect(path, shared=shared)
+        made.execute("PRAGMA synchronous = OFF")
+        return made
+
+    connect = connection.connect
+    return [(connection, "connect", unsynced)]
+
+
 ABLATIONS: Final = {
     each.name: each
     for each in (
@@ -198,6 +208,7 @@ ABLATIONS: Final = {
         Ablation("expiry", "nobody takes back what dead runners held", _expiry),
         Ablation("abort", "an abort is answered with yes and not done", _aborts),
         Ablation("counting", "changes do not move the counters", _counting),
+        Ablation("sync", "commits are acknowledged before they are on the disk", _sync),
         Ablation("wake", "a dispatcher that idles stays idle", _wakes),
     )
 }

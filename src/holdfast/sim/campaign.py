@@ -34,6 +34,9 @@ MUST_MEET: Final = {
     "drift": "drift",
     "step": "step",
     "restart": "restart",
+    "power": "power-loss-in-a-write",
+    "full": "disk-full",
+    "sync": "sync-error",
 }
 """The counter that says that a kind of fault really happened."""
 

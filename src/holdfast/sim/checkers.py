@@ -25,6 +25,11 @@ def acknowledged_survives(outcome: Outcome) -> Iterator[str]:
             yield f"{ack.task_id} ({ack.type}) was acknowledged at {ack.at:.3f} and is gone"
 
 
+def a_restart_changes_nothing(outcome: Outcome) -> Iterator[str]:
+    """After a power loss the store is what it was, for all that was acknowledged."""
+    yield from outcome.lost
+
+
 def all_comes_to_rest(outcome: Outcome) -> Iterator[str]:
     """Once the faults are over, everything ends."""
     for task in outcome.unfinished:
@@ -217,6 +222,7 @@ def nothing_is_left_uncaught(outcome: Outcome) -> Iterator[str]:
 
 CHECKERS: Final[dict[str, Check]] = {
     "acknowledged writes survive": acknowledged_survives,
+    "restart equals the state before": a_restart_changes_nothing,
     "everything comes to rest": all_comes_to_rest,
     "no illegal transition, terminal is final": transitions_are_legal,
     "versions count on": versions_count_on,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+from typing import Final
 
 from holdfast.sim.draw import Draw
 from holdfast.sim.net import Weather
@@ -10,7 +12,10 @@ from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME
 from holdfast.sim.swarm import Plan
 
-EVERY_SECONDS = 120.0
+EVERY_SECONDS: Final = 120.0
+BY_AND_BY: Final = frozenset({"cut", "clog", "crash", "freeze", "step", "restart", "power"})
+OPERATIONS_MAX: Final = 60
+"""Writes and syncs until the power fails in the middle of one."""
 
 
 class Trouble:
@@ -33,6 +38,9 @@ class Trouble:
             slow=draw.between(0.0, 0.1) * rate if has("slow") else 0.0,
             slow_seconds=draw.between(0.1, 8.0),
         )
+        if (disk := self._cluster.database.disk) is not None:
+            disk.full = 0.001 * rate if has("full") else 0.0
+            disk.failing = 0.002 * rate if has("sync") else 0.0
         if has("drift"):
             for node in self._nodes:
                 node.clock.rate = draw.between(0.98, 1.02)
@@ -40,7 +48,7 @@ class Trouble:
 
     async def run(self) -> None:
         """For ever; one fault after the other."""
-        kinds = sorted(self._plan.faults & {"cut", "clog", "crash", "freeze", "step", "restart"})
+        kinds = sorted(self._plan.faults & BY_AND_BY)
         while kinds:
             pause = EVERY_SECONDS / (self._plan.rate * len(self._nodes))
             await asyncio.sleep(self._draw.wait(pause))
@@ -74,6 +82,26 @@ class Trouble:
                 victim.offset += draw.between(-30.0, 30.0)
             case "restart":
                 await self._restart(min(seconds, 10.0))
+            case "power":
+                await self._fail_power(min(seconds, 10.0))
+
+    async def _fail_power(self, seconds: float) -> None:
+        """At once, or in the middle of a write that is to come."""
+        disk = self._cluster.database.disk
+        if disk is None:
+            return
+        if self._draw.chance(0.7):
+            disk.dying = self._draw.below(OPERATIONS_MAX)
+            return
+        await self._restart(seconds)
+
+    def went_silent(self) -> None:
+        """The power failed while the database was at work."""
+        self._cluster.trace.note(NAME, "loses power")
+        self._cluster.net.leave(NAME)
+        self._cluster.loop.call_later(
+            self._draw.between(0.1, 10.0), self._back, context=contextvars.Context()
+        )
 
     async def _restart(self, seconds: float) -> None:
         """The database goes away and comes back; what is on its way then is lost."""
@@ -84,12 +112,15 @@ class Trouble:
         self._back()
 
     def _back(self) -> None:
+        self._cluster.database.power_loss()
         self._incarnation += 1
         self._cluster.net.join(NAME, self._incarnation)
 
     def end(self) -> None:
         """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
         self._cluster.net.heal()
+        if (disk := self._cluster.database.disk) is not None:
+            disk.full = disk.failing = 0.0
         self._back()
         for node in self._nodes:
             node.start()

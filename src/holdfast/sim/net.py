@@ -23,6 +23,10 @@ CALL_SECONDS: Final = 10.0
 """After this a caller takes the other side for gone."""
 
 
+class Silence(Exception):
+    """The one who serves went away in the middle: nobody gets an answer."""
+
+
 class Weather(msgspec.Struct):
     """How the network behaves just now."""
 
@@ -42,6 +46,7 @@ class Net:
         self._draw = draw
         self._trace = trace
         self.weather = Weather()
+        self._on_silence: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
         self._alive: dict[str, int] = {}
@@ -54,6 +59,10 @@ class Net:
 
     def leave(self, node: str) -> None:
         self._alive.pop(node, None)
+
+    def when_silent(self, call: Callable[[], None]) -> None:
+        """What to do when the one who serves goes away in the middle of it."""
+        self._on_silence = call
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -127,6 +136,9 @@ class Net:
             failure: Exception | None = None
             try:
                 value = serve()
+            except Silence:
+                self._on_silence()
+                return
             except Exception as error:
                 failure = error
             self.send(target, source, f"answer to {what}", lambda: settle(value, failure))

@@ -7,10 +7,16 @@ survives the server's crash; whatever changed a task's row is in the history, in
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
+import apsw
+
+from holdfast.errors import StoreUnavailable
 from holdfast.sim.clock import NodeClock
+from holdfast.sim.disk import Disk
+from holdfast.sim.net import Silence
 from holdfast.sim.trace import Trace
 from holdfast.store.script import Script
 from holdfast.store.sqlite.driver import SqliteDriver
@@ -61,36 +67,103 @@ class Change(NamedTuple):
 
 
 class Database:
-    """The server's side."""
+    """The server's side. Without a disk, what is committed is safe by definition."""
 
-    def __init__(self, clock: NodeClock, trace: Trace) -> None:
+    def __init__(self, clock: NodeClock, trace: Trace, disk: Disk | None = None) -> None:
         self.clock = clock
+        self.disk = disk
         self._trace = trace
-        self.driver = SqliteDriver("", clock, inline=True)
+        self.driver = SqliteDriver(disk.url if disk else "", clock, inline=True)
         self.history: list[Change] = []
         self.transactions = 0
+        self.lost: list[str] = []
+        """Commits that were acknowledged and are not there after a power loss."""
+        self._state: dict[str, Change] = {}
+        self._maybe: dict[str, list[Change]] = {}
+        """What transactions without a known end would have made of each task."""
+        self._pending: list[Change] = []
 
     async def open(self) -> None:
         await self.driver.open()
+        self._connection.execute(WATCH)
+
+    @property
+    def _connection(self) -> apsw.Connection:
         assert self.driver._writer is not None
-        self.driver._writer.execute(WATCH)
+        return self.driver._writer
 
     def edges(self) -> list[tuple[str, str]]:
         """(child, parent) of every dependency."""
-        assert self.driver._writer is not None
-        rows: list[Any] = self.driver._writer.execute(
+        rows: list[Any] = self._connection.execute(
             "SELECT child_id, parent_id FROM holdfast_edge"
         ).fetchall()
         return [(row[0], row[1]) for row in rows]
 
     def run(self, make: Callable[[], Script[T]], by: str, at: float) -> T:
         """One script, committed."""
-        value = self.driver._write_inline(make)
         self.transactions += 1
-        assert self.driver._writer is not None
-        rows: list[Any] = sorted(self.driver._writer.execute(TAKE).fetchall(), key=lambda r: r[-1])
-        for row in rows:
-            change = Change(self.transactions, at, by, *row[:-1])
-            self.history.append(change)
-            self._trace.step(f"{change.id} {change.was} {change.status} {change.fence} {by}")
+        self._pending = []
+        try:
+            value = self.driver._write_inline(lambda: self._watched(make, by, at))
+        except StoreUnavailable:
+            self._unknown()
+            if self.disk is not None and self.disk.is_dead:
+                raise Silence from None
+            raise
+        self._committed(self._pending)
         return value
+
+    def _watched(self, make: Callable[[], Script[T]], by: str, at: float) -> Script[T]:
+        value = yield from make()
+        rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
+        self._pending = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
+        return value
+
+    def _committed(self, changes: list[Change]) -> None:
+        for change in changes:
+            self.history.append(change)
+            self._state[change.id] = change
+            self._trace.step(f"{change.id} {change.was} {change.status} {change.fence} {change.by}")
+
+    def _unknown(self) -> None:
+        for change in self._pending:
+            self._maybe.setdefault(change.id, []).append(change)
+
+    def power_loss(self) -> None:
+        """The machine dies and comes back: what was acknowledged must be there."""
+        if self.disk is None:
+            return
+        found = self.disk.die()
+        with contextlib.suppress(apsw.Error):
+            self._connection.close()
+        self.driver._writer = None
+        self.disk.revive(found)
+        self.driver._open_writer()
+        self._connection.execute(WATCH)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Restart equals the state before, but for what had no known end."""
+        rows: list[Any] = self._connection.execute(
+            "SELECT id, version, status, fence FROM holdfast_task"
+        ).fetchall()
+        there = {row[0]: row[1:] for row in rows}
+        for task_id, change in self._state.items():
+            if task_id not in there or there[task_id][0] < change.version:
+                self.lost.append(
+                    f"{task_id} was at version {change.version}, now {there.get(task_id)}"
+                )
+        for task_id, state in sorted(there.items()):
+            known = self._state.get(task_id)
+            if known is None or state[0] > known.version:
+                self._adopt(task_id, state)
+        self._maybe.clear()
+
+    def _adopt(self, task_id: str, state: tuple[int, str, int]) -> None:
+        """A transaction without an answer that was durable after all."""
+        for change in self._maybe.get(task_id, []):
+            if (change.version, change.status, change.fence) == state:
+                self._trace.sometimes("unanswered-but-durable")
+                self._committed([change])
+                return
+        self.lost.append(f"{task_id} is in a state {state} that nobody wrote")

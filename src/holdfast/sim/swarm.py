@@ -15,9 +15,11 @@ from holdfast.sim.draw import Draw
 
 FAULTS: Final = (
     *("loss", "double", "slow", "cut", "clog", "crash", "freeze", "drift", "step", "restart"),
+    *("power", "full", "sync"),
 )
 """loss, double, slow: of messages. cut, clog: of one direction of a link. crash, freeze: of a node.
-drift, step: of a node's clock. restart: of the database."""
+drift, step: of a node's clock. restart: of the database. power, full, sync: of its
+disk: it loses what was not synced, has no room, fails to sync."""
 
 
 RECOVER_HOURS: Final = 2.0
@@ -37,6 +39,12 @@ class Plan(msgspec.Struct, frozen=True):
     """Between two wishes of a client."""
     lease_seconds: float
     max_workers: int
+
+    @property
+    def has_disk(self) -> bool:
+        """Whether the database is on a disk that can fail; else in memory, which is faster."""
+        return bool(self.faults & {"power", "full", "sync"})
+
     recover_hours: float
     """Without faults, within which everything must end."""
     together: bool

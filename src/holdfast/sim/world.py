@@ -1,13 +1,15 @@
 """One run: a cluster, its work, its bad days, and then the time to recover in which all must end well.
 
 Promises: the same plan gives the same run. First the safety phase with faults; then everything heals and
-within the plan's `recover_hours` every task must have come to rest; then the checkers judge the whole history.
+within the plan's `recover_hours` every task must have come to rest; then the checkers judge all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -19,6 +21,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.queue.queue import Queue
 from holdfast.queue.settings import Settings
 from holdfast.sim.clock import NodeClock
+from holdfast.sim.disk import Disk
 from holdfast.sim.draw import Draw
 from holdfast.sim.faults import Trouble
 from holdfast.sim.loop import SimLoop
@@ -50,6 +53,8 @@ class Outcome(msgspec.Struct, frozen=True):
     counters: list[tuple[str, str, int, str, int]]
     held: dict[str, int]
     """Tasks that each worker still holds."""
+    lost: list[str]
+    """Commits that a power loss took."""
     unfinished: list[Task]
     """What had not come to rest when the time to recover was over."""
     failures: list[str]
@@ -70,7 +75,11 @@ class World:
         self.trace = Trace(self.loop.time)
         self.record = Record(self.loop.time)
         net = Net(self.loop, draw.stream("net"), self.trace)
-        self.database = Database(NodeClock(self.loop), self.trace)
+        self._folder = TemporaryDirectory(prefix="holdfast-sim-") if plan.has_disk else None
+        disk = None
+        if self._folder is not None:
+            disk = Disk(f"sim{plan.seed}", Path(self._folder.name), draw.stream("disk"), self.trace)
+        self.database = Database(NodeClock(self.loop), self.trace, disk)
         self.cluster = Cluster(self.loop, net, self.database, self.trace, draw.stream("ids"))
         self._draw = draw
         self._calm = False
@@ -140,12 +149,15 @@ class World:
             return outcome
         finally:
             self.loop.close()
+            if self._folder is not None:
+                self._folder.cleanup()
 
     async def _run(self) -> Outcome:
         await self.database.open()
         self.cluster.net.join(NAME, 1)
         for node in self.cluster.nodes.values():
             node.start()
+        self.cluster.net.when_silent(self.trouble.went_silent)
         self.trouble.begin()
         breaking = asyncio.create_task(self.trouble.run())
         await asyncio.sleep(self.plan.hours * 3600)
@@ -223,6 +235,7 @@ class World:
             edges=self.database.edges(),
             counters=await store.counters(),
             held=self._held(),
+            lost=self.database.lost,
             unfinished=list(unfinished),
             failures=failures,
             seconds=self.loop.time(),

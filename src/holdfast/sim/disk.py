@@ -1,0 +1,171 @@
+"""A disk that lies: SQLite's files through a VFS that knows what was synced and what was not.
+
+Promises: after a power loss each file holds what was synced, and of what came later a part that chance
+picks: whole writes, or one torn in the middle. On demand a write finds the disk full, or a sync fails.
+Files live in a folder of the run's own. Never: used outside the simulator.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from holdfast.sim.draw import Draw
+from holdfast.sim.trace import Trace
+
+SECTOR: Final = 512
+
+
+class Write(NamedTuple):
+    """Bytes that were handed over and not synced since."""
+
+    offset: int
+    data: bytes
+
+
+class Blocks:
+    """One file: what is safe, and what only seems to be."""
+
+    def __init__(self) -> None:
+        self.safe = bytearray()
+        self.loose: list[Write | int] = []
+        """Writes, and truncations as the size that is left, in order."""
+
+    def sync(self) -> None:
+        for each in self.loose:
+            _apply(self.safe, each)
+        self.loose.clear()
+
+    def after_power_loss(self, draw: Draw, trace: Trace) -> bytes:
+        """What is found when the power is back."""
+        found = bytearray(self.safe)
+        for each in self.loose:
+            if isinstance(each, int) or not draw.chance(0.5):
+                continue
+            if draw.chance(0.3) and len(each.data) > SECTOR:
+                trace.sometimes("torn")
+                kept = SECTOR * draw.below(len(each.data) // SECTOR)
+                _apply(found, Write(each.offset, each.data[:kept]))
+            else:
+                _apply(found, each)
+        if self.loose:
+            trace.sometimes("unsynced")
+        return bytes(found)
+
+
+def _apply(content: bytearray, change: Write | int) -> None:
+    if isinstance(change, int):
+        del content[change:]
+        return
+    end = change.offset + len(change.data)
+    if len(content) < end:
+        content.extend(bytes(end - len(content)))
+    content[change.offset : end] = change.data
+
+
+class Disk(apsw.VFS):
+    """The disk of one simulated database server."""
+
+    def __init__(self, name: str, folder: Path, draw: Draw, trace: Trace) -> None:
+        self.name = name
+        self.folder = folder
+        self._draw = draw
+        self._trace = trace
+        self.files: dict[str, Blocks] = {}
+        self.full = 0.0
+        """Chance that a write finds the disk full."""
+        self.failing = 0.0
+        """Chance that a sync fails."""
+        self.dying: int | None = None
+        """After so many more operations the power fails."""
+        self.is_dead = False
+        super().__init__(name, "unix")
+
+    @property
+    def url(self) -> str:
+        """How SQLite opens the database on it."""
+        return f"file:{self.folder / 'sim.db'}?vfs={self.name}"
+
+    def xOpen(self, name: Any, flags: list[int]) -> DiskFile:  # noqa: N802
+        return DiskFile(self, name, flags)
+
+    def xDelete(self, filename: str, syncdir: bool) -> None:  # noqa: N802
+        self.operate()
+        self.files.pop(filename, None)
+        super().xDelete(filename, syncdir)
+
+    def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
+        """WAL salts come from here; they must follow from the seed."""
+        return self._draw.getrandbits(8 * numbytes).to_bytes(numbytes, "little")
+
+    def blocks(self, filename: str) -> Blocks:
+        return self.files.setdefault(filename, Blocks())
+
+    def operate(self) -> None:
+        """Each write and sync passes here; one of them is the last before the power fails."""
+        if self.dying is not None:
+            self.dying -= 1
+            if self.dying < 0:
+                self._trace.sometimes("power-loss-in-a-write")
+                self.dying, self.is_dead = None, True
+        if self.is_dead:
+            raise apsw.IOError("the power has failed")
+
+    def finds_full(self) -> bool:
+        if self._draw.chance(self.full):
+            self._trace.sometimes("disk-full")
+            return True
+        return False
+
+    def fails_to_sync(self) -> bool:
+        if self._draw.chance(self.failing):
+            self._trace.sometimes("sync-error")
+            return True
+        return False
+
+    def die(self) -> dict[str, bytes]:
+        """The power fails now: what each file will hold afterwards. Until `revive` nothing works."""
+        self.dying, self.is_dead = None, True
+        return {
+            name: blocks.after_power_loss(self._draw, self._trace)
+            for name, blocks in sorted(self.files.items())
+        }
+
+    def revive(self, found: dict[str, bytes]) -> None:
+        """The power is back; the database is closed."""
+        for path in self.folder.iterdir():
+            path.unlink()
+        self.files.clear()
+        for name, content in found.items():
+            Path(name).write_bytes(content)
+            self.blocks(name).safe = bytearray(content)
+        self.is_dead = False
+
+
+class DiskFile(apsw.VFSFile):
+    """A file of the disk; the real one beneath always has everything."""
+
+    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
+        self._disk = disk
+        self._name = name.filename() if isinstance(name, apsw.URIFilename) else str(name or "")
+        super().__init__("unix", name, flags)
+
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+        self._disk.operate()
+        if self._disk.finds_full():
+            raise apsw.FullError("the simulated disk is full")
+        self._disk.blocks(self._name).loose.append(Write(offset, bytes(data)))
+        super().xWrite(data, offset)
+
+    def xTruncate(self, newsize: int) -> None:  # noqa: N802
+        self._disk.operate()
+        self._disk.blocks(self._name).loose.append(newsize)
+        super().xTruncate(newsize)
+
+    def xSync(self, flags: int) -> None:  # noqa: N802
+        self._disk.operate()
+        if self._disk.fails_to_sync():
+            raise apsw.IOError("the simulated sync has failed")
+        self._disk.blocks(self._name).sync()
