@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from urllib.parse import urlsplit
 
 from holdfast.errors import BadCommand, BadConfig, HoldfastError, MissingExtra, StoreUnavailable
 from holdfast.primitives.kv.backend import Outcome
@@ -45,6 +46,9 @@ def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
         raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
     if not url.startswith(SCHEMES):
         raise BadConfig("not the address of a Redis: use redis://host:6379/0")
+    database = urlsplit(url).path.strip("/")
+    if not url.startswith("unix:") and database and not database.isdecimal():
+        raise BadConfig(f"a Redis has numbered databases, not '{database}': redis://host:6379/0")
     if timeout_seconds <= 0 or connections_max < 1:
         raise BadConfig("a live Redis needs a timeout above 0 and at least one connection")
 
