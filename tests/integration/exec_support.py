@@ -78,16 +78,25 @@ class Watched:
         self.calls: list[str] = []
         self.mute: set[str] = set()
         """Calls that act and are never answered."""
+        self.blind: list[str] = []
+        """Placed again, and the exchange had not just said that it does not know it."""
+        self._may_place: dict[str, bool] = {}
 
     def place(self, request: Request) -> ExchangeOrder:
+        name = request.client_order_id
         self.requests.append(request)
+        if not self._may_place.get(name, True):
+            self.blind.append(name)
+        self._may_place[name] = False
         return self._through("place", lambda: self._inner.place(request))
 
     def cancel(self, client_order_id: str) -> ExchangeOrder | None:
         return self._through("cancel", lambda: self._inner.cancel(client_order_id))
 
     def find(self, client_order_id: str) -> ExchangeOrder | None:
-        return self._through("find", lambda: self._inner.find(client_order_id))
+        found = self._through("find", lambda: self._inner.find(client_order_id))
+        self._may_place[client_order_id] = found is None
+        return found
 
     def orders(self) -> list[ExchangeOrder]:
         return self._through("orders", self._inner.orders)

@@ -21,6 +21,7 @@ from holdfast.errors import Conflict, ExchangeTimeout, OrdersFrozen
 from holdfast.orders.exposure import Exposure
 from holdfast.orders.faults import CALM, Faults
 from holdfast.orders.order import OrderState, Side
+from holdfast.orders.reconcile import ALARMING, Kind
 from tests.integration.exec_support import Crash, World
 
 EXAMPLES = int(os.environ.get("HOLDFAST_CAMPAIGN", "60"))
@@ -37,10 +38,11 @@ class Act(StrEnum):
 
 
 class Move(NamedTuple):
-    """One thing that happens, and after how many steps of it the process dies."""
+    """One thing that happens, after how many steps of it the process dies, and for how long."""
 
     act: Act
-    dies_after: int | None
+    dies_after: int | None = None
+    downtime: float = 30.0
 
 
 shares = st.sampled_from([0.0, 0.0, 0.1, 0.3])
@@ -59,7 +61,9 @@ faults = st.builds(
     reordered_fills=shares,
 )
 often = [Act.PLACE] * 5 + [Act.RETRY, Act.STEP, Act.STEP, Act.FREEZE, Act.THAW, Act.RESTART]
-moves = st.builds(Move, st.sampled_from(often), st.none() | st.integers(1, 45))
+moves = st.builds(
+    Move, st.sampled_from(often), st.none() | st.integers(1, 45), st.sampled_from([0.0, 1.0, 30.0])
+)
 
 
 class Campaign:
@@ -68,37 +72,35 @@ class Campaign:
     def __init__(self, folder: Path, seed: int, day: Faults) -> None:
         self.world = World(folder, seed=seed, faults=day)
         self.acknowledged: dict[str, str] = {}
-        self.deaths = 0
         self._count = 0
         self._unsure: list[str] = []
 
     def play(self, move: Move) -> None:
         self.world.death.after(move.dies_after)
         try:
-            self._act(move.act)
+            self._act(move)
         except Crash:
-            self.deaths += 1
-            self.recover(dies_after=move.dies_after)
+            self.recover(move)
         self.world.death.after(None)
 
-    def recover(self, dies_after: int | None = None) -> None:
+    def recover(self, move: Move) -> None:
         """A new process; the first one may die as well."""
+        dies_after = move.dies_after
         for _ in range(RECOVERIES_MAX):
             try:
                 self.world.die()
                 self.world.death.after(dies_after)
-                self.world.restart_keeping_death().recover_from_restart()
-            except Crash:
-                self.deaths += 1
-                dies_after = None
-            except ExchangeTimeout:
+                report = self.world.restart_keeping_death(move.downtime).recover_from_restart()
+                found = {Kind(each["kind"]) for each in report["differences"]}
+                assert not found & ALARMING, "no fault of the network explains this"
+            except (Crash, ExchangeTimeout):
                 dies_after = None
             else:
                 return
         raise AssertionError("it does not recover")
 
-    def _act(self, act: Act) -> None:
-        match act:
+    def _act(self, move: Move) -> None:
+        match move.act:
             case Act.PLACE:
                 self._count += 1
                 self._place(f"k{self._count}")
@@ -117,7 +119,7 @@ class Campaign:
                 except Conflict:
                     assert self.world.store.open_orders()
             case Act.RESTART:
-                self.recover()
+                self.recover(move)
 
     def _place(self, key: str) -> None:
         """The caller's side: it is sure of what it was answered, and asks again for the rest."""
@@ -138,7 +140,7 @@ class Campaign:
         """The network is calm at last: everything is settled, cancelled, and compared."""
         world = self.world
         world.simulated._faults = CALM
-        self.recover()
+        self.recover(Move(Act.RESTART))
         self._check()
         world.loop.freeze("the end")
         assert world.store.open_orders() == []
@@ -157,6 +159,7 @@ class Campaign:
             assert count == 1, f"{key} is two orders"
         assert set(Counter(world.simulated.book.acted).values()) <= {1}
         assert set(world.simulated.book.acted) <= set(ours), "the exchange has what we do not know"
+        assert world.exchange.blind == [], "placed again without asking"
         assert world.differences() == []
         assert world.store.verify() == []
         assert world.loop._desk.exposure.holdings == Exposure(orders).holdings
@@ -174,8 +177,8 @@ def test_nothing_is_lost_and_nothing_is_placed_twice(
         campaign.end()
 
 
-def test_a_campaign_without_the_questions_would_fail() -> None:
-    """The campaign can fail: with an exchange that acts on every copy of a request, it does."""
+def test_the_campaign_would_see_an_order_placed_twice() -> None:
+    """With an exchange that acts on every copy of a request, it does."""
     with tempfile.TemporaryDirectory(prefix="holdfast-campaign-") as folder:
         campaign = Campaign(Path(folder), 1, Faults(repeated_requests=1.0, resting=1.0))
         book = campaign.world.simulated.book
@@ -186,7 +189,7 @@ def test_a_campaign_without_the_questions_would_fail() -> None:
             place(request, at)  # type: ignore[arg-type]
 
         book._place = careless  # type: ignore[method-assign, assignment]
-        campaign.play(Move(Act.PLACE, None))
+        campaign.play(Move(Act.PLACE))
         campaign.world.clock.pause(10)
         campaign.world.simulated.truth()
         assert campaign.world.acted_twice()
