@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
     from holdfast.testing.drive import NeverIdle
+    from holdfast.testing.simulate import simulated
     from holdfast.testing.stage import Harness, harness
 
 _PLACES = {
@@ -23,9 +24,10 @@ _PLACES = {
     "NeverIdle": "holdfast.testing.drive",
     "VirtualClock": "holdfast.clock",
     "harness": "holdfast.testing.stage",
+    "simulated": "holdfast.testing.simulate",
 }
 
-__all__ = ["Harness", "NeverIdle", "VirtualClock", "harness"]
+__all__ = ["Harness", "NeverIdle", "VirtualClock", "harness", "simulated"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,10 @@
-"""The pytest plugin: a fixture that gives virtual time to any queue.
+"""The pytest plugin: fixtures that give virtual time, and a cluster under faults, to any queue.
 
     async def test_mail(holdfast_harness):
         async with holdfast_harness(queue) as h: ...
+
+    def test_faults(simulate):
+        simulate(queue, payloads={"send_email": [{"to": "a@example.com"}]}, seeds=20)
 
 Imports nothing of Holdfast until a test asks for the fixture.
 """
@@ -19,3 +22,11 @@ def holdfast_harness() -> Any:
     from holdfast.testing.stage import harness
 
     return harness
+
+
+@pytest.fixture
+def simulate() -> Any:
+    """`holdfast.testing.simulated`: call it with a queue; it raises when a law was broken."""
+    from holdfast.testing.simulate import simulated
+
+    return simulated

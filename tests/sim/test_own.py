@@ -1,0 +1,58 @@
+"""The simulator on the user's own handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import Context, TaskQueue
+from holdfast.errors import BadConfig, NotRunning
+from holdfast.testing.plugin import simulate
+
+__all__ = ["simulate"]  # the fixture that users get from the plugin
+
+
+@pytest.fixture
+def queue() -> TaskQueue:
+    made = TaskQueue("sqlite:////nowhere/at/all.db")
+
+    @made.task(max_attempts=5)
+    async def count(n: int) -> int:
+        await asyncio.sleep(2)
+        return n + 1
+
+    @made.task
+    async def save(ctx: Context) -> None:
+        await ctx.save(1)
+
+    return made
+
+
+def test_own_handlers_run_under_faults(queue: TaskQueue, simulate: Any) -> None:
+    report = simulate(queue, payloads={"count": [{"n": 1}, {"n": 2}]}, seeds=3)
+    assert report.seeds == 3
+    assert report.met
+
+
+def test_a_handler_without_a_payload_is_asked_for(queue: TaskQueue, simulate: Any) -> None:
+    with pytest.raises(BadConfig, match="'count' needs n: give --payload 'count="):
+        simulate(queue)
+
+
+def test_a_plain_handler_cannot_be_simulated(simulate: Any) -> None:
+    queue = TaskQueue()
+
+    @queue.task
+    def plain() -> None:
+        return
+
+    with pytest.raises(BadConfig, match="only async handlers"):
+        simulate(queue)
+
+
+def test_the_users_store_is_out_of_reach(queue: TaskQueue, simulate: Any) -> None:
+    simulate(queue, payloads={"count": [{"n": 1}]}, seeds=1)
+    with pytest.raises(NotRunning, match="under simulation"):
+        asyncio.run(queue.open())
