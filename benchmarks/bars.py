@@ -73,7 +73,7 @@ def _ratio(
 def judge(results: Results) -> list[Bar]:
     """All bars, in the order of the issue."""
     j = _Judge(results)
-    return [*_drains(j), *_enqueues(j), *_latencies(j), *_scaling(j), *_crashes(j)]
+    return [*_drains(j), *_enqueues(j), *_latencies(j), *_scaling(j), *_crashes(j), *_orders(j), *_locks(j)]
 
 
 def _drains(j: _Judge) -> Iterator[Bar]:
@@ -127,6 +127,21 @@ def _scaling(j: _Judge) -> Iterator[Bar]:
         yield _ratio(f"1,000,000 waiting, {store}", "rate with 1,000", deep, shallow, 0.9)
     one, two = (j.results.median("cpu", "holdfast-pg", key) for key in ("one", "two"))
     yield _ratio("two processes, CPU, PostgreSQL", "one process", two, one, 1.6)
+
+
+def _orders(j: _Judge) -> Iterator[Bar]:
+    placed, raw = j.rate("orders", "holdfast-orders"), j.rate("orders", "floor-orders")
+    yield _ratio("orders, 64 callers", "raw batched SQLite inserts", placed, raw, 0.5)
+
+
+def _locks(j: _Judge) -> Iterator[Bar]:
+    def rate(name: str) -> float | None:
+        return j.rate("locks", name)
+
+    ours = rate("holdfast-locks")
+    yield _ratio("lock and unlock, Redis", "raw SET NX and Lua", ours, rate("floor-locks"), 0.9)
+    name, best = j.best(["redis-py", "pottery"], rate)
+    yield _ratio("lock and unlock, Redis", f"best peer ({name})", ours, best, 1)
 
 
 def _crashes(j: _Judge) -> Iterator[Bar]:

@@ -36,6 +36,8 @@ class SubjectSpec:
     depth_bursts: int = 20
     depth_window: int = 50_000
     memory: int = 0
+    orders: int = 0
+    locks: int = 0
     crash_limit: float = 0
     """Seconds to wait for the twenty killed tasks; 0: not measured."""
     skip: str = ""
@@ -80,6 +82,9 @@ SUBJECTS: tuple[SubjectSpec, ...] = (
     _floor("sqlite", "floor_sqlite", "sqlite", enqueue=15_000, bulk=400_000, drain=100_000,
            latency=0),
     _floor("redis", "floor_redis", "redis", enqueue=20_000, drain=20_000),
+    SubjectSpec("holdfast-orders", "benchmarks.subjects.holdfast_orders", "sqlite", "holdfast",
+                latency=0, orders=150_000),
+    _floor("orders", "floor_orders", "sqlite", latency=0, orders=150_000),
     _peer("pgqueuer", "pgqueuer", "postgres", variant={"batch": 100}, enqueue=5_000,
           callers=5_000, bulk=100_000, drain=60_000, drain2=60_000, cpu=2_000, depth=100_000,
           memory=20_000, crash_limit=60),
@@ -109,6 +114,11 @@ SUBJECTS: tuple[SubjectSpec, ...] = (
           cpu=1_000, memory=10_000, crash_limit=30),
     _peer("taskiq", "taskiq", "redis", enqueue=10_000, callers=10_240, drain=9_000, drain2=9_000,
           cpu=1_000, memory=10_000, crash_limit=30),
+    SubjectSpec("holdfast-locks", "benchmarks.subjects.holdfast_locks", "redis", "holdfast",
+                latency=0, locks=15_000),
+    _floor("locks", "floor_locks", "redis", latency=0, locks=15_000),
+    _peer("redis-py", "redis_py", "redis", latency=0, locks=15_000),
+    _peer("pottery", "pottery", "redis", latency=0, locks=3_000),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip
 

@@ -91,23 +91,37 @@ def is_yes(answer: Any) -> bool:
     return answer in (b"OK", "OK", 1)
 
 
+class _Errors(NamedTuple):
+    """The exceptions of the Redis library, looked up once."""
+
+    no_script: type[Exception]
+    refusal: type[Exception]
+    """The server's own answer: the connection is sound."""
+    trouble: tuple[type[Exception], ...]
+
+
+def _errors() -> _Errors:
+    from redis.exceptions import NoScriptError, RedisError, ResponseError
+
+    return _Errors(NoScriptError, ResponseError, (RedisError, OSError))
+
+
 class RedisNode:
     """One Redis, asked from any thread."""
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         from redis import ConnectionPool
 
+        self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds))
 
     def ask(self, order: Order) -> bool | None:
-        from redis.exceptions import NoScriptError, RedisError
-
         try:
             try:
                 return self._call(command(order))
-            except NoScriptError:
+            except self._errors.no_script:
                 return self._call(command(order, whole=True))
-        except (RedisError, OSError):
+        except self._errors.trouble:
             return None
 
     def _call(self, words: tuple[str | int, ...]) -> bool:
@@ -116,8 +130,11 @@ class RedisNode:
         try:
             connection.send_command(*words, check_health=False)
             return is_yes(connection.read_response())
-        except BaseException as error:
-            _throw_away(connection, error)
+        except self._errors.refusal:
+            raise
+        except BaseException:
+            # An answer may still be on its way; the next caller must not read it.
+            connection.disconnect()
             raise
         finally:
             self._pool.release(connection)
@@ -126,43 +143,33 @@ class RedisNode:
         self._pool.disconnect()
 
 
-def _throw_away(connection: Any, error: BaseException) -> None:
-    """An answer may still be on its way; the next caller must not read it."""
-    from redis.exceptions import ResponseError
-
-    if not isinstance(error, ResponseError):
-        connection.disconnect()
-
-
 class AsyncRedisNode:
     """One Redis, asked from an event loop."""
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         from redis.asyncio import ConnectionPool
 
+        self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds, is_async=True))
 
     async def ask(self, order: Order) -> bool | None:
-        from redis.exceptions import NoScriptError, RedisError
-
         try:
             try:
                 return await self._call(command(order))
-            except NoScriptError:
+            except self._errors.no_script:
                 return await self._call(command(order, whole=True))
-        except (RedisError, OSError):
+        except self._errors.trouble:
             return None
 
     async def _call(self, words: tuple[str | int, ...]) -> bool:
-        from redis.exceptions import ResponseError
-
         connection = await self._pool.get_connection()
         try:
             await connection.send_command(*words, check_health=False)
             return is_yes(await connection.read_response())
-        except BaseException as error:
-            if not isinstance(error, ResponseError):
-                await connection.disconnect(nowait=True)
+        except self._errors.refusal:
+            raise
+        except BaseException:
+            await connection.disconnect(nowait=True)
             raise
         finally:
             await self._pool.release(connection)
