@@ -1,8 +1,9 @@
 """Group commit: callers that wait together are written and synced together.
 
 Promises: a batch is written whole before anyone in it hears yes; a batch that fails takes with it whatever
-was decided after it, and nothing else. The first thread that waits does the work for the others; callers
-on an event loop have a thread that does it for them. Never: two batches on their way to disk at once.
+was decided after it, and nothing else. The first thread that waits does the work for the others. For callers
+on an event loop it is done at the end of the loop's turn, on the spot while the disk is quick, else by a
+thread. Never: two batches on their way to disk at once; a slow disk that holds up an event loop.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ Waiter: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]"
 class Batch:
     """Changes that are decided and not durable yet, in their order."""
 
-    __slots__ = ("changed", "error", "is_done", "lines", "undos", "waiters")
+    __slots__ = ("changed", "error", "is_done", "lines", "threads", "undos", "waiters")
 
     def __init__(self, lock: threading.Lock) -> None:
         self.lines: list[bytes] = []
         self.undos: list[Undo] = []
         self.waiters: list[Waiter] = []
+        self.threads = 0
+        """How many threads wait, beside the callers on event loops."""
         self.changed = threading.Condition(lock)
         self.is_done = False
         self.error: HoldfastError | None = None
@@ -40,7 +43,8 @@ class Batch:
 
 class GroupCommit:
     """`lock` guards what is decided and this; `write` makes a batch durable; `failed` is called under the
-    lock with everything that must be taken back, in its order; `after` runs when a batch was written."""
+    lock with everything that must be taken back, in its order; `after` runs when a batch was written;
+    `is_quick` says whether a write takes no longer than an event loop may be held up."""
 
     def __init__(
         self,
@@ -49,11 +53,13 @@ class GroupCommit:
         write: Callable[[Batch], None],
         failed: Callable[[list[Undo], HoldfastError], None],
         after: Callable[[], None],
+        is_quick: Callable[[], bool],
     ) -> None:
         self._lock = lock
         self._write = write
         self._failed = failed
         self._after = after
+        self._is_quick = is_quick
         self._pending: Batch | None = None
         self._flushing: Batch | None = None
         self._free = threading.Condition(lock)
@@ -110,9 +116,9 @@ class GroupCommit:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
             batch.waiters.append((loop, future))
-            if self._flushing is None and len(batch.waiters) == 1:
-                self._start_thread()
-                self._wanted.notify()
+            if len(batch.waiters) == 1 and self._flushing is None:
+                # At the end of the loop's turn, when everyone who is ready has joined the batch.
+                loop.call_soon(self._flush_soon)
             return future
 
     def alone(self, do: Callable[[], None]) -> None:
@@ -125,7 +131,9 @@ class GroupCommit:
             do()
         finally:
             with self._lock:
-                self._hand_over()
+                following = self._hand_over()
+            if following is not None:
+                self._flush_after_turn(following)
 
     def close(self) -> None:
         with self._lock:
@@ -138,11 +146,14 @@ class GroupCommit:
     # -- working -------------------------------------------------------------------------------------
 
     def _wait_for_turn(self, batch: Batch) -> None:
+        batch.threads += 1
         try:
             batch.changed.wait()
         except BaseException:
             batch.changed.notify()  # It may have been this thread's turn to write.
             raise
+        finally:
+            batch.threads -= 1
 
     def _begin(self) -> Batch:
         assert self._pending is not None
@@ -169,22 +180,52 @@ class GroupCommit:
                     batch.error = error
                     batch.is_done = True
                     batch.changed.notify_all()
-                self._hand_over()
+                following = self._hand_over()
             _wake([waiter for batch in ended for waiter in batch.waiters])
+            if following is not None:
+                self._flush_after_turn(following)
         if error is None:
             self._after()
 
-    def _hand_over(self) -> None:
-        """Lets the next batch go: by one of its own threads, or by ours when it has none."""
+    def _flush_soon(self) -> None:
+        with self._lock:
+            if self._flushing is not None or self._pending is None:
+                return
+            if not self._is_quick():
+                self._wake_thread()
+                return
+            work = self._begin()
+        self._flush(work)
+
+    def _hand_over(self) -> asyncio.AbstractEventLoop | None:
+        """Lets the next batch go: by a thread that waits for it, or by the event loop that is named."""
         self._flushing = None
         self._free.notify()
-        if self._pending is not None:
-            if self._pending.waiters:
-                self._wanted.notify()
-            else:
-                self._pending.changed.notify()
+        following = self._pending
+        if following is None:
+            return None
+        loops = {loop for loop, _ in following.waiters}
+        if following.threads:
+            following.changed.notify()
+        elif len(loops) == 1:
+            return loops.pop()
+        elif loops:
+            self._wake_thread()
+        # Else its callers are still on their way to wait for it, and will see that it is their turn.
+        return None
 
-    def _start_thread(self) -> None:
+    def _flush_after_turn(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Callers that were just answered often come at once with the next request: they join it."""
+        try:
+            loop.call_soon_threadsafe(loop.call_soon, self._flush_soon)
+        except (
+            RuntimeError
+        ):  # The loop was closed; its callers are gone, what they asked for is not.
+            with self._lock:
+                self._wake_thread()
+
+    def _wake_thread(self) -> None:
+        self._wanted.notify()
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._work, name="holdfast-orders-commit", daemon=True
@@ -208,7 +249,9 @@ def _wake(waiters: list[Waiter]) -> None:
     for loop, future in waiters:
         by_loop.setdefault(loop, []).append(future)
     for loop, futures in by_loop.items():
-        if not loop.is_closed():
+        if loop is asyncio._get_running_loop():
+            _resolve(futures)
+        elif not loop.is_closed():
             loop.call_soon_threadsafe(_resolve, futures)
 
 

@@ -7,6 +7,7 @@ processes on one directory, a yes before the sync, an older directory over a new
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -31,6 +32,8 @@ from holdfast.primitives.metrics import Meter, NullMeter
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("holdfast.orders")
+QUICK_SECONDS: Final = 0.001
+"""A sync that takes longer on average must not hold up an event loop."""
 SNAPSHOT_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -81,7 +84,11 @@ class DurableOrderStore(BlockingFront, BookReads):
             meter=self._meter,
         )
         self._commit = GroupCommit(
-            self._lock, write=self._write, failed=self._take_back, after=self._after_batch
+            self._lock,
+            write=self._write,
+            failed=self._take_back,
+            after=self._after_batch,
+            is_quick=self._is_quick,
         )
         try:
             self._journal.open(self._book)
@@ -103,12 +110,9 @@ class DurableOrderStore(BlockingFront, BookReads):
         self._commit.wait(batch)
         return verdict.answer
 
-    async def run_async(self, command: Command[T]) -> T:
-        verdict, batch = self.decide(command)
-        if batch is not None and (done := self._commit.future(batch)) is not None:
-            await done
-            batch.answer()
-        return verdict.answer
+    def until_durable(self, batch: Batch) -> asyncio.Future[None] | None:
+        """What a caller on an event loop awaits before `batch.answer()`; None when it is durable."""
+        return self._commit.future(batch)
 
     def decide(self, command: Command[T]) -> tuple[Verdict[T], Batch | None]:
         """The answer, and the batch that must be durable before it is given."""
@@ -148,7 +152,7 @@ class DurableOrderStore(BlockingFront, BookReads):
 
     async def look_async(self, at: Callable[[MemoryBook], T]) -> T:
         found, batch = self.peek(at)
-        if batch is not None and (done := self._commit.future(batch)) is not None:
+        if batch is not None and (done := self.until_durable(batch)) is not None:
             await done
             batch.answer()
         return found
@@ -237,6 +241,9 @@ class DurableOrderStore(BlockingFront, BookReads):
         changes = [undo.change for undo in batch.undos]
         self._view.apply(changes, self._journal.seq, self._cut_while_writing)
 
+    def _is_quick(self) -> bool:
+        return self._view.is_local and self._journal.sync_seconds < QUICK_SECONDS
+
     def _cut_while_writing(self) -> Cut:
         with self._lock:
             return self._book.cut(self._commit.unsynced(and_flushing=False))
@@ -319,7 +326,11 @@ class AsyncOrders(AsyncFront):
         self._store = store
 
     async def run(self, command: Command[T]) -> T:
-        return await self._store.run_async(command)
+        verdict, batch = self._store.decide(command)
+        if batch is not None and (done := self._store.until_durable(batch)) is not None:
+            await done
+            batch.answer()
+        return verdict.answer
 
     async def get(self, client_order_id: str) -> Order | None:
         return await self._store.look_async(lambda book: book.order(client_order_id))

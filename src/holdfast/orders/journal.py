@@ -47,6 +47,8 @@ class Journal:
         self.seq = 0
         """The last record that is on the disk."""
         self.bytes_since_snapshot = 0
+        self.sync_seconds = 0.0
+        """How long a write takes, on average of late."""
 
     def open(self, book: MemoryBook) -> None:
         """Takes the directory, and fills the book with what is durable in it."""
@@ -99,7 +101,9 @@ class Journal:
         self.seq += len(lines)
         self.bytes_since_snapshot += len(data)
         self._mark()
-        self._meter.observe(measured.SYNC_SECONDS, self._timer() - begun)
+        took = self._timer() - begun
+        self.sync_seconds += 0.1 * (took - self.sync_seconds)
+        self._meter.observe(measured.SYNC_SECONDS, took)
         self._meter.count(measured.BATCHES)
         self._meter.count(measured.RECORDS, len(lines))
         self._meter.gauge(measured.LOG_BYTES, self.bytes_since_snapshot)

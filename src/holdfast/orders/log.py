@@ -1,6 +1,6 @@
 """The append log: one line for each change, each with its length, its checksum and its number.
 
-    ["<length><crc of the record><crc of these two>",{"seq":7,"orders":[…],…}]
+    ["<length><crc of the record><check of these two>",{"seq":7,"orders":[…],…}]
 
 Every line is JSON of its own (`jq '.[1]' log-*.jsonl`). The first line of a file says which store it
 belongs to and the number of its first record.
@@ -63,8 +63,13 @@ _head: Final = msgspec.json.Decoder(LogHead)
 
 
 def frame(payload: bytes) -> bytes:
-    head = b"%08x%08x" % (len(payload), zlib.crc32(payload))
-    return b'["%s%08x",%s]\n' % (head, zlib.crc32(head), payload)
+    length, crc = len(payload), zlib.crc32(payload)
+    return b'["%08x%08x%08x",%b]\n' % (length, crc, _check(length, crc), payload)
+
+
+def _check(length: int, crc: int) -> int:
+    """Ties length and checksum together, so that a changed length is not taken for a line cut short."""
+    return (length * 0x9E3779B1 ^ crc) & 0xFFFFFFFF
 
 
 def record_line(seq: int, change: Change) -> bytes:
@@ -120,11 +125,10 @@ def _length(path: Path, at: int, head: bytes) -> int:
     """What the head of a line says, once it is known to be sound."""
     try:
         said = int(head[18:26], 16)
-        length = int(head[2:10], 16)
-        int(head[10:18], 16)
+        length, crc = int(head[2:10], 16), int(head[10:18], 16)
     except ValueError:
         raise _damaged(path, at, "a record does not begin as one") from None
-    if head[:2] != b'["' or head[26:] != b'",' or zlib.crc32(head[2:18]) != said:
+    if head[:2] != b'["' or head[26:] != b'",' or _check(length, crc) != said:
         raise _damaged(path, at, "the head of a record does not match its checksum")
     if length > RECORD_BYTES_MAX:
         raise _damaged(path, at, f"a record claims {length} bytes")

@@ -12,10 +12,8 @@ from holdfast.orders.rules import check_key, check_reason, check_symbol
 def place(
     symbol: str, side: Side, qty: Money, price: Money, *, idem_key: str | None, epoch: int | None
 ) -> Place:
-    try:
-        side = Side(side)
-    except ValueError:
-        raise InvalidOrder(f"the side is {side!r}: use Side.BUY or Side.SELL") from None
+    if type(side) is not Side:
+        side = _side(side)
     return Place(
         symbol=check_symbol(symbol),
         side=side,
@@ -24,6 +22,13 @@ def place(
         idem_key=check_key(idem_key),
         epoch=epoch,
     )
+
+
+def _side(side: str) -> Side:
+    try:
+        return Side(side)
+    except ValueError:
+        raise InvalidOrder(f"the side is {side!r}: use Side.BUY or Side.SELL") from None
 
 
 def move(

@@ -26,7 +26,7 @@ from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import Cut
 from holdfast.orders.commands import PLACE, Change
 from holdfast.orders.order import Answered, FreezeState, Order, order_json
-from holdfast.primitives.kv import RedisKV, Transaction
+from holdfast.primitives.kv import MemoryKV, RedisKV, Transaction
 from holdfast.primitives.metrics import Meter
 
 T = TypeVar("T")
@@ -64,6 +64,8 @@ class View:
         """The meta that we wrote last: what must be found when writing the next one."""
         self._is_behind = False
         self._try_at = 0.0
+        self.is_local = isinstance(kv._backend, MemoryKV)
+        """Whether writing it never waits for a network."""
 
     def open(self, lineage: str, seq: int, cut: Cut, *, overwrite: bool = False) -> None:
         """Brings the view up to `seq`. StateBehind when it is newer, or somebody else's."""
@@ -120,14 +122,9 @@ class View:
             return [
                 "the view is behind: Redis could not be reached when it should have been written"
             ]
-        wanted: dict[str, str | set[str]] = {
-            f"{self._orders}{order.client_order_id}": order_json(order) for order in cut.orders
-        }
-        wanted |= {self._answer_key(done): _encode(done).decode() for done in cut.answered}
-        wanted |= self._placements(cut.orders)
-        for key, ids in self._indexes(cut.orders):
-            if ids:
-                wanted[key] = set(ids)
+        values, members = self._entries(cut.orders, cut.answered)
+        wanted: dict[str, str | set[str]] = dict(values)
+        wanted |= {key: set(ids) for key, ids in members.items() if ids}
         found = self._everything()
         found.pop(f"{self._orders}meta", None)
         missing = [f"{key} is missing" for key in wanted.keys() - found.keys()]
@@ -159,32 +156,36 @@ class View:
     def _put(
         self, tx: Transaction, orders: Sequence[Order], answered: Sequence[Answered], seq: int
     ) -> None:
-        pairs = [(f"{self._orders}{order.client_order_id}", order_json(order)) for order in orders]
-        pairs += [(self._answer_key(done), _encode(done).decode()) for done in answered]
-        pairs += self._placements(orders).items()
-        self._written = self._meta(seq)
-        pairs.append((f"{self._orders}meta", self._written))
-        for some in _chunks(pairs):
-            tx.mset(dict(some))
-        for key, ids in self._indexes(orders):
+        values, members = self._entries(orders, answered)
+        self._written = values[f"{self._orders}meta"] = self._meta(seq)
+        for pairs in _chunks(values.items()):
+            tx.mset(dict(pairs))
+        for key, ids in members.items():
             for names in _chunks(ids):
                 tx.sadd(key, *names)
         for names in _chunks(order.client_order_id for order in orders if not order.is_open):
             tx.srem(f"{self._orders}open", *names)
 
-    def _indexes(self, orders: Sequence[Order]) -> Iterator[tuple[str, list[str]]]:
-        """The ids that belong into each index."""
-        yield f"{self._orders}open", [o.client_order_id for o in orders if o.is_open]
-        by_symbol: dict[str, list[str]] = {}
+    def _entries(
+        self, orders: Sequence[Order], answered: Sequence[Answered]
+    ) -> tuple[dict[str, str], dict[str, list[str]]]:
+        """The keys with a value, and the ids that belong into each index."""
+        head, placed, by_symbol = self._orders, f"{self._idem}{PLACE}:", f"{self._orders}by_symbol:"
+        values: dict[str, str] = {}
+        is_open: list[str] = []
+        members: dict[str, list[str]] = {f"{head}open": is_open}
         for order in orders:
-            by_symbol.setdefault(order.symbol, []).append(order.client_order_id)
-        for symbol, ids in by_symbol.items():
-            yield f"{self._orders}by_symbol:{symbol}", ids
-
-    def _placements(self, orders: Sequence[Order]) -> dict[str, str]:
-        """An order is the record of its own key: kept as long as the order is."""
-        head = f"{self._idem}{PLACE}:"
-        return {head + o.idem_key: o.client_order_id for o in orders if o.idem_key is not None}
+            name = order.client_order_id
+            values[head + name] = order_json(order)
+            if order.idem_key is not None:
+                # An order is the record of its own key: kept as long as the order is.
+                values[placed + order.idem_key] = name
+            if order.is_open:
+                is_open.append(name)
+            members.setdefault(by_symbol + order.symbol, []).append(name)
+        for done in answered:
+            values[self._answer_key(done)] = _encode(done).decode()
+        return values, members
 
     def _answer_key(self, done: Answered) -> str:
         return f"{self._idem}{done.operation}:{done.key}"
