@@ -188,7 +188,7 @@ def test_the_campaign_would_see_an_order_placed_twice() -> None:
             book.resting.pop(request.client_order_id, None)  # type: ignore[attr-defined]
             place(request, at)  # type: ignore[arg-type]
 
-        book._place = careless  # type: ignore[method-assign, assignment]
+        book._place = careless  # type: ignore[method-assign]
         campaign.play(Move(Act.PLACE))
         campaign.world.clock.pause(10)
         campaign.world.simulated.truth()

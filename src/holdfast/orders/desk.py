@@ -10,22 +10,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.clock import BlockingClock
-from holdfast.errors import ExchangeTimeout
+from holdfast.errors import ExchangeTimeout, IllegalTransition, InvalidOrder, OverFill
 from holdfast.orders.exchange import Exchange, ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exposure import Exposure
 from holdfast.orders.order import Order, OrderState
 from holdfast.orders.risk import RiskMonitor
+from holdfast.orders.rules import REASON_MAX
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.metrics import Meter
 from holdfast.primitives.retry import Attempt, retry
 
 T = TypeVar("T")
 log = logging.getLogger("holdfast.orders")
+IMPOSSIBLE: Final = (IllegalTransition, InvalidOrder, OverFill)
+"""What a store says to news that no order can have."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -220,7 +223,12 @@ class Desk:
         self.rest(attempt)
 
     def _fill(self, order: Order, seen: ExchangeOrder | Fill) -> None:
-        self._store.update_fill(order.client_order_id, seen.filled_qty, seen.avg_fill_price)
+        try:
+            self._store.update_fill(order.client_order_id, seen.filled_qty, seen.avg_fill_price)
+        except IMPOSSIBLE as error:
+            log.error("[RECONCILE] the exchange says what cannot be: %s", error)  # noqa: TRY400
+            self._risk.freeze(f"the exchange says what cannot be: {error}"[:REASON_MAX])
+            return
         if self._latest(order.client_order_id).state is OrderState.FILLED:
             self._meter.count("holdfast_execution_orders_filled_total")
 

@@ -17,6 +17,7 @@ from holdfast.errors import (
     NotReconciled,
     NotSupported,
     RiskRefused,
+    UnknownOrder,
 )
 from holdfast.orders.alerts import Alert, AlertHook, deliver
 from holdfast.orders.desk import Desk, Pace
@@ -97,11 +98,21 @@ class ExecutionLoop:
         for fill in self._exchange.fills():
             self._desk.learn_fill(fill)
         for order in self._store.open_orders():
-            if order.state is OrderState.PENDING or self._desk.is_quiet(order):
-                self._desk.settle(order)
+            self._follow_up(order)
         self._judge(quotes)
         self._enforce()
         self._show()
+
+    def cancel(self, client_order_id: str) -> Order:
+        """Wants one order gone; as it stands after the exchange was told. CANCEL_PENDING: it could not be
+        heard; later steps go on. Raises UnknownOrder."""
+        self._check_ready()
+        order = self._store.get(client_order_id)
+        if order is None:
+            raise UnknownOrder(f"there is no order '{client_order_id}' in this store")
+        if order.is_open:
+            self._desk.cancel(order)
+        return self._order(client_order_id)
 
     def freeze(self, reason: str) -> int:
         """Stops placing and cancels everything that is open; the epoch. Again while frozen: goes on with
@@ -201,6 +212,13 @@ class ExecutionLoop:
             return
         self._meter.count("holdfast_execution_replayed_total")
         if order.state is OrderState.PENDING:
+            self._desk.settle(order)
+
+    def _follow_up(self, order: Order) -> None:
+        """An order that needs more than to wait for its fills."""
+        if order.state is OrderState.CANCEL_PENDING:
+            self._desk.cancel(order)
+        elif order.state is OrderState.PENDING or self._desk.is_quiet(order):
             self._desk.settle(order)
 
     def _order(self, client_order_id: str) -> Order:

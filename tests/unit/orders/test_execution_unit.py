@@ -1,0 +1,247 @@
+"""The rules of the execution loop: limits, exposure, differences, reports."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, strategies as st
+from msgspec.structs import replace
+
+from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Quote
+from holdfast.orders.exposure import Exposure
+from holdfast.orders.order import OPEN_STATES, ZERO, FreezeState, Order, OrderState, Side
+from holdfast.orders.reconcile import Kind, compare
+from holdfast.orders.report import order_row, positions, stats_of, text, to_bytes
+from holdfast.orders.risk import Intent, Limits, RiskMonitor, breach, refusal
+
+S = OrderState
+NOW = 1_000.0
+
+
+def order(name: str = "a", state: OrderState = S.OPEN, **more: object) -> Order:
+    fields: dict[str, object] = {
+        "symbol": "BTCUSDT",
+        "side": Side.BUY,
+        "qty": Decimal(10),
+        "price": Decimal(100),
+        "created_at": NOW,
+        "updated_at": NOW,
+    }
+    return Order(client_order_id=name, state=state, **(fields | more))  # type: ignore[arg-type]
+
+
+def theirs(name: str, state: ExchangeState, filled: int = 0) -> ExchangeOrder:
+    return ExchangeOrder(
+        name, "BTCUSDT", Side.BUY, Decimal(10), Decimal(100), state, Decimal(filled), Decimal(100)
+    )
+
+
+def intent(qty: int, price: int = 100, side: Side = Side.BUY) -> Intent:
+    return Intent("BTCUSDT", side, Decimal(qty), Decimal(price), "k")
+
+
+def quote(ask: int = 100, seen_at: float = NOW) -> Quote:
+    return Quote("BTCUSDT", Decimal(ask - 1), Decimal(ask), seen_at)
+
+
+# -- which order is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limits", "qty", "word"),
+    [
+        (Limits(order_notional_max=Decimal(499)), 5, "order_notional_max 499"),
+        (Limits(open_notional_max=Decimal(1499)), 5, "open_notional_max 1499"),
+        (Limits(open_orders_max=1), 5, "open_orders_max is 1"),
+        (Limits(position_notional_max=Decimal(1499)), 5, "position_notional_max 1499"),
+    ],
+)
+def test_an_order_is_refused_by_the_limit_that_it_would_break(
+    limits: Limits, qty: int, word: str
+) -> None:
+    exposure = Exposure([order()])
+    why = refusal(limits, exposure, intent(qty))
+    assert why is not None
+    assert word in why
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(order_notional_max=Decimal(500)),
+        Limits(open_notional_max=Decimal(1500)),
+        Limits(open_orders_max=2),
+        Limits(position_notional_max=Decimal(1500)),
+    ],
+)
+def test_a_limit_is_the_last_value_that_is_allowed(limits: Limits) -> None:
+    assert refusal(limits, Exposure([order()]), intent(5)) is None
+
+
+def test_an_order_that_makes_the_position_smaller_is_not_refused_for_it() -> None:
+    held = Exposure([order(state=S.FILLED, filled_qty=Decimal(10))])
+    limits = Limits(position_notional_max=Decimal(1000))
+    assert refusal(limits, held, intent(1)) is not None
+    assert refusal(limits, held, intent(10, side=Side.SELL)) is None
+
+
+# -- what stops trading -------------------------------------------------------------------------------
+
+
+def test_nothing_is_broken_within_the_limits() -> None:
+    limits = Limits(
+        open_notional_max=Decimal(1000),
+        open_orders_max=1,
+        position_notional_max=Decimal(1000),
+        stale_market_seconds=30,
+    )
+    orders = [order("a"), order("b", S.FILLED, filled_qty=Decimal(10))]
+    assert breach(limits, Exposure(orders), [quote(seen_at=NOW - 30)], NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "market", "word"),
+    [
+        (Limits(open_orders_max=0), quote(), "open_orders_max is 0"),
+        (Limits(open_notional_max=Decimal(999)), quote(), "open_notional_max is 999"),
+        (Limits(position_notional_max=Decimal(1000)), quote(101), "is worth 1010"),
+        (Limits(), quote(seen_at=NOW - 31), "silent for 31.0 s"),
+    ],
+)
+def test_a_broken_limit_is_named(limits: Limits, market: Quote, word: str) -> None:
+    orders = [order("a"), order("b", S.FILLED, filled_qty=Decimal(10))]
+    why = breach(limits, Exposure(orders), [market], NOW)
+    assert why is not None
+    assert word in why
+
+
+def test_the_reject_rate_is_judged_over_a_full_window() -> None:
+    monitor = RiskMonitor(Limits(reject_window=4, reject_rate_max=0.5))
+    for rejected in (True, True, True):
+        monitor.heard(rejected=rejected)
+    assert monitor.tripped(Exposure(), [], NOW) is None
+    monitor.heard(rejected=False)
+    assert monitor.tripped(Exposure(), [], NOW) == (
+        "75% of the last 4 orders were rejected, reject_rate_max is 50%"
+    )
+    monitor.heard(rejected=False)
+    assert monitor.tripped(Exposure(), [], NOW) is None
+
+
+def test_thawing_forgets_what_led_to_the_freeze() -> None:
+    monitor = RiskMonitor(Limits(reject_window=1))
+    monitor.freeze("lunch")
+    monitor.heard(rejected=True)
+    monitor.unknown(1)
+    assert monitor.tripped(Exposure(), [], NOW) == "lunch"
+    monitor.thaw()
+    assert monitor.tripped(Exposure(), [], NOW) is None
+    monitor.unknown(1)
+    assert monitor.tripped(Exposure(), [], NOW) == "1 orders at the exchange are not in our store"
+
+
+# -- exposure -----------------------------------------------------------------------------------------
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from("abcd"),
+        st.sampled_from(list(OrderState)),
+        st.integers(0, 10),
+    ),
+    max_size=30,
+)
+
+
+@given(changes)
+def test_exposure_is_the_sum_over_the_latest_form_of_each_order(
+    history: list[tuple[str, OrderState, int]],
+) -> None:
+    running = Exposure()
+    latest: dict[str, Order] = {}
+    for name, state, filled in history:
+        side = Side.BUY if name in "ab" else Side.SELL
+        latest[name] = order(name, state, side=side, filled_qty=Decimal(filled))
+        running.put(latest[name])
+    holding = running.holding("BTCUSDT")
+    signs = {name: 1 if each.side is Side.BUY else -1 for name, each in latest.items()}
+    assert holding.position == sum(signs[n] * o.filled_qty for n, o in latest.items())
+    rest = {n: o.remaining_qty for n, o in latest.items() if o.state in OPEN_STATES}
+    assert holding.open_buys == sum((q for n, q in rest.items() if signs[n] > 0), ZERO)
+    assert holding.open_sells == sum((q for n, q in rest.items() if signs[n] < 0), ZERO)
+    assert running.open_notional == 100 * sum(rest.values(), ZERO)
+    assert running.open_orders == len(rest)
+
+
+# -- differences --------------------------------------------------------------------------------------
+
+E = ExchangeState
+
+
+@pytest.mark.parametrize(
+    ("ours", "seen", "kinds"),
+    [
+        (order(state=S.OPEN), theirs("a", E.OPEN), []),
+        (order(state=S.PENDING), theirs("a", E.OPEN), [Kind.ARRIVED]),
+        (order(state=S.PENDING), None, [Kind.NEVER_ARRIVED]),
+        (order(state=S.CANCEL_PENDING), None, [Kind.NEVER_ARRIVED]),
+        (order(state=S.CANCEL_PENDING, filled_qty=Decimal(1)), None, [Kind.GONE]),
+        (order(state=S.OPEN), None, [Kind.GONE]),
+        (order(state=S.OPEN), theirs("a", E.OPEN, 4), [Kind.FILLED]),
+        (order(state=S.OPEN), theirs("a", E.FILLED, 10), [Kind.FILLED]),
+        (order(state=S.OPEN), theirs("a", E.CANCELED, 4), [Kind.FILLED, Kind.CANCELED]),
+        (order(state=S.PENDING), theirs("a", E.REJECTED), [Kind.REJECTED]),
+        (order(state=S.CANCEL_PENDING), theirs("a", E.OPEN), [Kind.CANCEL_UNDONE]),
+        (order(state=S.CANCELED), theirs("a", E.OPEN), [Kind.OPEN_THERE]),
+        (order(state=S.CANCELED), None, []),
+        (order(state=S.REJECTED), theirs("a", E.REJECTED), []),
+        (
+            order(state=S.PARTIALLY_FILLED, filled_qty=Decimal(6)),
+            theirs("a", E.OPEN, 4),
+            [Kind.FILLED_LESS],
+        ),
+    ],
+)
+def test_what_differs_is_named(ours: Order, seen: ExchangeOrder | None, kinds: list[Kind]) -> None:
+    found = compare([ours], [] if seen is None else [seen])
+    assert [each.kind for each in found] == kinds
+
+
+def test_what_we_do_not_know_comes_last() -> None:
+    found = compare([order("a"), order("b")], [theirs("x", E.OPEN), theirs("b", E.OPEN)])
+    assert [(each.kind, each.client_order_id) for each in found] == [
+        (Kind.GONE, "a"),
+        (Kind.UNKNOWN_TO_US, "x"),
+    ]
+
+
+# -- reports ------------------------------------------------------------------------------------------
+
+
+def test_statistics_are_counted_from_the_orders() -> None:
+    orders = [order(str(n), state) for n, state in enumerate(OrderState)]
+    found = stats_of(orders, FreezeState(epoch=3))
+    assert (found.orders_placed, found.orders_open, found.freeze_events) == (7, 4, 3)
+    assert (found.orders_filled, found.orders_canceled, found.orders_rejected) == (1, 1, 1)
+
+
+@given(
+    st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-1000, max_value=1000)
+)
+def test_equal_amounts_have_equal_text(amount: Decimal) -> None:
+    assert Decimal(text(amount)) == amount
+    assert text(amount * Decimal("1.0000")) == text(amount)
+    assert "E" not in text(amount)
+
+
+def test_a_report_is_canonical() -> None:
+    row = order_row(order(price=Decimal("1E+2"), avg_fill_price=Decimal("99.50")))
+    same = order_row(replace(order(price=Decimal(100)), avg_fill_price=Decimal("99.5")))
+    assert to_bytes(row) == to_bytes(dict(reversed(same.items())))
+    assert json.loads(to_bytes(row))["price"] == "100"
+    assert to_bytes(row).endswith(b"}\n")
+    assert positions(
+        [order(filled_qty=Decimal(3)), order(side=Side.SELL, filled_qty=Decimal(3))]
+    ) == {"BTCUSDT": "0"}
