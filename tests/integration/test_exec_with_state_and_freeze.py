@@ -35,7 +35,7 @@ from holdfast.orders.reconcile import Kind
 from holdfast.orders.risk import Limits, RiskMonitor
 from holdfast.orders.simulated import SimulatedExchange
 from holdfast.primitives.metrics import Metrics
-from tests.integration.exec_support import SYMBOL, Crash, World
+from tests.integration.exec_support import SYMBOL, Crash, World, wish
 
 STAY = {"partial_fills": 0.0, "resting": 1.0}
 RESTING = Faults(**STAY)
@@ -128,6 +128,24 @@ def test_an_intent_that_never_arrived_ends_when_it_can_no_longer_arrive(tmp_path
     world.step(10)
     assert states(world) == ["CANCELED"]
     assert world.differences() == []
+
+
+def test_a_clock_that_jumps_ahead_makes_no_order_lost() -> None:
+    """Somebody sets the clock while a request may be under way: it is not taken for lost too soon."""
+    clock, jump = VirtualClock(), [0.0]
+    exchange = SimulatedExchange(clock, seed=1, faults=Faults(lost_requests=1.0))
+    store = InMemoryOrderStore(lambda: clock.now() + jump[0])
+    loop = ExecutionLoop(
+        exchange=exchange, order_store=store, risk_monitor=RiskMonitor(), clock=clock
+    )
+    loop.place(wish("k"))
+    exchange._faults = RESTING
+    jump[0] = 3_600.0
+    loop.step()
+    assert [order.state for order in store.orders()] == [OrderState.PENDING]
+    clock.pause(6)
+    loop.step()
+    assert [order.state for order in store.orders()] == [OrderState.CANCELED]
 
 
 def test_the_loop_relies_on_nothing_but_the_id(tmp_path: Path) -> None:

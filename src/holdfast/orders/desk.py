@@ -78,6 +78,7 @@ class Desk:
         self._pace = pace
         self._meter = meter
         self._heard_at: dict[str, float] = {}
+        self._sent_at: dict[str, float] = {}
         self.exposure = Exposure()
 
     # -- about one order --------------------------------------------------------------------------
@@ -86,6 +87,7 @@ class Desk:
         """Places a new order. Afterwards it is settled, or PENDING when nobody could be asked."""
         request = self._request(order)
         for attempt in range(self._pace.attempts):
+            self._sent_at[order.client_order_id] = self._clock.monotonic()
             try:
                 self.learn(self._exchange.place(request))
                 return
@@ -127,7 +129,7 @@ class Desk:
         order = self._store.get(name)
         if order is None:
             return
-        self._heard_at[name] = self._clock.now()
+        self._heard_at[name] = self._store.now()
         if order.state is OrderState.PENDING:
             self._risk.heard(rejected=seen.state is ExchangeState.REJECTED)
         if seen.filled_qty > order.filled_qty:
@@ -141,7 +143,7 @@ class Desk:
         is_news = order is not None and fill.filled_qty > order.filled_qty
         self._meter.count("holdfast_execution_fill_messages_total", news="yes" if is_news else "no")
         if order is not None and is_news:
-            self._heard_at[fill.client_order_id] = self._clock.now()
+            self._heard_at[fill.client_order_id] = self._store.now()
             self._fill(order, fill)
 
     def close_missing(self, order: Order) -> None:
@@ -170,19 +172,20 @@ class Desk:
         )
 
     def may_arrive(self, order: Order) -> bool:
-        """Whether a request for it could still be under way."""
-        return self._clock.now() <= self._ends(order)
+        """Whether a request for it could still be under way: by the store's clock, and, if it was sent by
+        this process, also by a clock that nobody sets."""
+        return self._left_seconds(order) >= 0
 
     def wait_for(self, orders: list[Order]) -> None:
         """Until no request for any of these can be under way."""
-        left = max((self._ends(order) for order in orders), default=0.0) - self._clock.now()
+        left = max((self._left_seconds(order) for order in orders), default=-1.0)
         if left >= 0:
             self._clock.pause(left + 0.001)
 
     def is_quiet(self, order: Order) -> bool:
         """Nothing was heard of it for long: messages get lost."""
         heard = self._heard_at.get(order.client_order_id, order.updated_at)
-        return self._clock.now() - heard >= self._pace.audit_seconds
+        return self._store.now() - heard >= self._pace.audit_seconds
 
     def rest(self, round_number: int) -> None:
         """A pause between rounds, longer each time, up to a second."""
@@ -207,10 +210,15 @@ class Desk:
     def _may_send(self, request: Request) -> bool:
         """Still valid, and nobody wants it gone meanwhile."""
         is_wanted = self._latest(request.client_order_id).state is OrderState.PENDING
-        return is_wanted and self._clock.now() < request.valid_until
+        return is_wanted and self._store.now() < request.valid_until
 
-    def _ends(self, order: Order) -> float:
-        return order.created_at + self._pace.valid_seconds + self._pace.skew_seconds
+    def _left_seconds(self, order: Order) -> float:
+        """How long a request for it may still be under way; below zero: it is not."""
+        passed = self._store.now() - order.created_at
+        sent_at = self._sent_at.get(order.client_order_id)
+        if sent_at is not None:
+            passed = min(passed, self._clock.monotonic() - sent_at)
+        return self._pace.valid_seconds + self._pace.skew_seconds - passed
 
     def _missing(self, order: Order) -> bool:
         if self.may_arrive(order):
@@ -246,6 +254,7 @@ class Desk:
         self.exposure.put(order)
         if not order.is_open:
             self._heard_at.pop(client_order_id, None)
+            self._sent_at.pop(client_order_id, None)
         return order
 
 

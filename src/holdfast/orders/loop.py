@@ -248,7 +248,7 @@ class ExecutionLoop:
             self._alert(state)
             if not self._store.open_orders():
                 self._emptied = state.epoch
-                seconds = max(0.0, self._clock.now() - state.at)
+                seconds = max(0.0, self._store.now() - state.at)
                 self._meter.observe("holdfast_execution_freeze_seconds", seconds)
                 return
             self._desk.rest(round_number)

@@ -17,6 +17,10 @@ from holdfast.orders.order import FreezeState, Order, OrderState, Side
 class OrderStore(Protocol):
     """Blocking calls, safe from any thread."""
 
+    def now(self) -> float:
+        """The store's time, in which it dates orders."""
+        ...
+
     def place_order(
         self,
         symbol: str,

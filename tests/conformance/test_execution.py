@@ -1,0 +1,78 @@
+"""The execution loop on every order store: a bad day, a restart, three freezes; then both books agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.orders.faults import ROUGH
+from holdfast.orders.loop import ExecutionLoop
+from holdfast.orders.order import Side
+from holdfast.orders.reconcile import ALARMING, Kind, compare
+from holdfast.orders.risk import Intent, RiskMonitor
+from holdfast.orders.simulated import SimulatedExchange
+from holdfast.orders.store import OrderStore
+from tests.conformance.orders_support import BACKENDS, LASTING, OrderBench, make_order_bench
+
+ORDERS = 24
+
+
+@pytest.fixture(params=BACKENDS)
+def bench(
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
+) -> Iterator[OrderBench]:
+    made = make_order_bench(request.param, request, clock, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def exchange(clock: VirtualClock) -> SimulatedExchange:
+    return SimulatedExchange(clock, seed=3, faults=ROUGH)
+
+
+def made(exchange: SimulatedExchange, store: OrderStore, clock: VirtualClock) -> ExecutionLoop:
+    return ExecutionLoop(
+        exchange=exchange, order_store=store, risk_monitor=RiskMonitor(), clock=clock
+    )
+
+
+def wish(number: int) -> Intent:
+    side = Side.BUY if number % 2 else Side.SELL
+    return Intent("BTCUSDT", side, Decimal("1.5"), Decimal(100), f"k{number}")
+
+
+def test_a_bad_day_ends_with_both_books_the_same(
+    bench: OrderBench,
+    exchange: SimulatedExchange,
+    clock: VirtualClock,
+    request: pytest.FixtureRequest,
+) -> None:
+    store = bench.open()
+    loop = made(exchange, store, clock)
+    for number in range(ORDERS):
+        if number == ORDERS // 2 and request.node.callspec.params["bench"] in LASTING:
+            clock.pause(30)
+            exchange.fills()
+            store = bench.reopen()
+            loop = made(exchange, store, clock)
+            found = loop.recover_from_restart()["differences"]
+            assert not {Kind(each["kind"]) for each in found} & ALARMING
+        loop.step([exchange.quote("BTCUSDT")])
+        loop.place(wish(number))
+        loop.place(wish(max(0, number - 3)))
+        if number % 8 == 7:
+            loop.freeze("every now and then")
+            assert store.open_orders() == []
+            loop.thaw()
+        clock.pause(0.3)
+    assert loop.stats().orders_placed == ORDERS
+    assert loop.stats().freeze_events == 3
+    assert set(Counter(exchange.book.acted).values()) == {1}
+    assert compare(store.orders(), exchange.truth()) == []
+    assert store.verify() == []
