@@ -38,11 +38,12 @@ class Portal:
 
     def submit(self, make: Callable[[], Awaitable[T]]) -> concurrent.futures.Future[T]:
         """Starts it and does not wait."""
+        loop = self._started()
 
         async def answer() -> T:
             return await make()
 
-        return asyncio.run_coroutine_threadsafe(answer(), self._started())
+        return asyncio.run_coroutine_threadsafe(answer(), loop)
 
     def close(self) -> None:
         with self._lock:

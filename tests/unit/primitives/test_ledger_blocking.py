@@ -1,0 +1,106 @@
+"""The ledger for callers that block: the same course, the effect in the caller's own thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import IdempotencyConflict, InProgress, LeaseLost, NotRunning
+from holdfast.primitives.idempotency import BlockingLedger, Replay, State, Turn
+from holdfast.primitives.portal import Portal
+
+PLACE = ("account:7", "charge", "key-1")
+
+
+@pytest.fixture(params=["memory", "file"])
+def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingLedger]:
+    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/l.db"
+    with BlockingLedger.connect(url, lease_seconds=30.0) as ledger:
+        yield ledger
+
+
+def test_the_effect_runs_once_in_the_callers_thread(ledger: BlockingLedger) -> None:
+    threads: list[str] = []
+
+    def effect(turn: Turn) -> None:
+        threads.append(threading.current_thread().name)
+
+    for _ in range(2):
+        assert ledger.run(*PLACE, 1, effect) is None
+    assert threads == [threading.current_thread().name]
+    with pytest.raises(IdempotencyConflict):
+        ledger.run(*PLACE, 2, effect)
+
+
+def test_threads_that_race_have_one_effect(ledger: BlockingLedger) -> None:
+    acted: list[str] = []
+    together = threading.Barrier(8)
+
+    def effect(turn: Turn) -> str:
+        acted.append(turn.owner)
+        return "paid"
+
+    def call(_: int) -> object:
+        together.wait(10)
+        return ledger.run(*PLACE, 1, effect, wait=10.0)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(call, range(8))) == ["paid"] * 8
+    assert len(acted) == 1
+
+
+def test_an_interrupted_call_is_free_at_once(ledger: BlockingLedger) -> None:
+    def interrupted(turn: Turn) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ledger.run(*PLACE, 1, interrupted)
+    assert ledger.run(*PLACE, 1, lambda turn: turn.attempt) == 2
+
+
+def test_every_verb_is_there(ledger: BlockingLedger) -> None:
+    turn = ledger.begin(*PLACE, 1)
+    assert isinstance(turn, Turn)
+    with pytest.raises(InProgress):
+        ledger.begin(*PLACE, 1)
+    ledger.extend(turn, 60.0)
+    assert ledger.unfinished() == []
+    ledger.abandon(turn)
+    turn = ledger.begin(*PLACE, 1)
+    assert isinstance(turn, Turn)
+    ledger.finish(turn, "paid")
+    with pytest.raises(LeaseLost):
+        ledger.fail(turn, ValueError())
+    assert isinstance(ledger.begin(*PLACE, 1), Replay)
+    entry = ledger.get(*PLACE)
+    assert entry is not None
+    assert entry.state is State.DONE
+    assert ledger.prune() == 0
+
+
+def test_a_closed_ledger_says_so() -> None:
+    ledger = BlockingLedger.connect("memory://")
+    ledger.prune()
+    ledger.close()
+    with pytest.raises(NotRunning):
+        ledger.prune()
+
+
+def test_a_portal_gives_errors_and_values_back() -> None:
+    portal = Portal("test")
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    async def where() -> str:
+        return threading.current_thread().name
+
+    with pytest.raises(ZeroDivisionError):
+        portal.call(fail)
+    assert portal.call(where) == "holdfast-test"
+    portal.close()
+    portal.close()
