@@ -607,6 +607,26 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
     assert isinstance(await backend.run(lambda _, now: scripts.ask(third, now)), rules.Held)
 
 
+async def test_a_clock_set_forward_ends_a_lease_early_and_the_fence_refuses_it(
+    locks_bench: LocksBench, locks: Locks, others: Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What no wall clock can promise: the holder counts seconds, the store was told that they passed."""
+    lease = await locks.acquire("r", ttl=30)
+    real = line_of(others).backend.reading
+
+    def reading() -> float:
+        return real() + 3600
+
+    backend = line_of(others).backend
+    monkeypatch.setattr(backend, "reading", reading)
+    if isinstance(backend, StoreBackend):
+        monkeypatch.setattr(backend._store, "reading", reading)
+    assert (await others.acquire("r", wait=0)).fence == 2
+    lease.check()
+    with pytest.raises(LeaseLost):
+        await lease.verify()
+
+
 # -- other places --------------------------------------------------------------------------------------
 
 

@@ -197,6 +197,24 @@ VERBS: Final = (
         ),
     ),
     Verb(
+        "locks list",
+        "List locks that are held",
+        f"{_HERE}.locks:list_",
+        ("holdfast locks list",),
+    ),
+    Verb(
+        "locks show",
+        "Show a lock with those who wait for it",
+        f"{_HERE}.locks:show",
+        ("holdfast locks show host:42",),
+    ),
+    Verb(
+        "locks revoke",
+        "Take a lock from its holder",
+        f"{_HERE}.locks:revoke",
+        ('holdfast locks revoke host:42 --reason "the host is gone"',),
+    ),
+    Verb(
         "stats",
         "Count tasks by status, priority and queue",
         f"{_HERE}.stats:stats",
@@ -217,5 +235,6 @@ NOUNS: Final = {
     "queue": "Queues",
     "events": "The feed of events",
     "schedule": "Cron schedules",
+    "locks": "Locks",
     "orders": "Orders",
 }
