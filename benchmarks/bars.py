@@ -73,7 +73,16 @@ def _ratio(
 def judge(results: Results) -> list[Bar]:
     """All bars, in the order of the issue."""
     j = _Judge(results)
-    return [*_drains(j), *_enqueues(j), *_latencies(j), *_scaling(j), *_crashes(j), *_orders(j), *_locks(j)]
+    return [
+        *_drains(j),
+        *_enqueues(j),
+        *_latencies(j),
+        *_scaling(j),
+        *_crashes(j),
+        *_orders(j),
+        *_locks(j),
+        *_kv(j),
+    ]
 
 
 def _drains(j: _Judge) -> Iterator[Bar]:
@@ -132,6 +141,11 @@ def _scaling(j: _Judge) -> Iterator[Bar]:
 def _orders(j: _Judge) -> Iterator[Bar]:
     placed, raw = j.rate("orders", "holdfast-orders"), j.rate("orders", "floor-orders")
     yield _ratio("orders, 64 callers", "raw batched SQLite inserts", placed, raw, 0.5)
+
+
+def _kv(j: _Judge) -> Iterator[Bar]:
+    ours, fake = j.rate("kv", "holdfast-kv"), j.rate("kv", "fakeredis")
+    yield _ratio("key-value store in memory", "fakeredis", ours, fake, 5)
 
 
 def _locks(j: _Judge) -> Iterator[Bar]:

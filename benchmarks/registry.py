@@ -10,7 +10,7 @@ import importlib.util
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Store = Literal["postgres", "redis", "sqlite"]
+Store = Literal["postgres", "redis", "sqlite", "memory"]
 Role = Literal["holdfast", "floor", "peer"]
 
 
@@ -38,6 +38,7 @@ class SubjectSpec:
     memory: int = 0
     orders: int = 0
     locks: int = 0
+    kv: int = 0
     crash_limit: float = 0
     """Seconds to wait for the twenty killed tasks; 0: not measured."""
     skip: str = ""
@@ -119,6 +120,9 @@ SUBJECTS: tuple[SubjectSpec, ...] = (
     _floor("locks", "floor_locks", "redis", latency=0, locks=15_000),
     _peer("redis-py", "redis_py", "redis", latency=0, locks=15_000),
     _peer("pottery", "pottery", "redis", latency=0, locks=3_000),
+    SubjectSpec("holdfast-kv", "benchmarks.subjects.holdfast_kv", "memory", "holdfast", latency=0,
+                kv=1_500_000),
+    _peer("fakeredis", "fakeredis", "memory", latency=0, kv=60_000),
     _peer("oban", "oban", "postgres", skip="oban 0.7 needs Python 3.12 or newer"),
 )  # fmt: skip
 

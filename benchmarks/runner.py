@@ -33,6 +33,8 @@ class Stores:
     def fresh(self, store: str) -> str:
         """Address of an empty store."""
         self.made += 1
+        if store == "memory":
+            return "memory:"
         if store == "sqlite":
             folder = self.folder / f"sqlite-{self.made}"
             folder.mkdir()

@@ -93,6 +93,8 @@ SCENARIOS: tuple[Scenario, ...] = (
              (Metric("rate", "orders/s"),)),
     Scenario("locks", "Locks on one Redis: acquire and release, one caller", "locks",
              lambda s: s.locks, _n, (Metric("rate", "pairs/s"),)),
+    Scenario("kv", "Key-value store in memory: set, get, hset, lpush, incr in turn", "kv",
+             lambda s: s.kv, _n, (Metric("rate", "calls/s"),)),
     Scenario("memory", "Memory of a busy worker with nothing and with many tasks waiting", "memory",
              lambda s: s.memory, _n,
              (Metric("bytes_per_task", "bytes/task", 1), Metric("rss_mb", "RSS MB", 1),
