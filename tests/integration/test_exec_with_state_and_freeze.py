@@ -330,6 +330,25 @@ def test_nothing_is_placed_while_frozen(tmp_path: Path) -> None:
     assert states(world) == ["CANCELED", "OPEN"]
 
 
+def test_a_freeze_from_elsewhere_stops_a_request_from_being_sent_again(tmp_path: Path) -> None:
+    """Another process freezes the store while the loop waits for a reply."""
+    world = World(tmp_path, faults=Faults(lost_requests=1.0, partial_fills=0.0))
+    inner = world.simulated.place
+
+    def freezes(request: Request) -> ExchangeOrder:
+        world.simulated._faults = RESTING
+        world.store.freeze("somebody else")
+        world.simulated.place = inner  # type: ignore[method-assign]
+        raise ExchangeTimeout("lost")
+
+    world.simulated.place = freezes  # type: ignore[method-assign]
+    world.place("k")
+    assert len(world.exchange.requests) == 1
+    world.step()
+    assert states(world) == ["CANCELED"]
+    assert world.simulated.truth() == []
+
+
 def test_a_cancel_that_loses_against_a_fill_ends_filled(tmp_path: Path) -> None:
     world = World(tmp_path, faults=FILLING)
     world.place("k")

@@ -210,7 +210,8 @@ class Desk:
     def _may_send(self, request: Request) -> bool:
         """Still valid, and nobody wants it gone meanwhile."""
         is_wanted = self._latest(request.client_order_id).state is OrderState.PENDING
-        return is_wanted and self._store.now() < request.valid_until
+        is_valid = self._store.now() < request.valid_until
+        return is_wanted and is_valid and not self._store.freeze_state().frozen
 
     def _left_seconds(self, order: Order) -> float:
         """How long a request for it may still be under way; below zero: it is not."""

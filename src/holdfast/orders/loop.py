@@ -33,7 +33,8 @@ log = logging.getLogger("holdfast.orders")
 
 
 class ExecutionLoop:
-    """One for each store: the store's directory or table has one writer of orders."""
+    """One for each store, in one thread. Another thread or process freezes by `risk_monitor.freeze` or by
+    the store's own `freeze`: nothing is placed from then on, and the next step cancels."""
 
     def __init__(
         self,
@@ -81,13 +82,14 @@ class ExecutionLoop:
         `step` settles it. The same key again is answered with the same order. Raises OrdersFrozen,
         RiskRefused, IdempotencyConflict, NotReconciled."""
         self._check_ready()
+        epoch = self._store.freeze_state().epoch
         why = self._risk.refusal(self._desk.exposure, intent)
         if why is not None and not self._is_known(intent):
             self._meter.count("holdfast_execution_refused_total")
             raise RiskRefused(f"{intent.key}: {why}")
         log.info("[IDEM] place_order with key=%s", intent.key)
         placed = self._store.place_order(
-            intent.symbol, intent.side, intent.qty, intent.price, idem_key=intent.key
+            intent.symbol, intent.side, intent.qty, intent.price, idem_key=intent.key, epoch=epoch
         )
         self._carry_out(placed)
         return self._order(placed.client_order_id)

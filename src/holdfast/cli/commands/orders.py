@@ -43,10 +43,11 @@ def demo(
         Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
     ] = Output.TABLE,
 ) -> int:
-    """Trade on a simulated exchange that rejects, delays, loses and repeats; then compare both books.
+    """Trade on a simulated exchange, then compare both books.
 
-    With --durable-state it can be killed at any moment; --recover goes on, loses nothing and places
-    nothing twice. The same seed gives the same report, byte for byte.
+    The exchange rejects, delays, loses and repeats. With --durable-state the run
+    can be killed at any moment; --recover goes on, loses nothing and places nothing
+    twice. The same seed gives the same report, byte for byte.
     """
     from holdfast.orders import exec_demo
 
