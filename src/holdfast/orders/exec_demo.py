@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,7 +28,9 @@ from holdfast.orders.report import RecoveryReport, order_row, positions
 from holdfast.orders.risk import Intent, RiskMonitor
 from holdfast.orders.simulated import SimulatedExchange, base_price
 from holdfast.orders.store import OrderStore
+from holdfast.primitives.retry import retry
 
+T = TypeVar("T")
 log = logging.getLogger("holdfast.orders")
 ITERATIONS_MAX: Final = 1_000_000
 SYMBOLS_MAX: Final = 50
@@ -37,6 +39,7 @@ STEP_SECONDS: Final = 1.0
 DOWNTIME_SECONDS: Final = 30.0
 """Virtual time that passes while nobody runs: the exchange goes on filling."""
 KEY: Final = "demo"
+PATIENCE: Final = 50
 THAW_AFTER: Final = 3
 """Iterations after which somebody thaws a freeze."""
 
@@ -85,12 +88,19 @@ def run(options: Options) -> dict[str, Any]:
         )
         first, recovery = 0, None
         if options.recover:
-            recovery = loop.recover_from_restart()
+            recovery = _patiently(loop.recover_from_restart, clock)
             first = max((_iteration(order) for order in store.orders()), default=0)
         _Day(options, clock, exchange, loop).trade(first)
-        loop.reconcile()
+        _patiently(loop.reconcile, clock)
         store.save_snapshot()
         return _report(options, loop, exchange, recovery)
+
+
+def _patiently(call: Callable[[], T], clock: VirtualClock) -> T:
+    """An exchange that does not answer now answers later."""
+    return retry(
+        call, attempts=PATIENCE, base_ms=500, max_delay_ms=5_000, deterministic_clock=clock
+    )
 
 
 @contextmanager
