@@ -6,6 +6,7 @@ python -m tests.test_docs        # writes the pages that are generated
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from holdfast import Context, Reject, Snooze, Task, TaskQueue, errors
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
+from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
 from holdfast.testing import harness
 
@@ -119,6 +121,12 @@ def test_the_states_page_is_the_table() -> None:
     assert page("states.md") == states_page()
 
 
+def test_every_metric_is_documented() -> None:
+    assert page("metrics.md") == metrics_page(), "run: python -m tests.test_docs"
+    names = [family.name for families in all_families().values() for family in families]
+    assert len(names) == len(set(names))
+
+
 def test_links_lead_somewhere() -> None:
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text("utf-8")):
@@ -216,6 +224,35 @@ def tree() -> str:
     return "\n".join(line[4:] for line in doc.splitlines() if line.startswith("    "))
 
 
+def all_families() -> dict[str, list[Family]]:
+    """The `FAMILIES` that parts declare, by the module that does; those are found by import."""
+    found: dict[str, list[Family]] = {}
+    for path in sorted(SRC.rglob("*.py")):
+        if not re.search(r"^FAMILIES\b", path.read_text("utf-8"), re.MULTILINE):
+            continue
+        name = ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
+        found[name] = list(importlib.import_module(name).FAMILIES)
+    return found
+
+
+def metrics_page() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from the `FAMILIES` of each part by `python -m tests.test_docs`. A part counts when it is",
+        "given a meter: `Metrics(FAMILIES, ...)` keeps the figures and renders them for Prometheus, and",
+        "`holdfast.primitives.prometheus.collector(metrics)` puts them into a `prometheus_client` registry.",
+        "A label has at most 100 values; what comes later is counted under `other`.",
+    ]
+    for module, families in all_families().items():
+        lines += ["", f"## `{module}`", "", "| name | kind | labels | what |", "|---|---|---|---|"]
+        for each in families:
+            labels = ", ".join(f"`{label}`" for label in each.labels)
+            lines.append(f"| `{each.name}` | {each.kind.value} | {labels} | {each.help} |")
+    return "\n".join([*lines, ""])
+
+
 if __name__ == "__main__":
     (REFERENCE / "states.md").write_text(states_page(), "utf-8")
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
+    (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")
