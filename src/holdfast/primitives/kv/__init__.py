@@ -8,6 +8,7 @@ kv = RedisKV.connect("redis://localhost:6379/0")   # live
 
 from __future__ import annotations
 
+from holdfast.errors import WatchFailed
 from holdfast.primitives.kv.answer import Answer
 from holdfast.primitives.kv.fronts import AsyncRedisKV, RedisKV
 from holdfast.primitives.kv.jsonl import dumps, dumps_line, loads
@@ -24,6 +25,7 @@ __all__ = [
     "Op",
     "RedisKV",
     "Transaction",
+    "WatchFailed",
     "dumps",
     "dumps_line",
     "loads",
