@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from holdfast.errors import InvalidInput
+from holdfast.errors import CorruptState, InvalidInput
 from holdfast.orders.exchange_book import Sent
+
+T = TypeVar("T")
 
 
 class Head(msgspec.Struct, frozen=True, tag="exchange"):
@@ -40,8 +43,7 @@ class ExchangeLog:
 
     def read(self) -> list[Sent]:
         """All requests; what a crash has torn off at the end is cut away."""
-        decoder = msgspec.json.Decoder(Sent)
-        return [decoder.decode(line) for line in self._whole_lines()[1:]]
+        return [self._decoded(line, Sent) for line in self._whole_lines()[1:]]
 
     def append(self, sent: Sent) -> None:
         self._write(sent)
@@ -52,7 +54,16 @@ class ExchangeLog:
             self._file = -1
 
     def _head(self) -> Head:
-        return msgspec.json.decode(self._whole_lines()[0], type=Head)
+        return self._decoded(self._whole_lines()[0], Head)
+
+    def _decoded(self, line: bytes, kind: type[T]) -> T:
+        try:
+            return msgspec.json.decode(line, type=kind)
+        except msgspec.MsgspecError as error:
+            self.close()
+            raise CorruptState(
+                f"{self._path} is not the file of a simulated exchange: {error}; name another directory"
+            ) from None
 
     def _whole_lines(self) -> list[bytes]:
         data = self._path.read_bytes()

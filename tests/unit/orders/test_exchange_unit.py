@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.clock import BlockingClock, VirtualClock
-from holdfast.errors import ExchangeTimeout, InvalidInput
+from holdfast.errors import CorruptState, ExchangeTimeout, InvalidInput
 from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exchange_log import ExchangeLog
 from holdfast.orders.faults import CALM, ROUGH, Faults, draw
@@ -239,6 +239,13 @@ def test_the_file_of_another_seed_is_refused(tmp_path: Path) -> None:
     made(path=tmp_path / "x").close()
     with pytest.raises(InvalidInput, match="seed 1"):
         ExchangeLog(tmp_path / "x", 2)
+
+
+@pytest.mark.parametrize("damage", [b"{}\n", b'{"type":"exchange","seed":1}\n{"number":1}\nx\n'])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / "x").write_bytes(damage)
+    with pytest.raises(CorruptState, match="not the file of a simulated exchange"):
+        made(path=tmp_path / "x")
 
 
 @given(seed=st.integers(0, 10_000), qty=st.decimals("0.0001", "1000", places=4))
