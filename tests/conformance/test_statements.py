@@ -127,6 +127,10 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
 # -- plans -------------------------------------------------------------------------------------------
 
 COMMON: list[tuple[str, dict[str, Any], str]] = [
+    ("ready_waiters", {"claims": ["a"], "limit": 1, "now": 1.0}, "holdfast_lease_waiter_claim"),
+    ("lease_queue", {"resource": "r", "claim_id": "a", "now": 1.0}, "holdfast_lease_waiter_claim"),
+    ("leases_after", {"after": "", "limit": 10}, "holdfast_lease_held"),
+    ("lease_audit", {"resource": "r", "limit": 10}, "holdfast_lease_audit_resource"),
     ("expired_tasks", {"now": 1.0, "limit": 10}, "holdfast_task_lease"),
     ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
     ("oldest_due", {"queue": "default"}, "holdfast_task_ready"),

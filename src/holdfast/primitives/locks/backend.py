@@ -156,7 +156,7 @@ class MemoryBackend:
             del self._lines[resource]
         return [1]
 
-    def _ready_waiters(self, claims: list[str], now: float) -> Rows:
+    def _ready_waiters(self, claims: list[str], limit: int, now: float) -> Rows:
         heads = (
             (r, next((w for w in self._line(r) if w.alive_until > now), None)) for r in self._lines
         )
@@ -166,7 +166,7 @@ class MemoryBackend:
             if head and head.claim_id in claims and opens_at(self._leases[resource]) <= now
         ]
 
-    def _holding_claims(self, resources: list[str]) -> Rows:
+    def _holding_claims(self, resources: list[str], limit: int) -> Rows:
         found = (self._leases[r] for r in resources if r in self._leases)
         return [(lease.claim_id, lease.fence) for lease in found if lease.claim_id is not None]
 

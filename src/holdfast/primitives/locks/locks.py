@@ -267,12 +267,17 @@ class Locks(LocksBase[Lease]):
                 now = self._backend.reading()
                 if self._wakes:
                     claims = list(self._wakes)
-                    for row in await self._backend.query("ready_waiters", claims=claims, now=now):
+                    rows = await self._backend.query(
+                        "ready_waiters", claims=claims, limit=len(claims), now=now
+                    )
+                    for row in rows:
                         self._wake(row[0])
                 held = {(lease.claim_id, lease.fence): lease for lease in self._held}
                 if held:
                     names = [lease.resource for lease in held.values()]
-                    rows = await self._backend.query("holding_claims", resources=names)
+                    rows = await self._backend.query(
+                        "holding_claims", resources=names, limit=len(names)
+                    )
                     for key in held.keys() - {tuple(row) for row in rows}:
                         held[key].look()
         finally:

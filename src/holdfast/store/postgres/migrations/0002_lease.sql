@@ -19,7 +19,7 @@ CREATE INDEX holdfast_lease_held ON holdfast_lease (resource) WHERE claim_id IS 
 
 -- Who waits, in the order of tickets; dead when not heard of since alive_until.
 CREATE TABLE holdfast_lease_waiter (
-    resource    text NOT NULL,
+    resource    text COLLATE "C" NOT NULL,
     ticket      bigint NOT NULL,
     claim_id    text NOT NULL,
     owner       text NOT NULL,
@@ -32,7 +32,7 @@ CREATE UNIQUE INDEX holdfast_lease_waiter_claim ON holdfast_lease_waiter (claim_
 -- What operators did.
 CREATE TABLE holdfast_lease_audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    resource text NOT NULL,
+    resource text COLLATE "C" NOT NULL,
     at       double precision NOT NULL,
     action   text NOT NULL CHECK (action IN ('revoked')),
     actor    text NOT NULL,

@@ -26,8 +26,9 @@ SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource::text FOR 
 -- The claim's own place, and the first waiter that is alive.
 -- index: holdfast_lease_waiter_claim, holdfast_lease_waiter_pkey
 -- returns: ticket claim_id owner asked_at alive_until
-SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
-WHERE claim_id = :claim_id::text AND resource = :resource::text
+SELECT ticket, claim_id, owner, asked_at, alive_until
+FROM (SELECT * FROM holdfast_lease_waiter WHERE claim_id = :claim_id::text OFFSET 0) own
+WHERE resource = :resource::text
 UNION
 SELECT * FROM (SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
     WHERE resource = :resource::text AND alive_until > :now::float8 ORDER BY ticket LIMIT 1) head;
@@ -51,20 +52,26 @@ WHERE resource = :resource::text AND (claim_id = :claim_id::text OR alive_until 
 
 -- name: ready_waiters
 -- Of these claims, those that would be granted if they asked now.
--- index: holdfast_lease_waiter_claim, holdfast_lease_pkey
+-- index: holdfast_lease_waiter_claim, holdfast_lease_pkey, holdfast_lease_waiter_pkey
 -- returns: claim_id
-SELECT w.claim_id FROM holdfast_lease_waiter w JOIN holdfast_lease l ON l.resource = w.resource
-WHERE w.claim_id = ANY(:claims::text[])
-    AND CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_seconds END <= :now::float8
-    AND NOT EXISTS (SELECT 1 FROM holdfast_lease_waiter a
-        WHERE a.resource = w.resource AND a.ticket < w.ticket AND a.alive_until > :now::float8);
+-- Each step looks up by key, whatever the statistics say: OFFSET 0 keeps them apart.
+SELECT w.claim_id
+FROM (SELECT claim_id FROM unnest(:claims::text[]) AS u(claim_id) LIMIT :limit::int) r
+    CROSS JOIN LATERAL (SELECT * FROM holdfast_lease_waiter x WHERE x.claim_id = r.claim_id OFFSET 0) w
+    CROSS JOIN LATERAL (SELECT * FROM holdfast_lease x WHERE x.resource = w.resource OFFSET 0) l
+    CROSS JOIN LATERAL (SELECT min(x.ticket) AS ticket FROM holdfast_lease_waiter x
+        WHERE x.resource = w.resource AND x.ticket < w.ticket AND x.alive_until > :now::float8) ahead
+WHERE CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_seconds END <= :now::float8
+    AND ahead.ticket IS NULL;
 
 -- name: holding_claims
 -- Of these resources, who holds each.
 -- index: holdfast_lease_pkey
 -- returns: claim_id fence
-SELECT claim_id, fence FROM holdfast_lease
-WHERE resource = ANY(:resources::text[]) AND claim_id IS NOT NULL;
+SELECT l.claim_id, l.fence
+FROM (SELECT resource FROM unnest(:resources::text[]) AS u(resource) LIMIT :limit::int) r
+    CROSS JOIN LATERAL (SELECT * FROM holdfast_lease x WHERE x.resource = r.resource OFFSET 0) l
+WHERE l.claim_id IS NOT NULL;
 
 -- name: leases_after
 -- index: holdfast_lease_held

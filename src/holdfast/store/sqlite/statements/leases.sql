@@ -52,11 +52,13 @@ WHERE resource = :resource AND (claim_id = :claim_id OR alive_until <= :now);
 
 -- name: ready_waiters
 -- Of these claims, those that would be granted if they asked now.
--- index: holdfast_lease_waiter_claim, holdfast_lease (primary key)
+-- index: holdfast_lease_waiter_claim, holdfast_lease (primary key), holdfast_lease_waiter (primary key)
 -- returns: claim_id
-SELECT w.claim_id FROM holdfast_lease_waiter w JOIN holdfast_lease l ON l.resource = w.resource
-WHERE w.claim_id IN (SELECT value FROM json_each(:claims))
-    AND CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_seconds END <= :now
+SELECT w.claim_id
+FROM (SELECT value AS claim_id FROM json_each(:claims) LIMIT :limit) r
+    JOIN holdfast_lease_waiter w ON w.claim_id = r.claim_id
+    JOIN holdfast_lease l ON l.resource = w.resource
+WHERE CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_seconds END <= :now
     AND NOT EXISTS (SELECT 1 FROM holdfast_lease_waiter a
         WHERE a.resource = w.resource AND a.ticket < w.ticket AND a.alive_until > :now);
 
@@ -64,8 +66,10 @@ WHERE w.claim_id IN (SELECT value FROM json_each(:claims))
 -- Of these resources, who holds each.
 -- index: holdfast_lease (primary key)
 -- returns: claim_id fence
-SELECT claim_id, fence FROM holdfast_lease
-WHERE resource IN (SELECT value FROM json_each(:resources)) AND claim_id IS NOT NULL;
+SELECT l.claim_id, l.fence
+FROM (SELECT value AS resource FROM json_each(:resources) LIMIT :limit) r
+    JOIN holdfast_lease l ON l.resource = r.resource
+WHERE l.claim_id IS NOT NULL;
 
 -- name: leases_after
 -- index: holdfast_lease_held
