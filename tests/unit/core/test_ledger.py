@@ -1,0 +1,212 @@
+"""The rules of the ledger, and the course of a call when things go wrong around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from holdfast.core import ledger as rules, once as course
+from holdfast.core.ledger import (
+    Ask,
+    Busy,
+    Clash,
+    Done,
+    Entry,
+    Failed,
+    Place,
+    Replay,
+    Runner,
+    Stale,
+    Start,
+    State,
+    Turn,
+)
+from holdfast.core.once import Begin, End, OnError, Pause, Run, Step
+from holdfast.core.steps import drive
+from holdfast.errors import EffectFailed, InProgress, StoreUnavailable
+
+PLACE = Place("s", "o", "k")
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Entry:
+    state = draw(st.sampled_from(State))
+    running = state is State.IN_PROGRESS
+    outcome = {State.DONE: "null", State.FAILED: '{"error":"E","message":"m"}'}.get(state)
+    return Entry(
+        PLACE,
+        draw(st.sampled_from(["f1", "f2"])),
+        state,
+        draw(st.integers(1, 5)),
+        draw(st.sampled_from(["ann#1", "bob#1"])),
+        draw(st.integers(1, 4)),
+        0.0,
+        draw(st.floats(0, 20)) if running else None,
+        None if running else 5.0,
+        outcome,
+    )
+
+
+@st.composite
+def asks(draw: st.DrawFn) -> Ask:
+    fence = draw(st.none() | st.integers(1, 5))
+    return Ask(
+        place=PLACE,
+        fingerprint=draw(st.sampled_from(["f1", "f2"])),
+        owner=draw(st.sampled_from(["ann#1", "bob#1"])),
+        lease_seconds=10.0,
+        retention_seconds=100.0,
+        runner=None if fence is None else Runner("t", fence),
+    )
+
+
+@given(st.none() | entries(), asks(), st.floats(0, 30))
+def test_a_beginning_is_judged_by_what_is_there(seen: Entry | None, ask: Ask, now: float) -> None:
+    verdict = rules.begin(seen, ask, now)
+    match verdict:
+        case Start(turn=turn, seen=over):
+            assert (over is None) == (seen is None)
+            if seen is None:
+                assert (turn.attempt, turn.taken_over_from) == (1, None)
+                return
+            assert seen.fingerprint == ask.fingerprint
+            assert seen.outcome_json is None, "what has an answer never runs again"
+            assert turn.fence >= seen.fence, "fences never go back"
+            if seen.owner != ask.owner and ask.runner is None:
+                assert turn.fence > seen.fence
+                assert turn.attempt == seen.attempt + 1
+                assert seen.lease_until is None or seen.lease_until <= now
+        case Replay(outcome=outcome):
+            assert seen is not None
+            assert outcome == (Done("null") if seen.state is State.DONE else Failed("E", "m"))
+        case Busy():
+            assert seen is not None
+            assert seen.state is State.IN_PROGRESS
+        case Clash():
+            assert seen is not None
+            assert seen.fingerprint != ask.fingerprint
+        case Stale():
+            assert seen is not None
+            assert ask.runner is not None
+            assert seen.fence > ask.runner.fence
+
+
+@given(entries(), asks(), st.floats(0, 30))
+def test_a_claim_of_before_never_takes_a_step_back(seen: Entry, ask: Ask, now: float) -> None:
+    """Its check of the task may be a moment older than what a newer claim has written."""
+    if ask.runner is not None and seen.fence > ask.runner.fence:
+        assert not isinstance(rules.begin(seen, ask, now), Start | Busy)
+
+
+def test_the_id_of_a_place_is_the_same_everywhere() -> None:
+    assert Place("a", "b", "c").id == "665e81bcabf99fa13851138e"
+    assert (
+        len({Place(*each).id for each in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"))})
+        == 3
+    )
+
+
+@pytest.mark.parametrize("outcome", [Done("null"), Done('{"a":1}'), Failed("E", 'm \u2603 "q"')])
+def test_an_outcome_is_kept_as_it_was(outcome: Done | Failed) -> None:
+    state = rules.state_of(outcome)
+    assert rules.outcome_of(state, rules.outcome_json(outcome)) == outcome
+
+
+# -- the course of a call ----------------------------------------------------------------------------------
+
+TURN = Turn(
+    place=PLACE,
+    owner="ann#1",
+    fence=1,
+    attempt=1,
+    begun_at=0.0,
+    lease_seconds=1.0,
+    retention_seconds=9.0,
+)
+
+
+class Script:
+    """Answers the steps of a call as a test says, and notes them."""
+
+    def __init__(self, *verdicts: Any, effect: Any = "x", end: Exception | None = None) -> None:
+        self._verdicts = list(verdicts) or [Start(TURN)]
+        self._effect = effect
+        self._end = end
+        self.steps: list[Step] = []
+
+    def __call__(self, step: Step) -> object:
+        self.steps.append(step)
+        match step:
+            case Begin():
+                return self._verdicts.pop(0)
+            case Run():
+                if isinstance(self._effect, BaseException):
+                    raise self._effect
+                return self._effect
+            case End():
+                if self._end is not None:
+                    raise self._end
+        return None
+
+    @property
+    def ends(self) -> list[Any]:
+        return [step.outcome for step in self.steps if isinstance(step, End)]
+
+
+def busy() -> Busy:
+    entry = Entry(PLACE, "f", State.IN_PROGRESS, 1, "bob#1", 1, 0.0, 9.0, None, None)
+    return Busy(entry)
+
+
+def test_the_end_is_written_before_the_answer_is_given() -> None:
+    script = Script(effect=[1, (2,)])
+    assert drive(course.call(), script) == [1, [2]]
+    assert [type(step) for step in script.steps] == [Begin, Run, End]
+    assert script.ends == [Done("[1,[2]]")]
+
+
+def test_an_answer_that_could_not_be_written_is_not_given() -> None:
+    script = Script(end=StoreUnavailable("away"))
+    with pytest.raises(StoreUnavailable):
+        drive(course.call(), script)
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()])
+def test_what_went_wrong_first_is_what_is_raised(error: BaseException) -> None:
+    script = Script(effect=error, end=StoreUnavailable("away"))
+    with pytest.raises(type(error)) as raised:
+        drive(course.call(), script)
+    assert raised.value is error
+    assert "was not written" in error.__notes__[0]
+    assert script.ends == [None]
+
+
+def test_an_interruption_is_never_kept_as_an_answer() -> None:
+    script = Script(effect=KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        drive(course.call(on_error=OnError.KEEP), script)
+    assert script.ends == [None]
+
+
+def test_waiting_is_patient_and_ends() -> None:
+    script = Script(*[busy()] * 100)
+    with pytest.raises(InProgress):
+        drive(course.call(wait_seconds=2.0), script)
+    pauses = [step.seconds for step in script.steps if isinstance(step, Pause)]
+    assert sum(pauses) == pytest.approx(2.0)
+    assert pauses[:4] == [0.01, 0.02, 0.04, 0.08]
+    assert max(pauses) <= 0.5
+
+
+def test_a_call_that_is_dropped_writes_nothing() -> None:
+    flow = course.call()
+    next(flow)
+    flow.send(Start(TURN))
+    flow.close()
+
+
+def test_a_kept_failure_is_an_error_with_what_it_was() -> None:
+    with pytest.raises(EffectFailed, match="ValueError: no such account"):
+        rules.answer(Failed("ValueError", "no such account"))
