@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Final
 
 from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
+from holdfast.sim.primitives import PAID
+from holdfast.sim.record import Belief
 from holdfast.sim.server import Change
 from holdfast.sim.workload import CONCURRENCY, RATE, RATE_SECONDS, TICK, TICK_SECONDS
 from holdfast.sim.world import Outcome
@@ -209,6 +212,52 @@ def counters_are_exact(outcome: Outcome) -> Iterator[str]:
         yield f"counters differ at {sorted(differing)[:3]}"
 
 
+def lock_fences_never_interleave(outcome: Outcome) -> Iterator[str]:
+    """What the store took under a lock came from holders in the order of their fences."""
+    newest: dict[str, int] = {}
+    for resource, fence in outcome.record.accepted:
+        if fence < newest.get(resource, 0):
+            yield f"{resource}: a write under fence {fence} after one under {newest[resource]}"
+        newest[resource] = max(fence, newest.get(resource, 0))
+
+
+def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str]:
+    """Two holders at a time only where one of them was frozen, or the store's own clock was set forward."""
+    if "step" in outcome.plan.faults:
+        return
+    record = outcome.record
+    by_resource: dict[str, list[Belief]] = defaultdict(list)
+    for belief in record.beliefs:
+        by_resource[belief.resource].append(belief)
+    for resource, beliefs in by_resource.items():
+        ordered = sorted(beliefs, key=lambda belief: belief.fence)
+        for one, other in pairwise(ordered):
+            until = one.until or record.died.get(one.life, outcome.seconds)
+            was_frozen = any(
+                begun <= until and end >= other.since
+                for begun, end in record.frozen.get(one.life, [])
+            )
+            if until > other.since and not was_frozen:
+                yield (
+                    f"{resource}: {one.life} held it until {until:.3f} (fence {one.fence}), {other.life} "
+                    f"since {other.since:.3f} (fence {other.fence})"
+                )
+
+
+def an_effect_happens_once(outcome: Outcome) -> Iterator[str]:
+    """One payment for a bill, however often it was asked for; the outside hears one id."""
+    paid = Counter(str(t.payload["bill"]) for t in outcome.tasks.values() if t.type == PAID)
+    for bill, n in paid.items():
+        if n > 1:
+            yield f"{bill} was paid {n} times"
+    for bill in sorted(outcome.record.paid):
+        if not paid[bill]:
+            yield f"{bill} was acknowledged as paid and is not"
+    for bill, ids in outcome.record.outside.items():
+        if len(ids) > 1:
+            yield f"{bill} was tried under {len(ids)} ids"
+
+
 def memory_is_let_go(outcome: Outcome) -> Iterator[str]:
     """At rest nobody holds anything."""
     for node, held in outcome.held.items():
@@ -236,6 +285,9 @@ CHECKERS: Final[dict[str, Check]] = {
     "cron fires once": cron_fires_once,
     "a yes to cancel is final": a_yes_to_cancel_is_final,
     "counters are exact": counters_are_exact,
+    "lock fences never interleave": lock_fences_never_interleave,
+    "a lease is lost before it is granted again": a_lease_is_lost_before_it_is_granted_again,
+    "an effect happens once": an_effect_happens_once,
     "memory is let go": memory_is_let_go,
     "nothing is left uncaught": nothing_is_left_uncaught,
 }

@@ -43,7 +43,7 @@ class Trouble:
             disk.failing = 0.002 * rate if has("sync") else 0.0
         if has("drift"):
             for node in self._nodes:
-                node.clock.rate = draw.between(0.98, 1.02)
+                node.clock.rate = draw.between(0.996, 1.004)
             self._cluster.trace.sometimes("drift")
 
     async def run(self) -> None:

@@ -21,6 +21,7 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.driver import RemoteDriver
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import Net
+from holdfast.sim.record import Record
 from holdfast.sim.server import Database
 from holdfast.sim.trace import Trace
 from holdfast.store.sqlite.dialect import SqliteDialect
@@ -38,12 +39,19 @@ class Cluster:
     """What nodes share: the loop, the network, the database."""
 
     def __init__(
-        self, loop: SimLoop, net: Net, database: Database, trace: Trace, draw: Draw
+        self,
+        loop: SimLoop,
+        net: Net,
+        database: Database,
+        trace: Trace,
+        record: Record,
+        draw: Draw,
     ) -> None:
         self.loop = loop
         self.net = net
         self.database = database
         self.trace = trace
+        self.record = record
         self.draw = draw
         self.nodes: dict[str, Node] = {}
 
@@ -117,6 +125,7 @@ class Node:
         if self.is_up:
             self.is_up = False
             self.cluster.trace.note(self.name, "crashes")
+            self.cluster.record.died[self.life] = self.cluster.loop.time()
             self.cluster.trace.sometimes("crash")
             self.cluster.net.leave(self.name)
             self.cluster.loop.forget(self.life)
@@ -133,4 +142,6 @@ class Node:
         if self.is_up:
             self.cluster.trace.note(self.name, f"freezes for {seconds:.1f} s")
             self.cluster.trace.sometimes("freeze")
+            now = self.cluster.loop.time()
+            self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
             self.cluster.loop.freeze(self.life, seconds)

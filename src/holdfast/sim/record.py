@@ -24,11 +24,24 @@ class Run(NamedTuple):
     at: float
 
 
+class Belief:
+    """A holder of a lock, for as long as it took itself for one."""
+
+    __slots__ = ("fence", "life", "resource", "since", "until")
+
+    def __init__(self, resource: str, fence: int, life: str, since: float) -> None:
+        self.resource = resource
+        self.fence = fence
+        self.life = life
+        self.since = since
+        self.until: float | None = None
+
+
 class Record:
     """Filled by clients and handlers, read by checkers."""
 
     def __init__(self, time: Callable[[], float]) -> None:
-        self._time = time
+        self.time = time
         self.acks: list[Ack] = []
         self.runs: list[Run] = []
         self.keys: dict[str, set[str]] = {}
@@ -39,13 +52,22 @@ class Record:
         """Tasks that nobody was promised: the enqueue got no answer."""
         self.seen: dict[str, list[str]] = {}
         """Positions that each subscriber was given, in its order."""
+        self.beliefs: list[Belief] = []
+        self.accepted: list[tuple[str, int]] = []
+        """(resource, fence) of each write that the store took under a lock, in its order."""
+        self.paid: set[str] = set()
+        """Bills that a caller was told are paid."""
+        self.outside: dict[str, set[str]] = {}
+        """The ids under which each outside effect was tried."""
+        self.died: dict[str, float] = {}
+        self.frozen: dict[str, list[tuple[float, float]]] = {}
         self.aborted: set[str] = set()
         """Tasks whose cancel was answered with yes."""
 
     def acked(self, task_id: str, task_type: str, key: str | None = None) -> None:
-        self.acks.append(Ack(task_id, task_type, self._time(), key))
+        self.acks.append(Ack(task_id, task_type, self.time(), key))
         if key is not None:
             self.keys.setdefault(key, set()).add(task_id)
 
     def ran(self, task_id: str, fence: int, life: str) -> None:
-        self.runs.append(Run(task_id, fence, life, self._time()))
+        self.runs.append(Run(task_id, fence, life, self.time()))

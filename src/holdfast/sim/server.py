@@ -161,9 +161,10 @@ class Database:
 
     def _adopt(self, task_id: str, state: tuple[int, str, int]) -> None:
         """A transaction without an answer that was durable after all."""
-        for change in self._maybe.get(task_id, []):
+        maybe = self._maybe.get(task_id, [])
+        for change in maybe:
             if (change.version, change.status, change.fence) == state:
                 self._trace.sometimes("unanswered-but-durable")
-                self._committed([change])
+                self._committed([c for c in maybe if c.transaction == change.transaction])
                 return
         self.lost.append(f"{task_id} is in a state {state} that nobody wrote")

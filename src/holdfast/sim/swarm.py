@@ -31,6 +31,8 @@ class Plan(msgspec.Struct, frozen=True):
     seed: int
     nodes: int
     clients: int
+    holders: int
+    """Nodes that fight for locks and pay bills once."""
     faults: frozenset[str]
     rate: float
     """How rough it is: 1 is a fault of each kind about every two minutes of a node."""
@@ -69,6 +71,7 @@ def plan(
         seed=seed,
         nodes=nodes or size,
         clients=draw.whole(1, 3),
+        holders=draw.pick((0, 0, 2, 3)),
         faults=drawn if faults is None else faults,
         rate=draw.between(0.2, 2.0),
         hours=length if hours is None else hours,

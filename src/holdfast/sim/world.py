@@ -28,6 +28,7 @@ from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Node
 from holdfast.sim.own import Own, bind
+from holdfast.sim.primitives import PAID, live
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Change, Database
 from holdfast.sim.swarm import Plan
@@ -80,7 +81,9 @@ class World:
         if self._folder is not None:
             disk = Disk(f"sim{plan.seed}", Path(self._folder.name), draw.stream("disk"), self.trace)
         self.database = Database(NodeClock(self.loop), self.trace, disk)
-        self.cluster = Cluster(self.loop, net, self.database, self.trace, draw.stream("ids"))
+        self.cluster = Cluster(
+            self.loop, net, self.database, self.trace, self.record, draw.stream("ids")
+        )
         self._draw = draw
         self._calm = False
         settings = Settings(
@@ -95,6 +98,8 @@ class World:
         for n in range(plan.clients):
             self._add(f"c{n}", self._client, settings)
         self._add("s0", self._subscriber, settings)
+        for n in range(plan.holders):
+            self._add(f"l{n}", self._holder, settings)
         nodes = list(self.cluster.nodes.values())
         self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
 
@@ -130,6 +135,9 @@ class World:
         while not self._calm:
             await node.clock.sleep(draw.wait(self.plan.act_seconds))
             await client.act()
+
+    async def _holder(self, node: Node, queue: Queue) -> None:
+        await live(node, queue, self.record, self._draw.stream(f"holder {node.life}"))
 
     async def _subscriber(self, node: Node, queue: Queue) -> None:
         """Reads the feed from where it was, through all its lives."""
@@ -175,7 +183,7 @@ class World:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = [task for task in (await self._all(store)) if task.status not in ENDED]
-            waiting = [task for task in waiting if task.type != TICK]
+            waiting = [task for task in waiting if task.type not in (TICK, PAID)]
             if not waiting or self.loop.time() > end:
                 return waiting
             for task in waiting:
