@@ -1,0 +1,87 @@
+"""Steps of a task in the engine: over attempts, in threads, through outages of the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import BlockingContext, Context, Status, Task, TaskQueue
+from holdfast.core.ledger import Turn
+from holdfast.errors import StoreUnavailable
+from holdfast.testing import harness
+
+
+async def test_a_step_is_answered_in_later_attempts(queue: TaskQueue) -> None:
+    turns: list[Turn] = []
+
+    async def pay(task: Task, ctx: Context) -> str:
+        async def charge(turn: Turn) -> str:
+            turns.append(turn)
+            return f"receipt {len(turns)}"
+
+        receipt = await ctx.once("charge", charge)
+        if ctx.attempt < 3:
+            raise ConnectionError("later")
+        return f"{receipt}, {await ctx.once('ship', charge)}"
+
+    queue.register_handler("pay", pay)
+    async with harness(queue) as h:
+        handle = await queue.enqueue("pay")
+        await h.advance(100)
+        assert (await handle.get()).result == "receipt 1, receipt 2"
+    assert [(turn.place.operation, turn.attempt) for turn in turns] == [("charge", 1), ("ship", 1)]
+
+
+async def test_a_plain_handler_has_steps_too() -> None:
+    runs: list[int] = []
+
+    def pay(task: Task, ctx: BlockingContext) -> Any:
+        def charge(turn: Turn) -> int:
+            runs.append(ctx.attempt)
+            return len(runs)
+
+        first = ctx.once("charge", charge, request=task.payload)
+        if ctx.attempt == 1:
+            raise ConnectionError("later")
+        return [first, ctx.once("charge", charge, request=task.payload)]
+
+    queue = TaskQueue("sqlite://", base_retry_delay=0.01)
+    queue.register_handler("pay", pay)
+    async with queue:
+        handle = await queue.enqueue("pay", {"amount": 5})
+        assert await handle.result(10) == [1, 1]
+    assert runs == [1]
+
+
+@pytest.mark.parametrize("verb", ["begin", "end"])
+async def test_an_outage_costs_a_step_no_attempt(
+    queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[Turn] = []
+
+    async def pay(task: Task, ctx: Context) -> str:
+        async def charge(turn: Turn) -> str:
+            runs.append(turn)
+            return "charged"
+
+        return str(await ctx.once("charge", charge))
+
+    queue.register_handler("pay", pay)
+    async with harness(queue) as h:
+        entries = h.engine._entries
+        plain, left = getattr(entries, verb), 3
+
+        async def away(*args: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left >= 0:
+                raise StoreUnavailable("away for a moment")
+            return await plain(*args, **options)
+
+        monkeypatch.setattr(entries, verb, away)
+        handle = await queue.enqueue("pay")
+        await h.advance(60)
+        task = await handle.get()
+    assert (task.status, task.result, task.attempts) == (Status.COMPLETED, "charged", 1)
+    assert len(runs) == 1
