@@ -116,6 +116,10 @@ class Trouble:
         self._incarnation += 1
         self._cluster.net.join(NAME, self._incarnation)
 
+    def forget(self) -> None:
+        """The run is over; nothing of the nodes is to be kept."""
+        self._nodes = []
+
     def end(self) -> None:
         """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
         self._cluster.net.heal()

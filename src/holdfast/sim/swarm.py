@@ -61,23 +61,23 @@ def plan(
     faults: frozenset[str] | None = None,
     recover_hours: float = RECOVER_HOURS,
 ) -> Plan:
-    """The plan of a seed; what is given is not drawn."""
+    """The plan of a seed; what is given is not drawn. Each figure has a stream of its own, so that a new
+    one does not change what a seed meant before."""
     draw = Draw(seed, "plan")
-    drawn = frozenset(kind for kind in FAULTS if draw.chance(0.5))
-    size, length = draw.whole(1, 5), draw.between(0.1, 0.5)
     if faults is not None and (unknown := faults - set(FAULTS)):
         raise BadConfig(f"unknown faults {sorted(unknown)}: choose from {', '.join(FAULTS)}")
+    drawn = frozenset(kind for kind in FAULTS if draw.stream(kind).chance(0.5))
     return Plan(
         seed=seed,
-        nodes=nodes or size,
-        clients=draw.whole(1, 3),
-        holders=draw.pick((0, 0, 2, 3)),
+        nodes=nodes or draw.stream("nodes").whole(1, 5),
+        clients=draw.stream("clients").whole(1, 3),
+        holders=draw.stream("holders").pick((0, 0, 2, 3)),
         faults=drawn if faults is None else faults,
-        rate=draw.between(0.2, 2.0),
-        hours=length if hours is None else hours,
-        act_seconds=draw.between(2.0, 20.0),
-        lease_seconds=draw.pick((5.0, 9.0, 30.0)),
-        max_workers=draw.whole(1, 8),
+        rate=draw.stream("rate").between(0.2, 2.0),
+        hours=draw.stream("hours").between(0.1, 0.5) if hours is None else hours,
+        act_seconds=draw.stream("act").between(2.0, 20.0),
+        lease_seconds=draw.stream("lease").pick((5.0, 9.0, 30.0)),
+        max_workers=draw.stream("workers").whole(1, 8),
         recover_hours=recover_hours,
-        together=draw.chance(0.3),
+        together=draw.stream("together").chance(0.3),
     )

@@ -156,6 +156,8 @@ class World:
             outcome: Outcome = self.loop.run_until_complete(self._run())
             return outcome
         finally:
+            self.cluster.nodes.clear()
+            self.trouble.forget()
             self.loop.close()
             if self._folder is not None:
                 self._folder.cleanup()
