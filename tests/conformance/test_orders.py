@@ -326,6 +326,34 @@ def test_many_threads_with_few_keys_place_each_key_once(store: OrderStore) -> No
     assert store.verify() == []
 
 
+def test_what_is_placed_beside_a_freeze_was_placed_before_it(store: OrderStore) -> None:
+    """When `freeze` has returned, no placement that began before it is still on its way."""
+    refused = threading.Barrier(5)
+    began = threading.Barrier(5)
+
+    def work(number: int) -> None:
+        began.wait()
+        for key in range(1000):
+            try:
+                placed(store, f"{number}-{key}")
+            except OrdersFrozen:
+                break
+        refused.wait()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    began.wait()
+    while not store.orders():
+        pass
+    store.freeze()
+    before = store.orders()
+    refused.wait()
+    for thread in threads:
+        thread.join()
+    assert store.orders() == before
+
+
 # -- what survives -----------------------------------------------------------------------------------
 
 

@@ -189,7 +189,8 @@ def fresh(redis: str | None) -> None:
 
 
 def random_deaths(folder: Path, redis: str | None, rounds: int, seed: int) -> int:
-    """Eight threads in one child, which dies when the parent has heard enough; the next goes on."""
+    """Eight threads in one child, with snapshots all the time; it dies when the parent has heard enough, and
+    the next goes on."""
     fresh(redis)
     choice = random.Random(seed)
     place_ = folder / "random"
@@ -244,8 +245,8 @@ def place_all(folder: Path, redis: str | None, keys: list[str], writer: int) -> 
     threads = [threading.Thread(target=work, args=(keys[number::8],)) for number in range(8)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    while any(thread.is_alive() for thread in threads):
+        store.save_snapshot()
 
 
 def main() -> None:

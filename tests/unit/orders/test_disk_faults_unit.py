@@ -132,6 +132,48 @@ def test_everyone_in_a_failed_batch_and_behind_it_is_told(tmp_path: Path, disk: 
     store.close()
 
 
+def test_nobody_is_told_what_is_not_on_the_disk_yet(tmp_path: Path, disk: BadDisk) -> None:
+    """A read, a replay and a refusal all wait for the write that they rely on."""
+    store = open_store(tmp_path, disk=disk)
+    entered, go = threading.Event(), threading.Event()
+    write = disk.put
+
+    def slow(file: int, data: bytes | memoryview) -> int:
+        entered.set()
+        assert go.wait(30)
+        return write(file, data)
+
+    disk.put = slow  # type: ignore[method-assign]
+    told: list[str] = []
+    calls = {
+        "first": lambda: place(store, "1"),
+        "replay": lambda: place(store, "1"),
+        "read": lambda: str(store.orders()),
+        "no news": lambda: str(store.freeze_state()),
+    }
+
+    def call(name: str) -> None:
+        calls[name]()
+        told.append(name)
+
+    threads = [threading.Thread(target=call, args=(name,)) for name in calls]
+    threads[0].start()
+    assert entered.wait(30)
+    for thread in threads[1:]:
+        thread.start()
+    while True:
+        with store._lock:
+            flushing = store._commit._flushing
+            if flushing is not None and flushing.threads == 3:
+                break
+    assert told == []
+    go.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(told) == sorted(calls)
+    store.close()
+
+
 def test_every_step_may_fail_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
     """A life with every step of the disk failing in turn, by both errors; then as it would be read back."""
     steps = _life(tmp_path / "whole", BadDisk())[0]

@@ -78,6 +78,23 @@ def test_a_file_that_was_cut_anywhere_loses_nothing_silently(
     assert refused > 10
 
 
+def test_a_changed_byte_is_never_taken_for_a_write_that_was_cut_off(tmp_path: Path) -> None:
+    """Even where no mark says what was acknowledged."""
+    filled_folder(tmp_path / "state", snapshots=0)
+    path = tmp_path / "state" / "log-0000000000000001.jsonl"
+    data = path.read_bytes()
+    whole = read_log(path, data, is_last=True)
+    for at in range(len(data)):
+        for mask in (1, 2, 16, 128, 255):
+            try:
+                found = read_log(
+                    path, data[:at] + bytes([data[at] ^ mask]) + data[at + 1 :], is_last=True
+                )
+            except CorruptLog:
+                continue
+            assert found.records == whole.records, at
+
+
 def test_a_snapshot_with_any_byte_changed_or_missing_is_refused(tmp_path: Path) -> None:
     filled_folder(tmp_path / "state", snapshots=1)
     (path,) = (tmp_path / "state").glob("snapshot-*")
