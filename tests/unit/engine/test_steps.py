@@ -8,7 +8,9 @@ import pytest
 
 from holdfast import BlockingContext, Context, Status, Task, TaskQueue
 from holdfast.core.ledger import Turn
+from holdfast.engine.sweeper import PRUNE_SECONDS
 from holdfast.errors import StoreUnavailable
+from holdfast.primitives.idempotency import Ledger
 from holdfast.testing import harness
 
 
@@ -85,3 +87,18 @@ async def test_an_outage_costs_a_step_no_attempt(
         task = await handle.get()
     assert (task.status, task.result, task.attempts) == (Status.COMPLETED, "charged", 1)
     assert len(runs) == 1
+
+
+async def test_the_sweeper_forgets_entries_of_ledgers_too(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+        store = (await queue.open()).store
+        ledger = Ledger(store, clock=h.clock, lease_seconds=1.0, retention_seconds=100.0)
+
+        async def effect(turn: Turn) -> None:
+            return None
+
+        await ledger.run("s", "o", "k", 1, effect)
+        await h.advance(90)
+        assert await ledger.get("s", "o", "k") is not None
+        await h.advance(PRUNE_SECONDS + 20)
+        assert await ledger.get("s", "o", "k") is None

@@ -256,7 +256,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 LedgerMachine.TestCase.settings = settings(
-    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("LEDGER_EXAMPLES", "40")),
     stateful_step_count=40,
     deadline=None,
 )
