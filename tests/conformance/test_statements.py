@@ -138,6 +138,10 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("open_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
+    ("page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
+    ("page_symbol_orders", {"symbol": "s", "after": 0, "limit": 10}, "holdfast_order_symbol"),
+    ("lock_orders", {"ids": ["a"]}, "holdfast_order_name"),
+    ("forget_order_answers", {"before": 1.0, "limit": 10}, "holdfast_order_answer_at"),
     ("prune_entries", {"now": 1.0, "limit": 10}, "holdfast_ledger_expiry"),
     (
         "prune_tasks",

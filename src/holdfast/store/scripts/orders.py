@@ -41,7 +41,7 @@ class Written(NamedTuple):
 
 
 def see(wanted: Wanted) -> Script[Seen]:
-    """Always in this order (freeze, orders by number), so that no two requests wait for each other."""
+    """Always in this order (freeze, then orders), so that requests seldom wait for each other in a circle."""
     freeze: Rows = [NO_FREEZE]
     if wanted.freeze:
         freeze = yield call(

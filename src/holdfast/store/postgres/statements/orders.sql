@@ -5,7 +5,7 @@
 -- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
 SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
     created_at, updated_at, idem_key
-FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY number FOR UPDATE;
+FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY client_order_id FOR UPDATE;
 
 -- name: lock_open_orders
 -- index: holdfast_order_open
@@ -20,7 +20,7 @@ WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING') ORDER B
 -- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
 SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
     created_at, updated_at, idem_key
-FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY number;
+FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY client_order_id;
 
 -- name: page_orders
 -- index: holdfast_order_pkey
