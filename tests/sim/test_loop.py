@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from asyncio import sleep as virtual_sleep  # the loop under test has a time of its own
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_time_jumps_and_nobody_waits() -> None:
     loop = make()
 
     async def main() -> float:
-        await asyncio.gather(asyncio.sleep(3600), asyncio.sleep(86_400))
+        await asyncio.gather(virtual_sleep(3600), virtual_sleep(86_400))
         return loop.time()
 
     assert loop.run_until_complete(main()) == 86_400
@@ -40,7 +41,7 @@ def test_within_a_node_callbacks_keep_their_order() -> None:
         for n in range(50):
             for node in ("a", "b"):
                 loop.call_soon(seen.append, (node, n), context=on(node))
-        await asyncio.sleep(1)
+        await virtual_sleep(1)
 
     loop.run_until_complete(main())
     for node in ("a", "b"):
@@ -58,7 +59,7 @@ def test_the_same_seed_gives_the_same_order_and_another_another() -> None:
             for _ in range(40):
                 for node in ("a", "b", "c"):
                     loop.call_soon(seen.append, node, context=on(node))
-            await asyncio.sleep(1)
+            await virtual_sleep(1)
 
         loop.run_until_complete(main())
         loop.close()
@@ -75,7 +76,7 @@ def test_a_crash_runs_no_finally() -> None:
     async def victim() -> None:
         try:
             seen.append("begun")
-            await asyncio.sleep(100)
+            await virtual_sleep(100)
             seen.append("gone on")
         finally:
             seen.append("finally")
@@ -83,9 +84,9 @@ def test_a_crash_runs_no_finally() -> None:
     async def main() -> None:
         context = on("v")
         context.run(loop.create_task, victim())
-        await asyncio.sleep(1)
+        await virtual_sleep(1)
         loop.forget("v")
-        await asyncio.sleep(1000)
+        await virtual_sleep(1000)
         assert seen == ["begun"]
 
     loop.run_until_complete(main())
@@ -97,14 +98,14 @@ def test_a_frozen_node_goes_on_late() -> None:
     woken: list[float] = []
 
     async def sleeper() -> None:
-        await asyncio.sleep(5)
+        await virtual_sleep(5)
         woken.append(loop.time())
 
     async def main() -> None:
         on("f").run(loop.create_task, sleeper())
-        await asyncio.sleep(1)
+        await virtual_sleep(1)
         loop.freeze("f", 60)
-        await asyncio.sleep(200)
+        await virtual_sleep(200)
 
     loop.run_until_complete(main())
     assert woken == [61]

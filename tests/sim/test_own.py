@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import sleep as virtual_sleep  # the loop under test has a time of its own
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def queue() -> TaskQueue:
 
     @made.task(max_attempts=5)
     async def count(n: int) -> int:
-        await asyncio.sleep(2)
+        await virtual_sleep(2)
         return n + 1
 
     @made.task
