@@ -13,7 +13,6 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -117,6 +116,14 @@ class Twins(RuleBasedStateMachine):
         self.seen["transaction"] += 1
         self.seen[str(real[-1])] += 1
 
+    @rule(ops=st.lists(writes, min_size=4, max_size=8))
+    def notice(self, ops: list[AnyOp]) -> None:
+        """Whether a write changes what it writes to, as those see it who watch."""
+        for op in ops:
+            mine, real = ([*transacted(kv, [*KEYS], op, [])] for kv in (self.twin, self.live))
+            assert mine == real, op.words
+            self.count(op, mine[0])
+
     @rule(match=st.none() | pattern, count=st.integers(1, 6))
     def scan(self, match: str | None, count: int) -> None:
         assert set(whole_scan(self.twin, match, count)) == set(whole_scan(self.live, match, count))
@@ -152,7 +159,8 @@ class Twins(RuleBasedStateMachine):
         self.count(op, said)
         assert outcome(lambda: self.twin.execute(op)) == said, op.words
 
-    def count(self, op: AnyOp, said: tuple[object, ...]) -> None:
+    def count(self, op: AnyOp, said: object) -> None:
+        assert isinstance(said, tuple)
         self.seen[op.words[0] if said[0] == "said" else str(said[1])] += 1
 
     def deadline(self, key: str) -> int:
@@ -207,13 +215,80 @@ def whole_scan(kv: RedisKV, match: str | None, count: int) -> Iterator[str]:
             return
 
 
+CASES = (
+    "RPUSH l x y x y x | LREM l -2 x | LRANGE l 0 -1 | LREM l 1 y | LRANGE l 0 -1",
+    "RPUSH l a b c | LTRIM l -2 -1 | LRANGE l 0 -1 | LTRIM l 5 9 | EXISTS l",
+    "RPUSH l a b c | LRANGE l -100 100 | LRANGE l 2 1 | LINDEX l -4 | LPOP l | RPOP l | RPOP l | TYPE l",
+    "XADD s 0-* f v | XADD s 0-* f v | XADD s 0-1 f v | XADD s 1-* f v | XRANGE s - +",
+    "XADD s 5-1 f v | XDEL s 5-1 | XLEN s | TYPE s | XADD s 5-1 f v | XADD s 5-* f v | XREAD STREAMS s 0",
+    "XADD s 1-1 a 1 | XADD s 2-1 b 2 | XADD s 3-1 c 3 | XRANGE s (1-1 (3-1 | XRANGE s 2 2 | XTRIM s MAXLEN 1",
+    "XADD s 1-1 a 1 | XADD s MAXLEN = 1 2-1 b 2 | XRANGE s - + | XREAD COUNT 1 STREAMS s t 0 0",
+    "ZADD z 1 b 1 a 1 é 1 z | ZRANGE z 0 -1 | ZRANGE z 0 1 REV WITHSCORES | ZPOPMIN z 2 | ZRANGE z 0 -1",
+    "ZADD z 5 a | ZADD z GT CH 4 a | ZADD z LT CH 4 a | ZADD z XX 1 b | ZADD z NX 1 a | ZSCORE z a",
+    "ZADD z 1 a 2 b 3 c | ZRANGEBYSCORE z (1 (3 | ZRANGEBYSCORE z 1 3 WITHSCORES LIMIT 1 1 | ZREM z a b c",
+    "ZADD z 0.1 a | ZADD z 1e22 b | ZADD z -inf c | ZRANGE z 0 -1 WITHSCORES",
+    "SET n 9223372036854775807 | INCR n | DECR n | SET n -9223372036854775808 | DECR n | DECRBY n -1",
+    "SET n 010 | INCR n | HSET h f 010 | HINCRBY h f 1 | HINCRBY h g 9223372036854775807 | HINCRBY h g 1",
+    "SET a 1 GET NX | SET a 2 GET NX | SET a 3 XX GET | SET b 1 XX GET | GET b | LPUSH l x | SET l 1 GET",
+    "SET a 1 NX GET KEEPTTL | SET a 1 ex 5 px 5 | SET a 1 nx xx | SET a 1 keepttl ex 5 | SET a 1 EX",
+    "SET a 1 | EXPIRE a -1 | EXISTS a | SET a 1 | PEXPIRE a 0 | EXISTS a | EXPIRE nope 5 | EXPIRE nope x",
+    "SADD s a b | SREM s a b c | EXISTS s | SADD s a | LPUSH s x | SCARD s | TYPE s",
+    "HSET h f 1 g 2 | HDEL h f f | HLEN h | HDEL h g | EXISTS h | HMGET h f | HGETALL h | HSET h f",
+    "MSET a 1 b 2 a 3 | MGET a b c | LPUSH l x | MGET a l | MSET a | EXISTS a a l",
+)
+"""Corners, one command after another: what random steps may meet too seldom."""
+
+WATCHED = (
+    "SADD s a", "SADD s b", "SREM s z", "SREM s a", "HSET h f 1", "HDEL h z", "ZADD z 1 m", "ZADD z XX 1 q",
+    "ZADD z 2 m", "ZREM z q", "LTRIM l 0 0", "LREM l 0 z", "LPOP l", "SET a 1", "SET a 1 NX", "SET q 1 XX",
+    "GET a", "DEL q", "DEL a", "XTRIM x MAXLEN = 9", "XDEL x 9-9", "XDEL x 1-1", "PERSIST a", "EXPIRE a 900",
+    "EXPIRE q 900", "INCR n", "INCR h", "MSET a 1 q 2", "ZPOPMIN z 0", "ZPOPMIN z", "HINCRBY h n 0",
+    "RPUSH l x",
+)  # fmt: skip
+
+
+def run_line(kv: RedisKV, line: str) -> object:
+    said = outcome(lambda: kv.execute(raw(*line.split())))
+    return sorted(said[1]) if line.startswith("HGETALL") and isinstance(said[1], list) else said
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_corner_cases_are_alike(server_url: str, case: str) -> None:
+    with RedisKV.connect(server_url) as live:
+        twin = RedisKV()
+        live.execute(raw("FLUSHALL"))
+        for line in case.split(" | "):
+            assert run_line(twin, line) == run_line(live, line), line
+
+
+def test_what_counts_as_a_change_is_alike(server_url: str) -> None:
+    begin = "SADD s a | HSET h f 1 | ZADD z 1 m | RPUSH l x y | SET a 1 | XADD x 1-1 f v | SET n 1"
+    changes = Counter[object]()
+    with RedisKV.connect(server_url) as live:
+        twin = RedisKV()
+        for line in WATCHED:
+            live.execute(raw("FLUSHALL"))
+            twin.delete(*"shzlaxnq")
+            for kv in (twin, live):
+                for first in begin.split(" | "):
+                    run_line(kv, first)
+            op = raw(*line.split())
+            mine, real = ([*transacted(kv, [*"shzlaxnq"], op, [])] for kv in (twin, live))
+            assert mine == real, line
+            changes[real[-1]] += 1
+    assert changes["done"] > 8
+    assert changes["WatchFailed"] > 8
+
+
+@pytest.fixture(scope="module")
+def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with Redis(binary=valkey_binary(tmp_path_factory.mktemp("valkey"))) as server:
+        yield server
+
+
 @pytest.fixture(params=["redis", "valkey"])
-def server_url(request: pytest.FixtureRequest, redis_url: str, tmp_path: Path) -> Iterator[str]:
-    if request.param == "redis":
-        yield redis_url
-        return
-    with Redis(binary=valkey_binary(tmp_path)) as server:
-        yield server.url
+def server_url(request: pytest.FixtureRequest, redis_url: str, valkey: Redis) -> str:
+    return redis_url if request.param == "redis" else valkey.url
 
 
 def test_the_memory_twin_answers_as_redis_does(server_url: str) -> None:

@@ -41,6 +41,7 @@ class Relay:
         self.cut_after = NEVER
         self.answered = 0
         self.requests = 0
+        self.accepted = 0
         self.asked = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -62,6 +63,7 @@ class Relay:
                 client, _ = self._listener.accept()
             except OSError:
                 return  # closed
+            self.accepted += 1
             server = socket.create_connection((HOST, self._port))
             for run in (self._ask, self._answer):
                 threading.Thread(target=run, args=(client, server), daemon=True).start()
@@ -211,6 +213,28 @@ def outcome(kv: Client, op: Op[Any]) -> str:
     except Exception as error:
         return type(error).__name__
     return "answered"
+
+
+def test_a_connection_that_fails_is_tried_once(connect: Connect, relay: Relay) -> None:
+    kv = connect(relay.url)
+    relay.cut(0)
+    with pytest.raises(StoreUnavailable, match="nothing was sent"):
+        kv.execute(strings.get("a"))
+    assert relay.accepted == 1
+
+
+def test_a_block_that_raised_watches_nothing_any_more(redis_url: str) -> None:
+    def fail(kv: RedisKV) -> None:
+        with kv.transaction(watch=["a"]):
+            raise ZeroDivisionError
+
+    with RedisKV.connect(redis_url, connections_max=1) as kv:
+        with pytest.raises(ZeroDivisionError):
+            fail(kv)
+        kv.set("a", "1")
+        with kv.transaction() as tx:  # on the very connection that watched
+            tx.set("b", "1")
+        assert kv.get("b") == "1"
 
 
 def test_a_lost_answer_runs_the_command_once(connect: Connect, relay: Relay) -> None:

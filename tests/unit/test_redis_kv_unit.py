@@ -514,7 +514,12 @@ def test_an_expiry_is_a_change_too(kv: RedisKV, clock: Clock) -> None:
     with pytest.raises(WatchFailed):
         transact(kv, wait, ["stock"])
     assert not kv.exists("a")
-    transact(kv, wait, ["stock"])  # it was gone before
+
+
+def test_what_had_expired_before_the_block_is_no_change(kv: RedisKV, clock: Clock) -> None:
+    kv.set("stock", "1", px=100)
+    clock.seconds += 1
+    transact(kv, lambda tx: tx.set("a", "1"), ["stock"])
     assert kv.exists("a")
 
 

@@ -65,4 +65,4 @@ def _parsed(text: str) -> float | None:
 
 
 def score_text(number: float) -> str:
-    return repr(number)
+    return repr(number).removesuffix(".0")
