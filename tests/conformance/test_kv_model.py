@@ -13,7 +13,7 @@ import functools
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings, strategies as st
@@ -34,20 +34,39 @@ from tests.conformance.kv_words import (
     AnyOp,
     malformed,
     mortal,
+    mostly,
     pattern,
+    pool,
     valid,
     writes,
 )
 from tests.servers import Redis, valkey_binary
 
 IS_SHORT = "HOLDFAST_KV_EXAMPLES" not in os.environ
-EXAMPLES = int(os.environ.get("HOLDFAST_KV_EXAMPLES", "80"))
+EXAMPLES = int(os.environ.get("HOLDFAST_KV_EXAMPLES", "60"))
 TOO_CLOSE_MS = 30_000
 REFUSALS = ("WrongType", "NotAnInteger", "NotAFloat", "Overflow", "BadCommand", "WatchFailed")
 
 
 def raw(*words: str) -> Op[Reply]:
     return Op(words, lambda reply: reply)
+
+
+BAD_SCANS = ("-1", "x", "", str(2**64), "0 COUNT 0", "0 COUNT x", "0 COUNT", "0 MATCH", "0 NOPE 1")
+step: st.SearchStrategy[tuple[Any, ...]] = mostly(
+    st.tuples(st.just("compare"), valid),
+    st.one_of(
+        st.tuples(st.just("compare"), malformed()),
+        st.tuples(st.just("compare"), malformed()),
+        st.tuples(st.just("let_end"), mortal),
+        st.tuples(st.just("let_end"), mortal),
+        st.tuples(st.just("look_at_ttl"), st.sampled_from(KEYS)),
+        st.tuples(st.just("pass_time"), st.integers(500, 4_000)),
+        st.tuples(st.just("scan"), st.none() | pattern, st.integers(1, 6)),
+        st.tuples(st.just("scan_badly"), st.sampled_from(BAD_SCANS)),
+    ),
+)
+"""A method of the machine and its arguments."""
 
 
 class Twins(RuleBasedStateMachine):
@@ -63,16 +82,11 @@ class Twins(RuleBasedStateMachine):
         self.twin = RedisKV(lambda: self.now_ms / 1000)
         self.shift_ms: int | None = None
 
-    @rule(ops=st.lists(valid, min_size=8, max_size=12))
-    def run(self, ops: list[AnyOp]) -> None:
-        for op in ops:
-            self.compare(op)
+    @rule(steps=st.lists(step, min_size=10, max_size=30))
+    def go_on(self, steps: list[tuple[Any, ...]]) -> None:
+        for name, *arguments in steps:
+            getattr(self, name)(*arguments)
 
-    @rule(op=malformed())
-    def run_malformed(self, op: AnyOp) -> None:
-        self.compare(op)
-
-    @rule(chosen=mortal)
     def let_end(self, chosen: tuple[AnyOp, str, int]) -> None:
         op, key, ms = chosen
         said = outcome(lambda: self.live.execute(op))
@@ -82,7 +96,6 @@ class Twins(RuleBasedStateMachine):
         self.count(op, said)
         assert outcome(lambda: self.twin.execute(op)) == said
 
-    @rule(key=st.sampled_from(KEYS))
     def look_at_ttl(self, key: str) -> None:
         with self.live.transaction() as tx:
             exact, rounded = tx.pttl(key), tx.ttl(key)
@@ -93,7 +106,6 @@ class Twins(RuleBasedStateMachine):
         assert self.twin.pttl(key) == exact.value
         assert self.twin.ttl(key) == rounded.value
 
-    @rule(seconds=st.integers(1, 4_000))
     def pass_time(self, seconds: int) -> None:
         left = [self.twin.pttl(key) for key in KEYS]
         if any(abs(ms - seconds * 1000) < TOO_CLOSE_MS for ms in left if ms >= 0):
@@ -116,24 +128,19 @@ class Twins(RuleBasedStateMachine):
         self.seen["transaction"] += 1
         self.seen[str(real[-1])] += 1
 
-    @rule(ops=st.lists(writes, min_size=4, max_size=8))
+    @rule(ops=st.lists(writes, min_size=8, max_size=16))
     def notice(self, ops: list[AnyOp]) -> None:
         """Whether a write changes what it writes to, as those see it who watch."""
         for op in ops:
             mine, real = ([*transacted(kv, [*KEYS], op, [])] for kv in (self.twin, self.live))
             assert mine == real, op.words
             self.count(op, mine[0])
+            self.seen[str(mine[-1])] += 1
 
-    @rule(match=st.none() | pattern, count=st.integers(1, 6))
     def scan(self, match: str | None, count: int) -> None:
         assert set(whole_scan(self.twin, match, count)) == set(whole_scan(self.live, match, count))
         self.seen["SCAN"] += 1
 
-    @rule(
-        words=st.sampled_from(
-            ("-1", "x", "", str(2**64), "0 COUNT 0", "0 COUNT x", "0 COUNT", "0 MATCH", "0 NOPE 1")
-        )
-    )
     def scan_badly(self, words: str) -> None:
         self.compare(raw("SCAN", *words.split(" ")))
 
@@ -297,6 +304,8 @@ def test_the_memory_twin_answers_as_redis_does(server_url: str) -> None:
 
 
 def run_twins(kv: RedisKV) -> None:
+    pool()
+
     class Machine(Twins):
         live = kv
         seen: ClassVar[Counter[str]] = Counter()
@@ -305,7 +314,7 @@ def run_twins(kv: RedisKV) -> None:
         Machine,
         settings=settings(
             max_examples=EXAMPLES,
-            stateful_step_count=50,
+            stateful_step_count=15,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             derandomize=IS_SHORT,
