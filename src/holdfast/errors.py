@@ -9,8 +9,8 @@
     │  ├─ BatchTooLarge
     │  ├─ UnknownDependency
     │  ├─ DependencyCycle
-    │  ├─ InvalidOrder         not an order: its money, symbol or key
     │  ├─ BadConfig
+    │  ├─ InvalidOrder         not an order: its money, symbol or key
     │  └─ BadCommand           a command to the key-value store that Redis refuses as it is written
     │     ├─ NotAnInteger      a number or the value to count with is not one, or over 64 bits
     │     ├─ NotAFloat
@@ -24,6 +24,8 @@
     │  ├─ InProgress           another caller runs the same request right now; retryable
     │  ├─ IllegalTransition    the state machine forbids it
     │  ├─ DependencyFailed     a task to wait for has already failed
+    │  ├─ WrongType            the key holds another kind of value
+    │  ├─ WatchFailed          a watched key changed before the transaction ended
     │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
     │  ├─ OverFill             more was filled than was ordered
     │  ├─ VersionConflict      somebody else changed it first

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from holdfast.core import decide as deciding, limit
 from holdfast.engine import dispatcher, keeper, sweeper
+from holdfast.queue.operate import Operate
 from holdfast.store import store as stores
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply, insert, work
@@ -119,26 +120,10 @@ def _expiry() -> list[Swap]:
 
 
 def _aborts() -> list[Swap]:
-    """A runner that was told to stop may still write."""
-    from holdfast.core import operator_rules
+    async def yes(*_: Any, **__: Any) -> bool:
+        return True
 
-    def unfencing(task: Any, command: Any, now: float) -> Any:
-        from msgspec.structs import replace
-
-        moved = abort(task, command, now)
-        after = getattr(moved, "after", None)
-        if after is None:
-            return moved
-        return replace(
-            moved, after=replace(after, status=task.status, finished_at=task.finished_at)
-        )
-
-    abort = operator_rules.abort
-    table = dict(deciding._OTHERS)
-    from holdfast.core.command import Abort
-
-    table[Abort] = unfencing
-    return [(deciding, "_OTHERS", table)]
+    return [(Operate, "cancel", yes)]
 
 
 def _counting() -> list[Swap]:

@@ -36,7 +36,7 @@ CONCURRENCY: Final = 2
 RATE: Final = 5
 RATE_SECONDS: Final = 10
 TICK: Final = "tick"
-TICK_SECONDS: Final = 300
+TICK_SECONDS: Final = 60
 
 
 class Temper:

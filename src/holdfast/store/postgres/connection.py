@@ -186,9 +186,7 @@ async def connect(dsn: str) -> Connection:
             command_timeout=COMMAND_SECONDS,
             server_settings=dict(SETTINGS),
         )
-        if connection.get_server_version().major >= 17:
-            # Also a client that froze within a statement gives back its locks some time.
-            await connection.execute(f"SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'")
+        await _limit_transactions(connection)
         return connection
     except asyncpg.InvalidCatalogNameError as error:
         raise StoreUnavailable(
@@ -202,3 +200,14 @@ async def connect(dsn: str) -> Connection:
         raise StoreUnavailable(
             f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"
         ) from error
+
+
+async def _limit_transactions(connection: Connection) -> None:
+    """Also a client that froze within a statement gives back its locks some time (PostgreSQL 17)."""
+    if connection.get_server_version().major < 17:
+        return
+    try:
+        await connection.execute(f"SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'")
+    except BaseException:
+        connection.terminate()
+        raise
