@@ -69,7 +69,7 @@ def _new_id(wanted: Id | int | None, last: Id, db: Keyspace) -> Id:
             raise Refused(STREAM_ID_OLD)
         id = (wanted, last[1] + 1)
     else:
-        id = (wanted, 0 if wanted else 1)
+        id = (wanted, 0)
     if id <= last:
         raise Refused(STREAM_ID_OLD)
     return id
