@@ -58,17 +58,18 @@ class Parent:
         return self._code or (INTERRUPTED if stops.fast.is_set() else 0)
 
     async def _pass_on(self, stops: Stops) -> None:
-        """Each wish to stop goes to every child."""
-        for wish in (stops.gentle, stops.fast):
+        """Each wish to stop goes to every child. Two signals of one kind that come close together arrive
+        as one, so the second wish is of another kind."""
+        for wish, number in ((stops.gentle, signal.SIGTERM), (stops.fast, signal.SIGINT)):
             await wish.wait()
-            self._end(0)
+            self._end(0, number)
 
-    def _end(self, code: int) -> None:
+    def _end(self, code: int, number: signal.Signals = signal.SIGTERM) -> None:
         self._code = self._code or code
         self._ending.set()
         for child in self._children.values():
             if child.returncode is None:
-                child.send_signal(signal.SIGTERM)
+                child.send_signal(number)
 
     async def _keep(self, slot: int, pipe: int) -> None:
         """One child after the other."""
