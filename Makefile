@@ -2,10 +2,12 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+SEEDS ?= 200
+FIRST ?= 0
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo bench lock clean
+.PHONY: help setup test check fmt demo sim bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -28,6 +30,9 @@ fmt: setup  ## format the code and fix what can be fixed
 
 demo: setup  ## watch holdfast survive a bad day
 	$(BIN)/holdfast demo
+
+sim: setup  ## live through many bad days in virtual time (SEEDS=200, FIRST=0)
+	$(BIN)/holdfast simulate --seed $(FIRST) --seeds $(SEEDS) --processes $(WORKERS)
 
 bench: setup  ## measure
 	$(BIN)/python -m benchmarks
