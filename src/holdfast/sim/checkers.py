@@ -232,9 +232,10 @@ def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str
     for resource, beliefs in by_resource.items():
         ordered = sorted(beliefs, key=lambda belief: belief.fence)
         for one, other in pairwise(ordered):
-            until = one.until or record.died.get(one.life, outcome.seconds)
+            known = [at for at in (one.until, record.died.get(one.life)) if at is not None]
+            until = min(known, default=outcome.seconds)
             was_frozen = any(
-                begun <= until and end >= other.since
+                begun <= until and end >= one.since
                 for begun, end in record.frozen.get(one.life, [])
             )
             if until > other.since and not was_frozen:

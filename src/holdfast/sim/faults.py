@@ -123,6 +123,7 @@ class Trouble:
     def end(self) -> None:
         """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
         self._cluster.net.heal()
+        self._cluster.loop.thaw_all()
         if (disk := self._cluster.database.disk) is not None:
             disk.full = disk.failing = 0.0
         self._back()

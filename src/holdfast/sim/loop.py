@@ -114,6 +114,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._frozen[node] = self._time + seconds
         self.call_later(seconds, self._thaw, node, context=contextvars.Context())
 
+    def thaw_all(self) -> None:
+        """Everybody goes on."""
+        self._frozen.clear()
+
     def _thaw(self, node: str) -> None:
         if self._frozen.get(node, float("inf")) <= self._time:
             del self._frozen[node]
