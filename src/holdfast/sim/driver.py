@@ -20,6 +20,8 @@ from holdfast.store.script import Script
 
 T = TypeVar("T")
 CLOCK_SECONDS: Final = 5.0
+SURE_SECONDS: Final = 0.2
+AGAIN_SECONDS: Final = 1.0
 
 
 class RemoteDriver:
@@ -91,5 +93,7 @@ class RemoteDriver:
         before = self._clock.monotonic()
         theirs = await self._net.call(self._node, NAME, "clock", self._database.driver.now)
         after = self._clock.monotonic()
-        self._offset = theirs - (before + after) / 2
-        self._read_off_at = after
+        is_first, is_sure = self._high_water == 0.0, after - before <= SURE_SECONDS
+        if is_first or is_sure:
+            self._offset = theirs - (before + after) / 2
+        self._read_off_at = after if is_sure else after - CLOCK_SECONDS + AGAIN_SECONDS

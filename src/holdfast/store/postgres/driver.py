@@ -25,6 +25,8 @@ T = TypeVar("T")
 TRIES: Final = 5
 POOL_SIZE: Final = 8
 CLOCK_SECONDS: Final = 5.0
+SURE_SECONDS: Final = 0.2
+AGAIN_SECONDS: Final = 1.0
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
@@ -138,8 +140,11 @@ class PostgresDriver:
         before = self._clock.monotonic()
         theirs = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
         after = self._clock.monotonic()
-        self._offset = theirs - (before + after) / 2
-        self._read_off_at = after
+        is_first, is_sure = self._high_water == 0.0, after - before <= SURE_SECONDS
+        if is_first or is_sure:
+            self._offset = theirs - (before + after) / 2
+        # What came a long way round may be wrong by half of it: leases would end early. Ask again soon.
+        self._read_off_at = after if is_sure else after - CLOCK_SECONDS + AGAIN_SECONDS
 
 
 def _gone(error: BaseException) -> StoreUnavailable:
