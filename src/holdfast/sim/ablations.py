@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.core import decide as deciding, limit
-from holdfast.engine import dispatcher, keeper, sweeper
+from holdfast.engine import dispatcher, sweeper
 from holdfast.queue.operate import Operate
 from holdfast.store import store as stores
-from holdfast.store.script import Script, call
+from holdfast.store.script import Script
 from holdfast.store.scripts import apply, insert, work
 from holdfast.store.sqlite import connection, dialect
 
@@ -142,31 +142,6 @@ def _wakes() -> list[Swap]:
     return [
         (dispatcher.Dispatcher, "_pause", long),
         (dispatcher.Dispatcher, "wake", lambda _: None),
-    ]
-
-
-def _renewal() -> list[Swap]:
-    """Leases are renewed for everybody, whoever holds them now."""
-
-    async def always(self: Any, leases: Any, seconds: float) -> set[str]:
-        ids = [each.task_id for each in leases]
-        until = self.now() + seconds
-
-        def script() -> Script[list[Any]]:
-            return (yield call("extend_any", ids=ids, until=until))
-
-        await self._driver.write(script)
-        return set()
-
-    text = (
-        "UPDATE holdfast_task SET lease_until = :until WHERE status = 'running' "
-        "AND id IN (SELECT value FROM json_each(:ids))"
-    )
-    changed = connection.statements() | {"extend_any": connection.Prepared(text, "count")}
-    return [
-        (connection, "statements", lambda: changed),
-        (stores.Store, "extend", always),
-        (keeper, "UNKNOWN_AFTER_SECONDS", 1e9),
     ]
 
 

@@ -54,10 +54,5 @@ class Draw:
         """Seconds until the next of events that come at random, so many seconds apart on average."""
         return self._random.expovariate(1.0 / mean_seconds)
 
-    def shuffled(self, items: Sequence[T]) -> list[T]:
-        found = list(items)
-        self._random.shuffle(found)
-        return found
-
     def getrandbits(self, k: int, /) -> int:
         return self._random.getrandbits(k)

@@ -53,7 +53,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.steps = 0
         self.failures: list[dict[str, Any]] = []
         """What nobody caught: a run with any has failed."""
-        self.on_step: Callable[[str, asyncio.Handle], None] | None = None
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -154,8 +153,6 @@ class SimLoop(asyncio.AbstractEventLoop):
             del self._ready[node]
         if not handle.cancelled():
             self.steps += 1
-            if self.on_step is not None:
-                self.on_step(node, handle)
             handle._run()
         return True
 

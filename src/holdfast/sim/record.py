@@ -48,8 +48,6 @@ class Record:
         """The ids that were answered for an idempotency key."""
         self.completed: dict[str, list[int]] = {}
         """Fences under which a handler returned, by task."""
-        self.refused: list[str] = []
-        """Tasks that nobody was promised: the enqueue got no answer."""
         self.seen: dict[str, list[str]] = {}
         """Positions that each subscriber was given, in its order."""
         self.beliefs: list[Belief] = []
