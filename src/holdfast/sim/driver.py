@@ -7,7 +7,7 @@ though the work may be done. The store's time is the server's, read off now and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import apsw
 
@@ -17,11 +17,9 @@ from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
 from holdfast.store.port import RowExists
 from holdfast.store.script import Script
+from holdfast.store.server_clock import ServerClock
 
 T = TypeVar("T")
-CLOCK_SECONDS: Final = 5.0
-SURE_SECONDS: Final = 0.2
-AGAIN_SECONDS: Final = 1.0
 
 
 class RemoteDriver:
@@ -37,19 +35,16 @@ class RemoteDriver:
         self._database = database
         self._clock = clock
         self._true_now = now
-        self._offset = 0.0
-        self._read_off_at = float("-inf")
-        self._high_water = 0.0
+        self._theirs = ServerClock(clock)
 
     def version(self) -> int:
         return 0
 
     def now(self) -> float:
-        self._high_water = max(self._high_water, self._clock.monotonic() + self._offset)
-        return self._high_water
+        return self._theirs.now()
 
     def reading(self) -> float:
-        return self._clock.monotonic() + self._offset
+        return self._theirs.reading()
 
     async def open(self) -> None:
         await self._read_off_clock()
@@ -74,7 +69,7 @@ class RemoteDriver:
 
     async def _run(self, make: Callable[[], Script[T]]) -> T:
         """Once more after no answer, as the driver of PostgreSQL does."""
-        if self._clock.monotonic() - self._read_off_at > CLOCK_SECONDS:
+        if self._theirs.is_due():
             await self._read_off_clock()
         try:
             return await self._once(make)
@@ -90,10 +85,6 @@ class RemoteDriver:
         )
 
     async def _read_off_clock(self) -> None:
-        before = self._clock.monotonic()
-        theirs = await self._net.call(self._node, NAME, "clock", self._database.driver.now)
-        after = self._clock.monotonic()
-        is_first, is_sure = self._high_water == 0.0, after - before <= SURE_SECONDS
-        if is_first or is_sure:
-            self._offset = theirs - (before + after) / 2
-        self._read_off_at = after if is_sure else after - CLOCK_SECONDS + AGAIN_SECONDS
+        await self._theirs.read_off(
+            lambda: self._net.call(self._node, NAME, "clock", self._database.driver.now)
+        )

@@ -19,14 +19,12 @@ from holdfast.store import schema
 from holdfast.store.port import RowExists
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Script, call
+from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
 
 T = TypeVar("T")
 TRIES: Final = 5
 POOL_SIZE: Final = 8
-CLOCK_SECONDS: Final = 5.0
-SURE_SECONDS: Final = 0.2
-AGAIN_SECONDS: Final = 1.0
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
@@ -46,9 +44,7 @@ class PostgresDriver:
         self._server_time = server_time
         self._size = size
         self._pool: postgres.Pool | None = None
-        self._offset = 0.0
-        self._read_off_at = -CLOCK_SECONDS
-        self._high_water = 0.0
+        self._theirs = ServerClock(clock)
 
     is_quick = False
 
@@ -58,13 +54,12 @@ class PostgresDriver:
     def now(self) -> float:
         if not self._server_time:
             return self._clock.now()
-        self._high_water = max(self._high_water, self.reading())
-        return self._high_water
+        return self._theirs.now()
 
     def reading(self) -> float:
         if not self._server_time:
             return self._clock.now()
-        return self._clock.monotonic() + self._offset
+        return self._theirs.reading()
 
     async def open(self) -> None:
         self._pool = postgres.Pool(self._dsn, self._size)
@@ -125,7 +120,7 @@ class PostgresDriver:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
             async with self._pool.connection() as connection:
-                if self._clock.monotonic() - self._read_off_at > CLOCK_SECONDS:
+                if self._theirs.is_due():
                     await self._read_off_clock(connection)
                 if not atomic:
                     return await postgres.run(connection, make())
@@ -137,14 +132,8 @@ class PostgresDriver:
             raise _gone(error) from error
 
     async def _read_off_clock(self, connection: postgres.Connection) -> None:
-        before = self._clock.monotonic()
-        theirs = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
-        after = self._clock.monotonic()
-        is_first, is_sure = self._high_water == 0.0, after - before <= SURE_SECONDS
-        if is_first or is_sure:
-            self._offset = theirs - (before + after) / 2
-        # What came a long way round may be wrong by half of it: leases would end early. Ask again soon.
-        self._read_off_at = after if is_sure else after - CLOCK_SECONDS + AGAIN_SECONDS
+        question = "SELECT extract(epoch FROM clock_timestamp())::float8"
+        await self._theirs.read_off(lambda: connection.fetchval(question))
 
 
 def _gone(error: BaseException) -> StoreUnavailable:

@@ -1,0 +1,47 @@
+"""The time of a store that is a server away: read off now and then, carried on by the monotonic clock here.
+
+Promises: a wrong wall clock here judges no lease; `now` never goes back; what was read over a slow way, and
+so may be wrong by half of it, is not believed but asked for again soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.clock import Clock
+
+CLOCK_SECONDS: Final = 5.0
+SURE_SECONDS: Final = 0.2
+AGAIN_SECONDS: Final = 1.0
+
+
+class ServerClock:
+    """One for each driver of a server."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._offset: float | None = None
+        self._due_at = float("-inf")
+        self._high_water = 0.0
+
+    def reading(self) -> float:
+        """What the server's clock says now, be it earlier than before."""
+        return self._clock.monotonic() + (self._offset or 0.0)
+
+    def now(self) -> float:
+        self._high_water = max(self._high_water, self.reading())
+        return self._high_water
+
+    def is_due(self) -> bool:
+        """Whether it is time to read it off."""
+        return self._clock.monotonic() >= self._due_at
+
+    async def read_off(self, ask: Callable[[], Awaitable[float]]) -> None:
+        before = self._clock.monotonic()
+        theirs = await ask()
+        after = self._clock.monotonic()
+        is_sure = after - before <= SURE_SECONDS
+        if is_sure or self._offset is None:
+            self._offset = theirs - (before + after) / 2
+        self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)
