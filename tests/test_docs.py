@@ -185,7 +185,8 @@ def states_page() -> str:
         "",
         "`queued` becomes `running` by a claim only. A failure with attempts left goes back to `queued` in",
         "one transaction, with the time of the next attempt; a task that rests in `failed` is a dead letter.",
-        "It becomes `blocked` again when the task that it failed with is replayed.",
+        "It becomes `blocked` again when the task that it failed with is replayed, unless another task",
+        "that it needs is dead too: then it stays a dead letter, with that one as its cause.",
         "",
     ]
     return "\n".join(lines)

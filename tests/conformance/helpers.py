@@ -91,6 +91,10 @@ async def status(store: Store, task_id: str) -> Status:
     return (await get(store, task_id)).status
 
 
+async def statuses(store: Store) -> dict[str, str]:
+    return {task.id: task.status.value for task in await all_tasks(store)}
+
+
 async def order(store: Store, task_id: str, command: Command, **belief: Any) -> Decision:
     return (await store.apply([Order(task_id, command, **belief)]))[0]
 

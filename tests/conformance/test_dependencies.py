@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.command import Abort, Complete, Order, Replay
+from holdfast.core.command import Abort, Complete, Order
 from holdfast.core.dependency import Edge, Policy
 from holdfast.core.task import FailureKind, Status
 from holdfast.errors import DependencyCycle, DependencyFailed, UnknownDependency
 from holdfast.store.store import Store
 from tests.conformance.helpers import (
     after,
-    all_tasks,
     asked,
     check_counters,
     claim,
@@ -28,11 +27,8 @@ from tests.conformance.helpers import (
     read_all,
     runner_says,
     status,
+    statuses,
 )
-
-
-async def statuses(store: Store) -> dict[str, str]:
-    return {task.id: task.status.value for task in await all_tasks(store)}
 
 
 async def test_a_child_waits_for_its_parent(store: Store) -> None:
@@ -193,96 +189,6 @@ async def test_a_retry_of_the_parent_keeps_the_child_waiting(store: Store) -> No
     await put(store, "c", depends_on=after("p"))
     await runner_says(store, await claim_one(store), failing())
     assert await statuses(store) == {"p": "queued", "c": "blocked"}
-
-
-async def test_replaying_a_parent_revives_all_that_failed_with_it(store: Store) -> None:
-    await put(store, "p")
-    await put(store, "c", depends_on=after("p"))
-    await put(store, "g", depends_on=after("c"))
-    await put(store, "own")
-    await kill(store, "p")
-    await kill(store, "own")
-    await order(store, "p", Replay("ann"))
-    assert await statuses(store) == {
-        "p": "queued",
-        "c": "blocked",
-        "g": "blocked",
-        "own": "failed",
-    }
-    assert "task.revived" in await kinds(store, "g")
-    assert await finish_all(store) == ["p", "c", "g"]
-    await check_counters(store)
-
-
-async def test_reviving_a_child_of_two_dead_parents_waits_for_both(store: Store) -> None:
-    await put(store, "p1")
-    await put(store, "p2")
-    await put(store, "c", depends_on=after("p1", "p2"))
-    await kill(store, "p1")
-    await kill(store, "p2")
-    await order(store, "p1", Replay("ann"))
-    assert (await get(store, "c")).waiting_on == 2
-    await finish_all(store)
-    assert await statuses(store) == {"p1": "completed", "p2": "failed", "c": "blocked"}
-    await order(store, "p2", Replay("ann"))
-    assert await finish_all(store) == ["p2", "c"]
-
-
-async def test_a_parent_that_ended_well_meanwhile_is_not_waited_for_again(store: Store) -> None:
-    await put(store, "p1")
-    await put(store, "p2")
-    await put(store, "c", depends_on=after("p1", "p2"))
-    first, second = await claim(store, 2)
-    await runner_says(store, first, failing(final=True))
-    await complete(store, second)
-    assert await status(store, "c") is Status.FAILED
-    await order(store, first.id, Replay("ann"))
-    assert (await get(store, "c")).waiting_on == 1
-    assert await finish_all(store) == [first.id, "c"]
-
-
-async def test_reviving_a_child_whose_other_parent_was_aborted_fails_it_again(
-    store: Store,
-) -> None:
-    """An aborted parent never comes back: waiting for it would be waiting for ever."""
-    await put(store, "p1")
-    await put(store, "p2")
-    await put(store, "c", depends_on=after("p1", "p2"))
-    await kill(store, "p1")
-    await order(store, "p2", Abort("ann"))
-    await order(store, "p1", Replay("ann"))
-    await finish_all(store)
-    found = await statuses(store)
-    assert found["p1"] == "completed"
-    assert found["c"] == "failed"
-
-
-async def test_discarding_a_dead_parent_fails_the_child_that_waits_for_it_again(
-    store: Store,
-) -> None:
-    await put(store, "p1")
-    await put(store, "p2")
-    await put(store, "c", depends_on=after("p1", "p2"))
-    await kill(store, "p1")
-    await kill(store, "p2")
-    await order(store, "p1", Replay("ann"))
-    assert await status(store, "c") is Status.BLOCKED
-    await order(store, "p2", Abort("ann", "discarded"))
-    assert await status(store, "c") is Status.FAILED
-    await check_counters(store)
-
-
-async def test_dead_parents_of_one_batch_fail_a_child_once(store: Store) -> None:
-    await put(store, "p1")
-    await put(store, "p2")
-    await put(store, "c", depends_on=after("p1", "p2"))
-    tasks = await claim(store, 2)
-    await store.apply([Order(t.id, failing(final=True), fence=t.fence) for t in tasks])
-    assert (await kinds(store, "c")).count("task.dead") == 1
-    await store.apply([Order(t.id, Replay("ann")) for t in tasks])
-    assert (await get(store, "c")).waiting_on == 2
-    assert await finish_all(store) == ["p1", "p2", "c"]
-    await check_counters(store)
 
 
 async def test_a_wide_graph_settles_at_once(store: Store) -> None:

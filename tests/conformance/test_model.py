@@ -64,8 +64,9 @@ class Model:
         self.attempts: dict[str, int] = {}
         self.deaths: dict[str, int] = {}
         self.waits: dict[str, dict[str, Policy]] = {}
-        """By child: the parents that it still waits for."""
-        self.failed_with: dict[str, str] = {}
+        """By child: the parents that have not ended as it needs them."""
+        self.fell: set[str] = set()
+        """Who failed with a parent."""
 
     def add(self, task_id: str, parents: dict[str, Policy]) -> None:
         self.waits[task_id] = {p: x for p, x in parents.items() if self.status[p] not in ENDED}
@@ -95,8 +96,7 @@ class Model:
                 if self.status[child] is Status.BLOCKED and not waits:
                     self.status[child] = Status.QUEUED
             elif self.status[child] is Status.BLOCKED:
-                self.failed_with[child] = task_id
-                del waits[task_id]
+                self.fell.add(child)
                 self.end(child, Status.FAILED)
 
     def fail(self, task_id: str, *, final: bool) -> None:
@@ -116,21 +116,22 @@ class Model:
     def replay(self, task_id: str) -> None:
         self.status[task_id] = Status.QUEUED
         self.attempts[task_id] = self.deaths[task_id] = 0
+        self.fell.discard(task_id)
         self.revive(task_id)
 
     def revive(self, parent: str) -> None:
-        for child in sorted(self.status):
-            if self.status[child] is not Status.FAILED or self.failed_with.get(child) != parent:
-                continue
-            others = self.waits[child]
-            if any(
-                self.status[p] is Status.ABORTED and x is Policy.FAIL for p, x in others.items()
-            ):
-                continue
-            others[parent] = Policy.FAIL
-            self.status[child] = Status.BLOCKED
-            self.attempts[child] = self.deaths[child] = 0
-            self.revive(child)
+        """Whoever failed with a parent, and has no dead parent any more, waits again."""
+        for child in [i for i, waits in self.waits.items() if parent in waits]:
+            if self.status[child] is Status.FAILED and child in self.fell and not self.dead(child):
+                self.status[child] = Status.BLOCKED
+                self.attempts[child] = self.deaths[child] = 0
+                self.revive(child)
+
+    def dead(self, child: str) -> list[str]:
+        """The parents that keep it from coming back; one that is not known any more was pruned."""
+        gone = (None, Status.FAILED, Status.ABORTED)
+        waits = self.waits[child].items()
+        return [p for p, x in waits if x is Policy.FAIL and self.status.get(p) in gone]
 
 
 class Machine(RuleBasedStateMachine):
@@ -452,7 +453,6 @@ class Machine(RuleBasedStateMachine):
     def replay(self, number: int) -> None:
         if task_id := self.pick(number, Status.FAILED):
             assert code(self.order(task_id, c.Replay("ann"))) == "moved"
-            self.model.waits[task_id].clear()
             self.model.replay(task_id)
             self.did("replay")
 
@@ -464,12 +464,9 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def prune(self) -> None:
-        """Everything that ended and that nobody waits for any more."""
+        """Everything that ended, dead letters apart; also parents of dead letters."""
         self.tick()
         now = self.clock.now()
-        waited_for = {p for waits in self.model.waits.values() for p in waits}
-        if waited_for & {i for i, s in self.model.status.items() if s in ENDED}:
-            return
         gone = self.both(
             lambda store: store.prune(before=now, dead_before=0.0, feed_before=0.0, limit=100)
         )

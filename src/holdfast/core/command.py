@@ -71,10 +71,19 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
 
 
 class Revive(msgspec.Struct, frozen=True, gc=False):
-    """The parent that it failed with was replayed: wait for it again."""
+    """A parent was replayed, and no other dead one stands in the way: wait again."""
 
     parent_id: str
     waiting_on: int
+
+
+class Blame(msgspec.Struct, frozen=True, gc=False):
+    """The parent that it failed with was replayed, but this one is dead too: it fails with this one now."""
+
+    parent_id: str
+    state: str
+    """As in a sentence: 'failed', 'is gone'."""
+    message: str
 
 
 class Abort(msgspec.Struct, frozen=True, gc=False):
@@ -113,7 +122,7 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit
-Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | OperatorCommand
+Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | Blame | OperatorCommand
 
 
 class Order(msgspec.Struct, frozen=True, gc=False):

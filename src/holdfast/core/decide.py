@@ -99,6 +99,7 @@ _RUNNER: Final[dict[type, Rule]] = {
 _OTHERS: Final[dict[type, Rule]] = {
     c.Settle: upkeep_rules.settle,
     c.Revive: upkeep_rules.revive,
+    c.Blame: upkeep_rules.blame,
     c.Abort: operator_rules.abort,
     c.Pause: operator_rules.pause,
     c.Resume: operator_rules.resume,

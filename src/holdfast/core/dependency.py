@@ -1,7 +1,8 @@
 """Tasks that wait for tasks.
 
 Promises: unknown ids and cycles are refused at enqueue; a child is settled in its parent's transaction;
-an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on).
+an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on). A child that
+failed with a parent comes back when that one is replayed and no other parent of it is dead.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
-from holdfast.core.command import Settle
+from holdfast.core.command import Blame, Settle
 from holdfast.core.task import Status, Task
 from holdfast.errors import DependencyCycle, DependencyFailed, UnknownDependency
 
@@ -66,6 +67,28 @@ def still_pending(
         elif status is not Status.COMPLETED:
             pending.append(edge)
     return tuple(pending)
+
+
+class OpenEdge(msgspec.Struct, frozen=True):
+    """An edge whose parent has not ended as the child needs it: it is to come, or it is dead."""
+
+    parent_id: str
+    policy: Policy
+    parent_status: Status | None
+    """None when the parent's record was pruned."""
+
+    @property
+    def is_dead(self) -> bool:
+        """Waiting for this parent would be waiting for a person, or for ever."""
+        gone = self.parent_status in (None, Status.FAILED, Status.ABORTED)
+        return gone and self.policy is Policy.FAIL
+
+
+def blame(parent_id: str, parent: Task | None) -> Blame:
+    """Why a child stays dead."""
+    if parent is None:
+        return Blame(parent_id, "is gone", "its record was pruned")
+    return Blame(parent_id, parent.status.value, parent.error or "no error was recorded")
 
 
 def settlement(parent: Task, policy: Policy) -> Settle:

@@ -7,8 +7,17 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core import command as c, failure as failures
-from holdfast.core.task import FailureKind, Status, Task
-from holdfast.core.transition import Decision, Transition, bury, fact, freed, moved, refuse
+from holdfast.core.task import Failure, FailureKind, Status, Task
+from holdfast.core.transition import (
+    Decision,
+    Transition,
+    bury,
+    evidence,
+    fact,
+    freed,
+    moved,
+    refuse,
+)
 
 LOST_BACKOFF_SECONDS: Final = 1.0
 """After the second death of a runner, so that a killer does not take worker after worker at once."""
@@ -36,12 +45,8 @@ def settle(task: Task, command: c.Settle, now: float) -> Decision:
     if task.status is not Status.BLOCKED:
         return refuse(task, "conflict", "it waits for nothing")
     if not command.satisfied:
-        message = f"dependency {command.parent_id} {command.parent_status}: {command.message}"
-        failure = failures.plain(
-            task.type, FailureKind.DEPENDENCY, message, cause=command.parent_id
-        )
-        grouped = failures.fingerprint(task.type, "dependency", command.message)
-        return bury(task, replace(failure, fingerprint=grouped), now)
+        status = command.parent_status.value
+        return bury(task, _fell_with(task, command.parent_id, status, command.message), now)
     if task.waiting_on > 1:
         after = replace(
             task, waiting_on=task.waiting_on - 1, version=task.version + 1, updated_at=now
@@ -52,14 +57,8 @@ def settle(task: Task, command: c.Settle, now: float) -> Decision:
 
 
 def revive(task: Task, command: c.Revive, now: float) -> Decision:
-    failure = task.failure
-    if (
-        task.status is not Status.FAILED
-        or failure is None
-        or failure.kind is not FailureKind.DEPENDENCY
-        or failure.cause != command.parent_id
-    ):
-        return refuse(task, "conflict", f"it did not fail with {command.parent_id}")
+    if not fell_with_a_parent(task):
+        return refuse(task, "conflict", "it did not fail with a task that it depends on")
     after = moved(
         task,
         Status.BLOCKED,
@@ -70,3 +69,24 @@ def revive(task: Task, command: c.Revive, now: float) -> Decision:
         deaths=0,
     )
     return Transition(task, after, (fact("task.revived", task, now, by=command.parent_id),))
+
+
+def blame(task: Task, command: c.Blame, now: float) -> Decision:
+    if not fell_with_a_parent(task):
+        return refuse(task, "conflict", "it did not fail with a task that it depends on")
+    failure = _fell_with(task, command.parent_id, command.state, command.message)
+    after = replace(task, version=task.version + 1, updated_at=now, **evidence(failure))
+    told = fact("task.blamed", task, now, cause=command.parent_id, error=failure.message)
+    return Transition(task, after, (told,))
+
+
+def fell_with_a_parent(task: Task) -> bool:
+    """Whether it is a dead letter only because a task that it depends on is one, or was aborted."""
+    failure = task.failure if task.status is Status.FAILED else None
+    return failure is not None and failure.kind is FailureKind.DEPENDENCY
+
+
+def _fell_with(task: Task, parent_id: str, state: str, message: str) -> Failure:
+    text = f"dependency {parent_id} {state}: {message}"
+    failure = failures.plain(task.type, FailureKind.DEPENDENCY, text, cause=parent_id)
+    return replace(failure, fingerprint=failures.fingerprint(task.type, "dependency", message))

@@ -184,6 +184,7 @@ def test_every_command_has_its_rule() -> None:
         c.Expire: c.Expire(),
         c.Settle: c.Settle("p", Status.COMPLETED, True),
         c.Revive: c.Revive("p", 1),
+        c.Blame: c.Blame("p", "failed", "boom"),
         c.Abort: c.Abort("a"),
         c.Pause: c.Pause("a"),
         c.Resume: c.Resume("a"),
@@ -230,15 +231,44 @@ def test_the_budget_of_deaths() -> None:
     assert [fact.kind for fact in twice.facts] == ["task.failed", "task.dead"]
 
 
-def test_only_the_child_that_failed_with_the_parent_is_revived() -> None:
+def fallen() -> Task:
     blocked = task_in(Status.BLOCKED, waiting_on=1)
     settled = decide(blocked, Order("t", c.Settle("p", Status.FAILED, False, "boom")), NOW)
     assert isinstance(settled, Transition)
-    dead = settled.after
-    assert isinstance(decide(dead, Order("t", c.Revive("other", 1)), NOW), Refusal)
+    return settled.after
+
+
+def test_only_a_child_that_failed_with_a_parent_is_revived_or_blamed_anew() -> None:
+    dead = fallen()
     revived = decide(dead, Order("t", c.Revive("p", 1)), NOW)
     assert isinstance(revived, Transition)
     assert (revived.after.status, revived.after.waiting_on) == (Status.BLOCKED, 1)
+    own = decide(
+        task_in(Status.RUNNING),
+        Order("t", c.Fail(Failure(FailureKind.ERROR, "x"), final=True), fence=3),
+        NOW,
+    )
+    assert isinstance(own, Transition)
+    for command in (c.Revive("p", 1), c.Blame("q", "failed", "bang")):
+        for task in (own.after, revived.after, task_in(Status.COMPLETED)):
+            assert isinstance(decide(task, Order("t", command), NOW), Refusal)
+
+
+def test_a_child_that_is_blamed_anew_stays_the_dead_letter_it_was() -> None:
+    dead = fallen()
+    blamed = decide(dead, Order("t", c.Blame("q", "failed", "bang")), NOW + 5)
+    assert isinstance(blamed, Transition)
+    after = blamed.after
+    assert after.failure is not None
+    assert (after.failure.kind, after.failure.cause) == (FailureKind.DEPENDENCY, "q")
+    assert after.error == "dependency q failed: bang"
+    assert (after.status, after.finished_at, after.fence) == (
+        Status.FAILED,
+        dead.finished_at,
+        dead.fence,
+    )
+    assert after.fingerprint != dead.fingerprint
+    assert [fact.kind for fact in blamed.facts] == ["task.blamed"]
 
 
 def test_the_table_is_whole() -> None:

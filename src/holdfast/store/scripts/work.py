@@ -16,7 +16,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.event import Fact
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import Conflict
-from holdfast.store.script import Script, call_rows
+from holdfast.store.script import Script, call, call_rows
 
 DeltaKey = tuple[str, str, Priority, Status]
 
@@ -81,6 +81,13 @@ class Work:
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
         yield from record(recorder, batch, self.now, self.facts, self.deltas)
+
+
+def load(work: Work, ids: Iterable[str]) -> Script[None]:
+    """Locks and reads those that the transaction does not hold yet."""
+    missing = sorted({task_id for task_id in ids if task_id not in work.seen})
+    if missing:
+        work.load((yield call("lock_tasks", ids=missing)))
 
 
 def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[DeltaKey]:

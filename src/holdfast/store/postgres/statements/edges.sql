@@ -24,25 +24,27 @@ SELECT child_id, parent_id, policy FROM holdfast_edge
 WHERE parent_id = ANY(:ids::text[]) AND settled = 0 ORDER BY child_id;
 
 -- name: settle_edges
+-- Their parents have ended as the children need it. An edge to a dead parent stays open.
 -- index: holdfast_edge_pkey
-UPDATE holdfast_edge e SET settled = r.settled
-FROM {rows: child_id text, parent_id text, settled smallint}
+UPDATE holdfast_edge e SET settled = 1
+FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
--- name: failed_with
--- Dependents that failed because one of these did, unless another parent is gone for good: waiting for
--- that one would be waiting for ever.
+-- name: dead_dependents
+-- Who may come back when these do.
 -- index: holdfast_edge_parent, holdfast_task_pkey
--- returns: child_id parent_id waiting_on
-SELECT e.child_id, e.parent_id, (SELECT count(*)::int FROM holdfast_edge o
-                                 WHERE o.child_id = e.child_id AND (o.settled = 0 OR o.parent_id = e.parent_id))
-        AS waiting_on
-FROM holdfast_edge e JOIN holdfast_task t ON t.id = e.child_id
+-- returns: child_id parent_id
+SELECT e.child_id, e.parent_id FROM holdfast_edge e JOIN holdfast_task t ON t.id = e.child_id
 WHERE e.parent_id = ANY(:ids::text[]) AND e.policy = 'fail' AND t.status = 'failed'
-  AND NOT EXISTS (SELECT 1 FROM holdfast_edge o JOIN holdfast_task p ON p.id = o.parent_id
-                  WHERE o.child_id = e.child_id AND o.settled = 0 AND o.policy = 'fail'
-                    AND p.status = 'aborted')
-ORDER BY e.child_id;
+ORDER BY e.child_id, e.parent_id;
+
+-- name: open_parents
+-- What these wait for, or would wait for if they came back; no status when a parent was pruned.
+-- index: holdfast_edge_pkey, holdfast_task_pkey
+-- returns: child_id parent_id policy status
+SELECT e.child_id, e.parent_id, e.policy, p.status
+FROM holdfast_edge e LEFT JOIN holdfast_task p ON p.id = e.parent_id
+WHERE e.child_id = ANY(:ids::text[]) AND e.settled = 0 ORDER BY e.child_id, e.parent_id;
 
 -- name: dependents
 -- index: holdfast_edge_parent
