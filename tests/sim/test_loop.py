@@ -112,6 +112,30 @@ def test_a_frozen_node_goes_on_late() -> None:
     loop.close()
 
 
+def test_a_node_that_is_thawed_early_goes_on_at_once() -> None:
+    """Also with the timers that it had slept through; kept seed 10431."""
+    loop = make()
+    woken: list[float] = []
+
+    async def sleeper() -> None:
+        await virtual_sleep(5)
+        woken.append(loop.time())
+        await virtual_sleep(5)
+        woken.append(loop.time())
+
+    async def main() -> None:
+        on("f").run(loop.create_task, sleeper())
+        await virtual_sleep(1)
+        loop.freeze("f", 60)
+        await virtual_sleep(20)
+        loop.thaw_all()
+        await virtual_sleep(100)
+
+    loop.run_until_complete(main())
+    assert woken == [21, 26]
+    loop.close()
+
+
 def test_a_run_in_which_nothing_can_happen_says_so() -> None:
     loop = make()
 

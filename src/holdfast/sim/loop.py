@@ -114,8 +114,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.call_later(seconds, self._thaw, node, context=contextvars.Context())
 
     def thaw_all(self) -> None:
-        """Everybody goes on."""
-        self._frozen.clear()
+        """Everybody goes on, and notices the timers that it has slept through."""
+        frozen, now = self._frozen, self._time
+        self._timers = [
+            (now if frozen.get(node) == when else when, order, node, handle)
+            for when, order, node, handle in self._timers
+        ]
+        heapq.heapify(self._timers)
+        frozen.clear()
 
     def _thaw(self, node: str) -> None:
         if self._frozen.get(node, float("inf")) <= self._time:
