@@ -81,6 +81,9 @@ class Disk(apsw.VFS):
         self.dying: int | None = None
         """After so many more operations the power fails."""
         self.is_dead = False
+        self.has_committed = False
+        """SQLite says so. The checkpoint that may follow can fail: nothing is lost, the log has it, and SQLite
+        goes on; but a VFS in Python fails by an exception, which the committer gets to see."""
         super().__init__(name, "unix")
 
     @property
@@ -169,3 +172,8 @@ class DiskFile(apsw.VFSFile):
         if self._disk.fails_to_sync():
             raise apsw.IOError("the simulated sync has failed")
         self._disk.blocks(self._name).sync()
+
+    def xFileControl(self, op: int, ptr: int) -> bool:  # noqa: N802
+        if op == apsw.SQLITE_FCNTL_COMMIT_PHASETWO:
+            self._disk.has_committed = True
+        return super().xFileControl(op, ptr)

@@ -103,21 +103,27 @@ class Database:
         """One script, committed."""
         self.transactions += 1
         self._pending = []
+        answers: list[T] = []
+        if self.disk is not None:
+            self.disk.has_committed = False
         try:
-            value = self.driver._write_inline(lambda: self._watched(make, by, at))
+            self.driver._write_inline(lambda: self._watched(make, by, at, answers))
         except StoreUnavailable:
-            self._unknown()
             if self.disk is not None and self.disk.is_dead:
+                self._unknown()
                 raise Silence from None
-            raise
+            if self.disk is None or not self.disk.has_committed:
+                self._unknown()
+                raise
         self._committed(self._pending)
-        return value
+        return answers[-1]
 
-    def _watched(self, make: Callable[[], Script[T]], by: str, at: float) -> Script[T]:
-        value = yield from make()
+    def _watched(
+        self, make: Callable[[], Script[T]], by: str, at: float, answers: list[T]
+    ) -> Script[None]:
+        answers.append((yield from make()))
         rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
         self._pending = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
-        return value
 
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
