@@ -30,5 +30,5 @@ class LocalBus:
     def mode(self) -> Mode:
         return Mode(True, "one process: wake-ups are calls")
 
-    def ride_along(self, topic: str) -> str:
+    def ride_along(self, topic: str, *, must: bool = False) -> str:
         return ""

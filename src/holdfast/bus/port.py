@@ -42,6 +42,7 @@ class Bus(Protocol):
 
     def mode(self) -> Mode: ...
 
-    def ride_along(self, topic: str) -> str:
-        """A hint to send within a transaction, or '' when a recent one will do."""
+    def ride_along(self, topic: str, *, must: bool = False) -> str:
+        """A hint to send within a transaction. '' when there is no such way or one rode a moment ago:
+        then `publish` after the commit. `must`: nobody here will know of the commit."""
         ...

@@ -61,13 +61,11 @@ class PostgresBus(LocalBus):
         self._outbox.add(topic)
         self._stir.set()
 
-    def ride_along(self, topic: str) -> str:
+    def ride_along(self, topic: str, *, must: bool = False) -> str:
         now = self._clock.monotonic()
-        if now - self._rode_at.get(topic, 0.0) >= QUIET_SECONDS:
+        if must or now - self._rode_at.get(topic, 0.0) >= QUIET_SECONDS:
             self._rode_at[topic] = now
             return topic
-        self._outbox.add(topic)
-        self._stir.set()
         return ""
 
     async def _run(self, ready: asyncio.Event) -> None:

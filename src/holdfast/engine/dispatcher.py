@@ -23,11 +23,11 @@ from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
 from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
 
-PUSHED_POLL_SECONDS: Final = 2.0
+PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
 NO_AGED_SECONDS: Final = 1.0
 GATES_SECONDS: Final = 1.0
-CLOSED_SECONDS: Final = 5.0
+CLOSED_SECONDS: Final = 10.0
 SHORT_SECONDS: Final = 0.01
 
 
@@ -78,6 +78,8 @@ class Dispatcher(Loop):
     async def tick(self) -> float:
         if self.stopping or not len(self._handlers):
             return PUSHED_POLL_SECONDS
+        if not self.was_woken and self._room() > 0 and (idle := await self._look()) is not None:
+            return idle
         # The next claim is on its way before the workers run what this one brought.
         while (room := self._room()) > 0:
             self.claiming = True
@@ -86,8 +88,16 @@ class Dispatcher(Loop):
             finally:
                 self.claiming = False
             if not (await self._open_gates() or self._is_saturated):
-                return await self._pause()
+                return self._pause(await self._store.next_due(self.queues))
         return PUSHED_POLL_SECONDS
+
+    async def _look(self) -> float | None:
+        """How long there is nothing to do; None when something is due. A look costs less than a claim
+        that gets nothing."""
+        if await self._open_gates():
+            return None
+        due_at = await self._store.first_due(self.queues)
+        return self._pause(due_at) if due_at is None or due_at > self._store.now() else None
 
     def _room(self) -> int:
         """How many tasks to claim now."""
@@ -188,9 +198,8 @@ class Dispatcher(Loop):
         self._gates_at = min(opens_at or soon, soon)
         return opened
 
-    async def _pause(self) -> float:
+    def _pause(self, due_at: float | None) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
-        due_at = await self._store.next_due(self.queues)
         moments = [at for at in (due_at, self._gates_at) if at is not None]
         now = self._store.now()
         return max(0.0, min([poll, *(at - now for at in moments)]))

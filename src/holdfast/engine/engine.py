@@ -114,9 +114,17 @@ class Engine:
             lease_seconds=config.lease_seconds,
             describe=self.describe,
             is_claiming=lambda: self.dispatcher.claiming,
+            on_released=self._work_came,
             defaults=config.defaults,
         )
-        self.sweeper = Sweeper(clock, store, config.retention, self._work_came)
+        self.sweeper = Sweeper(
+            clock,
+            store,
+            config.retention,
+            self._work_came,
+            node=config.node,
+            lease_seconds=config.lease_seconds,
+        )
         self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._stopped = False
@@ -164,7 +172,7 @@ class Engine:
         await self.supervisor.stop()
         await self.executor.close()
         try:
-            await self.keeper.release_unknown(0.0)
+            await self.keeper.release_unknown()
             await self._store.execute("forget_node", id=self.config.node)
         except StoreUnavailable:
             return

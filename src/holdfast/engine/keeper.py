@@ -6,7 +6,7 @@ what the store believes to be ours but is not (a claim whose answer never came) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
@@ -37,6 +37,7 @@ class Keeper(Loop):
         lease_seconds: float,
         describe: Callable[[], dict[str, object]],
         is_claiming: Callable[[], bool],
+        on_released: Callable[[], None],
         defaults: Defaults,
     ) -> None:
         super().__init__(clock)
@@ -48,6 +49,7 @@ class Keeper(Loop):
         self._lease_seconds = lease_seconds
         self._describe = describe
         self._is_claiming = is_claiming
+        self._on_released = on_released
         self._defaults = defaults
         self.lost = 0
         self.renewed_at = clock.monotonic()
@@ -55,22 +57,18 @@ class Keeper(Loop):
     async def tick(self) -> float:
         await self._announce()
         leases = [Lease(held.task.id, held.task.fence) for held in self._pool.held.values()]
-        lost = await self._store.extend(leases, self._lease_seconds)
+        info_json = dumps(self._describe())
+        now = self._store.now()
+        kept = await self._store.beat(self._node, info_json, leases, self._lease_seconds)
         # Whatever was committed while the renewal was on its way is not lost but done.
-        lost &= self._pool.held.keys()
+        lost = kept.lost & self._pool.held.keys()
         if lost:
             self.lost += len(lost)
             log.warning(
                 "%s lost the lease of %d tasks: %s", self._node, len(lost), sorted(lost)[:5]
             )
             self._pool.lose(lost)
-        await self._store.execute(
-            "beat_node",
-            id=self._node,
-            now=self._store.now(),
-            info_json=dumps(self._describe()),
-        )
-        await self.release_unknown(min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3))
+        await self._release(kept.owned, now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3))
         self.renewed_at = self.clock.monotonic()
         return self._lease_seconds / 3
 
@@ -86,16 +84,19 @@ class Keeper(Loop):
             await self._store.execute("register_types", rows, now=now, node=self._node)
             self._announced = types
 
-    async def release_unknown(self, after_seconds: float) -> None:
-        """Gives back what the store believes to run here since longer ago, but does not."""
+    async def release_unknown(self) -> None:
+        """Gives back what the store believes to run here, but does not."""
         now = self._store.now()
-        owned = await self._store.owned(self._node)
+        await self._release(await self._store.owned(self._node), now)
+
+    async def _release(self, owned: Sequence[tuple[str, int, float]], before: float) -> None:
         if self._is_claiming():
             return
         unknown = [
             Order(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
-            if task_id not in self._pool.held and now - started_at >= after_seconds
+            if task_id not in self._pool.held and started_at <= before
         ]
         if unknown:
             await self._store.apply(unknown)
+            self._on_released()

@@ -30,6 +30,8 @@ class Loop(ABC):
         """Whoever holds it knows that no tick is under way."""
         self.is_looping = False
         """Ticks by itself; in tests with virtual time somebody else calls `step`."""
+        self.was_woken = False
+        """This tick came by a wake-up, not because time had passed."""
         self._wake = asyncio.Event()
 
     @abstractmethod
@@ -56,6 +58,7 @@ class Loop(ABC):
             return await self._step()
 
     async def _step(self) -> float:
+        self.was_woken = self._wake.is_set()
         self._wake.clear()
         try:
             delay = await self.tick()

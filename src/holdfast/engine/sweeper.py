@@ -1,8 +1,9 @@
 """Takes back what dead runners held, and forgets what nobody needs any more.
 
-Promises: an expired lease becomes a queued task (or a dead letter) within about a second; finished tasks
-and old events go when their retention is over, in small bites. Any number of sweepers may run: the store
-decides who gets which row. Correctness never waits for a sweeper; only time does.
+Promises: an expired lease becomes a queued task (or a dead letter) within about a second of its end, where
+all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
+small bites; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
+row. Correctness never waits for a sweeper; only time does.
 """
 
 from __future__ import annotations
@@ -13,12 +14,16 @@ from typing import Final
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core.retry import unit_jitter
 from holdfast.engine.loop import Loop
-from holdfast.store.store import Store
+from holdfast.store.store import Store, Swept
 
-SWEEP_SECONDS: Final = 1.0
+SWEEP_SECONDS_MAX: Final = 10.0
+SPREAD_SECONDS: Final = 0.5
+"""Nodes do not all come at the moment at which a lease ends."""
 COUNT_SECONDS: Final = 5.0
-PRUNE_SECONDS: Final = 30.0
+COUNT_SECONDS_MAX: Final = 40.0
+PRUNE_SECONDS: Final = 60.0
 PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
 NODE_SECONDS: Final = 3_600.0
@@ -36,31 +41,59 @@ class Sweeper(Loop):
     name = "sweeper"
 
     def __init__(
-        self, clock: Clock, store: Store, retention: Retention, on_expired: Callable[[], None]
+        self,
+        clock: Clock,
+        store: Store,
+        retention: Retention,
+        on_expired: Callable[[], None],
+        *,
+        node: str,
+        lease_seconds: float,
     ) -> None:
         super().__init__(clock)
         self._store = store
         self._retention = retention
         self._on_expired = on_expired
+        # Whatever is leased after a look ends no sooner than one lease later.
+        self._longest = min(lease_seconds, SWEEP_SECONDS_MAX)
+        self._spread = SPREAD_SECONDS * unit_jitter(node, 0)
         self._prune_at = 0.0
         self._count_at = 0.0
+        self._count_seconds = COUNT_SECONDS
+        self._counted: object = None
         self.expired = 0
         self.pruned = 0
 
     async def tick(self) -> float:
-        while expired := await self._store.expire():
-            self.expired += len(expired)
-            self._on_expired()
-            if len(expired) < 100:
-                break
+        swept = await self._sweep()
         now = self._store.now()
         if now >= self._count_at:
-            await self._store.counters()
-            self._count_at = now + COUNT_SECONDS
+            await self._count(now)
         if now >= self._prune_at:
             await self._prune(now)
             self._prune_at = now + PRUNE_SECONDS
-        return SWEEP_SECONDS
+        moments = [now + self._longest, self._count_at, self._prune_at]
+        if swept.next_at is not None:
+            moments.append(swept.next_at + self._spread)
+        return max(0.0, min(moments) - now)
+
+    async def _sweep(self) -> Swept:
+        swept = await self._store.sweep()
+        for _ in range(BITES_MAX):
+            if not swept.expired:
+                break
+            self.expired += len(swept.expired)
+            self._on_expired()
+            swept = await self._store.sweep()
+        return swept
+
+    async def _count(self, now: float) -> None:
+        """So that nobody who asks for figures has much to add up; ever more seldom where nothing moves."""
+        counted = await self._store.counters()
+        longer = min(self._count_seconds * 2.0, COUNT_SECONDS_MAX)
+        self._count_seconds = longer if counted == self._counted else COUNT_SECONDS
+        self._counted = counted
+        self._count_at = now + self._count_seconds
 
     async def _prune(self, now: float) -> None:
         keep = self._retention

@@ -71,9 +71,9 @@ class Backpressure(Lifecycle):
         depth = sum(n for q, _, _, status, n in rows if q == queue and status == Status.QUEUED)
         oldest = 0.0
         if self._settings.max_age is not None:
-            due = await backend.store.query("oldest_due", queue=queue)
-            if due and due[0][0] is not None:
-                oldest = max(0.0, backend.store.now() - due[0][0])
+            due = await backend.store.first_due([queue])
+            if due is not None:
+                oldest = max(0.0, backend.store.now() - due)
         load = Load(depth, oldest)
         self._load[queue] = (load, backend.store.now())
         self._added[queue] = 0

@@ -83,14 +83,14 @@ class Produce(Requests):
         submission = self._submission(backend, config, type, payload, id, given, now)
         pressure = await self._pressure(backend, submission.task.queue, 1, carried=tx is not None)
         if tx is not None:
-            hint = backend.bus.ride_along(WORK)
+            hint = backend.bus.ride_along(WORK, must=True)
             inserted = (await backend.store.insert_carried(tx, [submission], hint=hint))[0]
         elif id is None and submission.is_plain:
             inserted = await self._plain.put(submission)
         else:
             hint = backend.bus.ride_along(WORK)
             inserted = (await backend.store.insert([submission], hint=hint))[0]
-            self._wake_here()
+            self._handed_in(backend, hint)
         return self._handle(inserted, pressure)
 
     def _submission(
@@ -158,14 +158,12 @@ class Produce(Requests):
     ) -> list[Inserted]:
         if not group:
             return []
+        hint = backend.bus.ride_along(WORK, must=tx is not None)
         if tx is not None:
-            return await backend.store.insert_carried(tx, group, hint=backend.bus.ride_along(WORK))
-        if plain:
-            found = await backend.store.insert_plain(group, hint=backend.bus.ride_along(WORK))
-            self._wake_here()
-            return found
-        found = await backend.store.insert(group, hint=backend.bus.ride_along(WORK))
-        self._wake_here()
+            return await backend.store.insert_carried(tx, group, hint=hint)
+        insert = backend.store.insert_plain if plain else backend.store.insert
+        found = await insert(group, hint=hint)
+        self._handed_in(backend, hint)
         return found
 
     async def _flush(self, group: list[Submission], *, alone: bool) -> list[Inserted]:
@@ -179,11 +177,15 @@ class Produce(Requests):
             dispatcher.wake()
         hint = backend.bus.ride_along(WORK)
         found = await backend.store.insert_plain(group, hint=hint, alone=alone)
-        self._wake_here()
+        self._handed_in(backend, hint)
         return found
 
-    def _wake_here(self) -> None:
-        if self._engine is not None:
+    def _handed_in(self, backend: Backend, hint: str) -> None:
+        """Tasks are in the store. A hint that did not ride along follows only now: earlier, whoever hears
+        it would look before there is anything to see."""
+        if not hint:
+            backend.bus.publish(WORK)
+        elif self._engine is not None:
             self._engine.dispatcher.wake()
 
     def _handle(self, inserted: Inserted, pressure: Pressure) -> TaskHandle:

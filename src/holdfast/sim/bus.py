@@ -31,10 +31,6 @@ class SimBus(LocalBus):
         super().publish(topic)
         self._spread(topic)
 
-    def ride_along(self, topic: str) -> str:
-        self._spread(topic)
-        return ""
-
     def _spread(self, topic: str) -> None:
         for name, bus in self._others():
             if bus is not self:

@@ -24,10 +24,12 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
     apply as apply_script,
+    beats,
     claim as claim_script,
     feed,
     insert as insert_script,
 )
+from holdfast.store.scripts.beats import Kept
 from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.insert import Inserted
 
@@ -43,6 +45,14 @@ class Lease(msgspec.Struct, frozen=True):
 
     task_id: str
     fence: int
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """What was taken back from dead runners."""
+
+    expired: list[Decision]
+    next_at: float | None = None
+    """When the next lease ends, if nothing had ended."""
 
 
 class Store:
@@ -204,6 +214,11 @@ class Store:
         rows = await self._one("next_due", queues=list(queues), now=now)
         return rows[0][0] if rows else None
 
+    async def first_due(self, queues: Sequence[str]) -> float | None:
+        """When the first task in line was or will be due; None when nothing is in line."""
+        rows = await self._one("first_due", queues=list(queues))
+        return rows[0][0] if rows else None
+
     async def apply(self, orders: Sequence[Order]) -> list[Decision]:
         """Carries out orders; an answer for each, in their order."""
         now = self.now()
@@ -241,25 +256,35 @@ class Store:
 
     async def extend(self, leases: Sequence[Lease], lease_seconds: float) -> set[str]:
         """Renews leases; the ids that this runner has lost."""
-        if not leases:
-            return set()
+        held = [(lease.task_id, lease.fence) for lease in leases]
         until = self.now() + lease_seconds
-        rows = [(lease.task_id, lease.fence) for lease in leases]
-        kept = await self._driver.write_one(
-            lambda: _single_rows("extend_leases", rows, until=until)
-        )
-        return {lease.task_id for lease in leases} - {row[0] for row in kept}
+        return await self._driver.write_one(lambda: beats.extend(held, until))
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
         return await self._one("owned_tasks", node=node)
 
+    async def beat(
+        self, node: str, info_json: str, leases: Sequence[Lease], lease_seconds: float
+    ) -> Kept:
+        """A node's heartbeat in one go: its leases renewed, itself seen, what it owns told."""
+        now = self.now()
+        held = [(lease.task_id, lease.fence) for lease in leases]
+        until = now + lease_seconds
+        return await self._driver.write_one(lambda: beats.beat(node, info_json, held, until, now))
+
+    async def sweep(self, limit: int = 100) -> Swept:
+        """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
+        now = self.now()
+        rows = await self._one("ending_leases", now=now, limit=limit)
+        ended = [row for row in rows if row[2] <= now]
+        if not ended:
+            return Swept([], rows[0][2] if rows else None)
+        return Swept(await self.apply([Order(row[0], Expire(), fence=row[1]) for row in ended]))
+
     async def expire(self, limit: int = 100) -> list[Decision]:
-        """Takes back what dead runners held."""
-        rows = await self._one("expired_tasks", now=self.now(), limit=limit)
-        if not rows:
-            return []
-        return await self.apply([Order(row[0], Expire(), fence=row[1]) for row in rows])
+        """The same, only what was taken back."""
+        return (await self.sweep(limit)).expired
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._one("get_tasks", ids=list(ids))

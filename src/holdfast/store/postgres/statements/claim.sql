@@ -74,12 +74,13 @@ CROSS JOIN LATERAL (
     WHERE queue = q.name AND priority = p.priority AND status = 'queued' AND gate IS NULL AND due_at > :now::float8
     ORDER BY due_at LIMIT 1) t;
 
--- name: oldest_due
--- Since when the longest-waiting task of a queue has been due.
+-- name: first_due
+-- Since when, or from when on, the first task in line has been due.
 -- index: holdfast_task_ready
 -- returns: due_at
-SELECT min(t.due_at) AS due_at FROM generate_series(0, 3) p(priority)
+SELECT min(t.due_at) AS due_at
+FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
 CROSS JOIN LATERAL (
     SELECT due_at FROM holdfast_task
-    WHERE queue = :queue::text AND priority = p.priority AND status = 'queued' AND gate IS NULL
+    WHERE queue = q.name AND priority = p.priority AND status = 'queued' AND gate IS NULL
     ORDER BY due_at LIMIT 1) t;

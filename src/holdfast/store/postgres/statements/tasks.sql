@@ -129,10 +129,13 @@ RETURNING t.id;
 -- returns: id fence started_at
 SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node::text;
 
--- name: expired_tasks
+-- name: ending_leases
+-- Those that have ended, or else the one that ends first.
 -- index: holdfast_task_lease
--- returns: id fence
-SELECT id, fence FROM holdfast_task WHERE status = 'running' AND lease_until <= :now::float8
+-- returns: id fence lease_until
+SELECT id, fence, lease_until FROM holdfast_task
+WHERE status = 'running' AND lease_until <= greatest(:now::float8,
+    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running'))
 ORDER BY lease_until LIMIT :limit::int;
 
 -- name: find_tasks

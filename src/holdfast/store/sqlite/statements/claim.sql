@@ -46,12 +46,12 @@ SELECT min(due_at) AS due_at FROM (
             ORDER BY due_at LIMIT 1) AS due_at
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
 
--- name: oldest_due
--- Since when the longest-waiting task of a queue has been due.
+-- name: first_due
+-- Since when, or from when on, the first task in line has been due.
 -- index: holdfast_task_ready
 -- returns: due_at
 SELECT min(due_at) AS due_at FROM (
     SELECT (SELECT due_at FROM holdfast_task
-            WHERE queue = :queue AND priority = p.value AND status = 'queued' AND gate IS NULL
+            WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
             ORDER BY due_at LIMIT 1) AS due_at
-    FROM json_each('[0,1,2,3]') p);
+    FROM json_each(:queues) q, json_each('[0,1,2,3]') p);

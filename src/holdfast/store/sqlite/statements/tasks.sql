@@ -101,10 +101,13 @@ RETURNING id;
 -- returns: id fence started_at
 SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node;
 
--- name: expired_tasks
+-- name: ending_leases
+-- Those that have ended, or else the one that ends first.
 -- index: holdfast_task_lease
--- returns: id fence
-SELECT id, fence FROM holdfast_task WHERE status = 'running' AND lease_until <= :now
+-- returns: id fence lease_until
+SELECT id, fence, lease_until FROM holdfast_task
+WHERE status = 'running' AND lease_until <= max(:now,
+    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running'))
 ORDER BY lease_until LIMIT :limit;
 
 -- name: find_tasks

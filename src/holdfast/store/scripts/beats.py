@@ -1,0 +1,39 @@
+"""A node's heartbeat: what it holds is renewed, the node is seen, and it hears what it is believed to run.
+
+Promises: a lease is renewed only under the fence it was given with. Each statement may stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.store.script import Script, call, call_rows
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What a node's heartbeat brought back."""
+
+    lost: set[str]
+    """Tasks whose leases are not the node's any more."""
+    owned: list[tuple[str, int, float]]
+    """What the store believes that it runs: (id, fence, started at)."""
+
+
+def beat(
+    node: str, info_json: str, held: Sequence[tuple[str, int]], until: float, now: float
+) -> Script[Kept]:
+    """`held` are the (task id, fence) to renew."""
+    lost = yield from extend(held, until)
+    yield call("beat_node", id=node, now=now, info_json=info_json)
+    owned = yield call("owned_tasks", node=node)
+    return Kept(lost, owned)
+
+
+def extend(held: Sequence[tuple[str, int]], until: float) -> Script[set[str]]:
+    """Renews leases; the ids that were lost."""
+    rows: list[tuple[Any, ...]] = list(held)
+    kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
+    return {task_id for task_id, _ in held} - {row[0] for row in kept}
