@@ -7,7 +7,7 @@ FIRST ?= 0
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo sim bench lock clean
+.PHONY: help setup test check fmt demo sim chaos bench lock clean
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-7s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ demo: setup  ## watch holdfast survive a bad day
 
 sim: setup  ## live through many bad days in virtual time (SEEDS=200, FIRST=0)
 	$(BIN)/holdfast simulate --seed $(FIRST) --seeds $(SEEDS) --processes $(WORKERS)
+
+chaos: setup  ## kill, freeze, cut and fill real processes, peers beside (about 25 minutes)
+	$(BIN)/python -m chaos
 
 bench: setup  ## measure
 	$(BIN)/python -m benchmarks

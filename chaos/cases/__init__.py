@@ -1,0 +1,34 @@
+"""The cases, one a file: what is done to a stage, and on which stores it makes sense."""
+
+from __future__ import annotations
+
+from chaos.cases import (
+    burst,
+    cut,
+    disk,
+    half_open,
+    kill_once,
+    kill_repeatedly,
+    old_reader,
+    restart,
+    slow,
+    worker_kill,
+    zombie,
+)
+from chaos.cases._case import Case
+
+__all__ = ["CASES", "Case"]
+
+CASES: tuple[Case, ...] = (
+    restart.CASE,
+    kill_once.CASE,
+    kill_repeatedly.CASE,
+    old_reader.CASE,
+    burst.CASE,
+    worker_kill.CASE,
+    zombie.CASE,
+    disk.CASE,
+    cut.CASE,
+    half_open.CASE,
+    slow.CASE,
+)

@@ -1,0 +1,71 @@
+"""The table that a run prints, and the JSON that it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.report import table
+from chaos.cases import CASES
+from chaos.runner import Outcome
+
+HEADER = [
+    "subject",
+    "during",
+    "recovered",
+    "back after",
+    "lost",
+    "ended twice",
+    "ran twice",
+    "unfinished",
+    "restart needed",
+]
+
+
+def row(outcome: Outcome) -> list[str]:
+    if outcome.failed:
+        return [outcome.subject, f"FAILED: {outcome.failed[:80]}", *[""] * (len(HEADER) - 2)]
+    back = outcome.back_after_seconds
+    return [
+        outcome.subject,
+        f"{min(outcome.during, 9.99):.0%}",
+        f"{min(outcome.recovered, 1.0):.0%}",
+        "never" if back is None else f"{back:.1f} s",
+        f"{outcome.lost:,}",
+        f"{outcome.ended_twice:,}",
+        f"{outcome.ran_twice:,}",
+        "?" if outcome.unfinished is None else f"{outcome.unfinished:,}",
+        "yes" if outcome.needed_restart else "no",
+    ]
+
+
+def full(outcomes: Sequence[Outcome]) -> str:
+    """One table a case."""
+    parts = []
+    for case in CASES:
+        rows = [row(outcome) for outcome in outcomes if outcome.case == case.name]
+        if rows:
+            parts.append(f"\n{case.name}: {case.title}\n{table(HEADER, rows)}")
+    return "\n".join(parts)
+
+
+def write(path: Path, outcomes: Sequence[Outcome], **more: Any) -> None:
+    """Everything, without names of hosts or folders."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {
+        "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "machine": {
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "system": platform.system(),
+            "machine": platform.machine(),
+        },
+        **more,
+        "outcomes": [outcome.as_dict() for outcome in outcomes],
+    }
+    path.write_text(json.dumps(data, indent=1) + "\n")

@@ -1,0 +1,238 @@
+"""The stores that a case hurts: a PostgreSQL, Redis or SQLite of its own for every run.
+
+PostgreSQL has its default settings; Redis keeps an append-only file (its default `everysec`), so that a crash
+of the server loses nothing that it has acknowledged. A store may live on a small RAM disk that can be filled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from benchmarks import servers
+
+SMALL_DISK_MB = 192
+_SPARE = 1 << 20
+
+
+class Store:
+    """What a case may do to a store. What makes no sense for one raises."""
+
+    kind = ""
+
+    def url(self, port: int = 0) -> str:
+        """Address, through another port if given."""
+        raise NotImplementedError
+
+    @property
+    def port(self) -> int:
+        raise NotImplementedError
+
+    def crash(self) -> None:
+        """As if the machine had lost power, but for the disk's cache."""
+        raise NotImplementedError
+
+    def start_again(self) -> None:
+        """On the same port with the same data."""
+        raise NotImplementedError
+
+    def is_up(self) -> bool:
+        return True
+
+    async def kill_connections(self) -> int:
+        """Ends every connection of others; how many."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ends it and removes its data."""
+
+
+class _Restartable(servers.Server):
+    """A server that comes back where it was."""
+
+    popen: dict[str, Any]
+
+    def launch(self, **popen: Any) -> None:
+        self.popen = popen
+        super().launch(**popen)
+
+    def end(self, sig: int) -> None:
+        assert self.proc
+        self.proc.send_signal(sig)
+        self.proc.wait()
+
+    def again(self) -> None:
+        with (self.root / "log").open("ab") as log:
+            self.proc = subprocess.Popen(
+                self.command(),
+                stdout=log,
+                stderr=log,
+                preexec_fn=servers.die_with_parent,  # noqa: PLW1509 - no thread runs here
+                **self.popen,
+            )
+        if not self._wait():
+            raise RuntimeError((self.root / "log").read_text()[-2000:])
+
+
+class _Postgres(_Restartable, servers.Postgres):
+    pass
+
+
+class _Redis(_Restartable, servers.Redis):
+    pass
+
+
+class PostgresStore(Store):
+    """A cluster of its own."""
+
+    kind = "postgres"
+
+    def __init__(self, folder: Path) -> None:
+        self._server = _Postgres(folder / "postgres")
+        self._reader: asyncpg.Connection[asyncpg.Record] | None = None
+
+    def url(self, port: int = 0) -> str:
+        return f"postgresql://postgres@127.0.0.1:{port or self.port}/postgres"
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def crash(self) -> None:
+        """SIGQUIT: immediate shutdown, recovery at the next start."""
+        self._server.end(signal.SIGQUIT)
+
+    def start_again(self) -> None:
+        self._server.again()
+
+    def is_up(self) -> bool:
+        return self._server.proc is not None and self._server.proc.poll() is None
+
+    async def kill_connections(self) -> int:
+        connection = await asyncpg.connect(self.url(), timeout=5)
+        try:
+            rows = await connection.fetch(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where pid <> pg_backend_pid() and backend_type = 'client backend'"
+            )
+        finally:
+            await connection.close(timeout=5)
+        return len(rows)
+
+    async def hold_snapshot(self) -> None:
+        """A reader that began and never ends."""
+        self._reader = await asyncpg.connect(self.url(), timeout=5)
+        await self._reader.execute("begin isolation level repeatable read")
+        await self._reader.fetch("select count(*) from pg_class")
+
+    async def let_snapshot_go(self) -> None:
+        if self._reader is not None:
+            await self._reader.close(timeout=5)
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+class RedisStore(Store):
+    """With an append-only file."""
+
+    kind = "redis"
+
+    def __init__(self, folder: Path) -> None:
+        self._server = _Redis(folder / "redis", "--appendonly", "yes")
+
+    def url(self, port: int = 0) -> str:
+        return f"redis://127.0.0.1:{port or self.port}/0"
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    def crash(self) -> None:
+        """SIGKILL."""
+        self._server.end(signal.SIGKILL)
+
+    def start_again(self) -> None:
+        self._server.again()
+
+    def is_up(self) -> bool:
+        return self._server.proc is not None and self._server.proc.poll() is None
+
+    async def kill_connections(self) -> int:
+        killed = 0
+        for kind in (b"normal", b"pubsub"):
+            answer = self._server.send(b"CLIENT KILL TYPE " + kind + b" SKIPME yes")
+            killed += int(answer[1:].split()[0])
+        return killed
+
+    def stop(self) -> None:
+        self._server.stop()
+
+
+class SqliteStore(Store):
+    """A file."""
+
+    kind = "sqlite"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "sqlite"
+        self._folder.mkdir()
+
+    def url(self, port: int = 0) -> str:
+        return f"sqlite:///{self._folder / 'queue.db'}"
+
+    @property
+    def port(self) -> int:
+        return 0
+
+    def stop(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+STORES = {"postgres": PostgresStore, "redis": RedisStore, "sqlite": SqliteStore}
+
+
+class SmallDisk:
+    """A RAM disk of a fixed size, which a ballast file fills. Needs the right to mount."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        mount = [
+            "mount",
+            "-t",
+            "tmpfs",
+            "-o",
+            f"size={SMALL_DISK_MB}m,mode=0755",
+            "tmpfs",
+            str(folder),
+        ]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            message = f"a small disk cannot be mounted here: {done.stderr.strip()}"
+            raise RuntimeError(message)
+
+    def fill(self) -> None:
+        """Leaves nothing, and takes what is given back meanwhile."""
+        with (self.folder / "ballast").open("ab", buffering=0) as ballast:
+            with contextlib.suppress(OSError):
+                while True:
+                    ballast.write(b"\0" * _SPARE)
+            with contextlib.suppress(OSError):
+                while True:
+                    ballast.write(b"\0" * 4096)
+
+    def free(self) -> None:
+        (self.folder / "ballast").unlink()
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "-l", str(self.folder)], check=False, capture_output=True)
+        with contextlib.suppress(OSError):
+            os.rmdir(self.folder)  # noqa: PTH106 - the mount point itself
