@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.orders.book import RETAIN_SECONDS
@@ -13,35 +14,26 @@ from holdfast.orders.sql import SqlOrders
 from holdfast.primitives.metrics import Meter
 from holdfast.primitives.portal import Portal
 from holdfast.store.backends import store_for
+from holdfast.store.store import Store
 
 T = TypeVar("T")
 
 
-class SqlOrderStore(BlockingFront):
-    """`SqlOrderStore("sqlite:///orders.db")`, or a PostgreSQL URL. Opens the database at once.
+class Caller(Protocol):
+    """Who awaits for those that block: see `holdfast.primitives.portal.Portal`."""
 
-    On an event loop, use `sql.SqlOrders` on a store of your own."""
+    def call(self, make: Callable[[], Awaitable[T]]) -> T: ...
 
-    def __init__(
-        self,
-        url: str,
-        clock: Clock | None = None,
-        *,
-        namespace: str = "",
-        retain_seconds: float = RETAIN_SECONDS,
-        meter: Meter | None = None,
-        server_time: bool = True,
-    ) -> None:
-        self._store = store_for(url, clock or SystemClock(), server_time=server_time)()
-        self._orders = SqlOrders(
-            self._store, namespace=namespace, retain_seconds=retain_seconds, meter=meter
-        )
-        self._portal = Portal("sql-orders")
-        try:
-            self._portal.call(self._store.open)
-        except BaseException:
-            self._portal.close()
-            raise
+    def close(self) -> None: ...
+
+
+class BlockingSqlOrders(BlockingFront):
+    """Over a store and a caller that are at hand; closing closes both."""
+
+    def __init__(self, store: Store, orders: SqlOrders, portal: Caller) -> None:
+        self._store = store
+        self._orders = orders
+        self._portal = portal
 
     def run(self, command: Command[T]) -> T:
         return self._portal.call(lambda: self._orders.run(command))
@@ -77,3 +69,28 @@ class SqlOrderStore(BlockingFront):
     def close(self) -> None:
         self._portal.call(self._store.close)
         self._portal.close()
+
+
+class SqlOrderStore(BlockingSqlOrders):
+    """`SqlOrderStore("sqlite:///orders.db")`, or a PostgreSQL URL. Opens the database at once.
+
+    On an event loop, use `sql.SqlOrders` on a store of your own."""
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock | None = None,
+        *,
+        namespace: str = "",
+        retain_seconds: float = RETAIN_SECONDS,
+        meter: Meter | None = None,
+        server_time: bool = True,
+    ) -> None:
+        store = store_for(url, clock or SystemClock(), server_time=server_time)()
+        orders = SqlOrders(store, namespace=namespace, retain_seconds=retain_seconds, meter=meter)
+        super().__init__(store, orders, Portal("sql-orders"))
+        try:
+            self._portal.call(store.open)
+        except BaseException:
+            self._portal.close()
+            raise

@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeVar, TypeVarTuple
 
 from holdfast.sim.draw import Draw
@@ -149,15 +149,16 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _turn(self) -> bool:
         """One callback of one node, or a jump to the next timer; False when there is neither."""
-        nodes = [node for node in self._ready if node not in self._frozen]
+        ready = self._ready
+        nodes = [node for node in ready if node not in self._frozen] if self._frozen else [*ready]
         if not nodes:
             return self._jump()
         node = nodes[0] if len(nodes) == 1 else nodes[self._draw.below(len(nodes))]
-        queue = self._ready[node]
+        queue = ready[node]
         handle = queue.popleft()
         if not queue:
-            del self._ready[node]
-        if not handle.cancelled():
+            del ready[node]
+        if not handle._cancelled:
             self.steps += 1
             handle._run()
         return True
@@ -165,7 +166,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def _jump(self) -> bool:
         while self._timers:
             when, _, node, handle = heapq.heappop(self._timers)
-            if handle.cancelled():
+            if handle._cancelled:
                 continue
             if node in self._frozen and self._frozen[node] > when:
                 # A stopped process notices its timers when it goes on.
@@ -216,6 +217,11 @@ class SimLoop(asyncio.AbstractEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            # One by one, from the outside in: the collector would take them apart in an order of its
+            # own, which the interpreter does not always survive.
+            for task in self._buried:
+                with suppress(BaseException):
+                    task.get_coro().close()
             self._buried.clear()
             self._tasks.clear()
             gc.collect()

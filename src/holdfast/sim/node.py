@@ -21,8 +21,9 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.driver import RemoteDriver
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import Net
+from holdfast.sim.part import Machine
 from holdfast.sim.record import Record
-from holdfast.sim.server import Database
+from holdfast.sim.server import NAME, Database
 from holdfast.sim.trace import Trace
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
@@ -56,10 +57,18 @@ class Cluster:
         self.nodes: dict[str, Node] = {}
 
     def buses(self) -> list[tuple[str, SimBus]]:
-        return [(node.name, node.bus) for node in self.nodes.values() if node.bus is not None]
+        return [
+            (node.name, node.bus)
+            for node in self.nodes.values()
+            if node.bus is not None and node.hears
+        ]
 
 
 Main = Callable[["Node", Queue], Coroutine[Any, Any, None]]
+
+
+async def idle(node: Node, queue: Queue) -> None:
+    """Of a node that only answers."""
 
 
 class Node:
@@ -75,7 +84,16 @@ class Node:
         self.queue: Queue | None = None
         self.incarnation = 0
         self.is_up = False
-        self._main = main
+        self.peers: tuple[str, ...] = (NAME,)
+        """Whom it talks with: links that can be cut."""
+        self.hears = True
+        """Whether hints reach it."""
+        self.machine: Machine | None = None
+        """Its own disk, if it has one."""
+        self.when_dead: Callable[[], None] = lambda: None
+        """What the system cleans up after it."""
+        self._kept: list[asyncio.Task[Any]] = []
+        self.main = main
         self._settings = settings
         self._together = together
         """Enqueue and claim may share a transaction."""
@@ -101,7 +119,7 @@ class Node:
 
     def _begin(self) -> None:
         self.queue = Queue(self._backend, self._settings)
-        task = self.cluster.loop.create_task(self._main(self, self.queue), name=self.life)
+        task = self.cluster.loop.create_task(self.main(self, self.queue), name=self.life)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -131,6 +149,12 @@ class Node:
             self.cluster.loop.forget(self.life)
             self.bus = None
             self.queue = None
+            self._kept = []
+            self.when_dead()
+
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """As long as the node lives."""
+        self._kept.append(task)
 
     def die(self, seconds: float) -> None:
         """A crash of its own making; whoever watches over processes starts it again after a while."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from holdfast.sim.trades import Trades
+
 
 class Ack(NamedTuple):
     """A task that a client was told is in the store."""
@@ -29,12 +31,21 @@ class Belief:
 
     __slots__ = ("fence", "life", "resource", "since", "until")
 
-    def __init__(self, resource: str, fence: int, life: str, since: float) -> None:
+    def __init__(self, resource: str, fence: int | str, life: str, since: float) -> None:
         self.resource = resource
         self.fence = fence
         self.life = life
         self.since = since
         self.until: float | None = None
+
+
+class Granted(NamedTuple):
+    """A yes of one lock server of a quorum."""
+
+    server: str
+    resource: str
+    token: str
+    at: float
 
 
 class Record:
@@ -57,6 +68,15 @@ class Record:
         """Bills that a caller was told are paid."""
         self.outside: dict[str, set[str]] = {}
         """The ids under which each outside effect was tried."""
+        self.trades: list[Trades] = []
+        """Of each trader."""
+        self.saving: list[Belief] = []
+        """Holders of locks on a quorum; their fence is the token."""
+        self.granted: list[Granted] = []
+        self.forgot: dict[str, list[float]] = {}
+        """When each lock server lost its memory."""
+        self.ungranted: list[str] = []
+        """Who asked for a free lock and was not granted it in time."""
         self.died: dict[str, float] = {}
         self.frozen: dict[str, list[tuple[float, float]]] = {}
         self.aborted: set[str] = set()

@@ -6,7 +6,8 @@ than it shows.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, get_type_hints
 
 import msgspec
 
@@ -23,6 +24,7 @@ disk: it loses what was not synced, has no room, fails to sync."""
 
 
 RECOVER_HOURS: Final = 2.0
+TRADERS: Final = ((), (), (), (), ("files",), ("files",), ("database",), ("database", "files"))
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -35,7 +37,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Nodes that fight for locks and pay bills once."""
     faults: frozenset[str]
     rate: float
-    """How rough it is: 1 is a fault of each kind about every two minutes of a node."""
+    """How rough it is: 1 is a fault of each kind about every seven minutes of a node."""
     hours: float
     act_seconds: float
     """Between two wishes of a client."""
@@ -49,8 +51,14 @@ class Plan(msgspec.Struct, frozen=True):
 
     recover_hours: float
     """Without faults, within which everything must end."""
+    traders: tuple[str, ...]
+    """Where each trader keeps its orders: files or database."""
+    lock_servers: int
+    """Of a quorum for locks; 0: there is none."""
     together: bool
     """Enqueue and claim in one transaction, as within one process."""
+    only: frozenset[str] | None = None
+    """The single faults that happen, such as `crash:3`; None for all that are drawn."""
 
 
 def plan(
@@ -79,5 +87,45 @@ def plan(
         lease_seconds=draw.stream("lease").pick((5.0, 9.0, 30.0)),
         max_workers=draw.stream("workers").whole(1, 8),
         recover_hours=recover_hours,
+        traders=draw.stream("traders").pick(TRADERS),
+        lock_servers=draw.stream("lock servers").pick((0, 0, 0, 3, 5)),
         together=draw.stream("together").chance(0.3),
     )
+
+
+def changed(plan: Plan, changes: Iterable[tuple[str, str]]) -> Plan:
+    """The plan with other figures, each given by name as a text; lists are joined by commas."""
+    for name, text in changes:
+        field = _FIELDS.get(name)
+        if field is None:
+            raise BadConfig(f"a plan has no '{name}': choose from {', '.join(sorted(_FIELDS))}")
+        value: object = text
+        if isinstance(getattr(plan, name), (tuple, frozenset)) or name == "only":
+            value = [each for each in text.split(",") if each]
+        try:
+            plan = msgspec.structs.replace(
+                plan, **{name: msgspec.convert(value, field, strict=False)}
+            )
+        except msgspec.ValidationError as error:
+            raise BadConfig(f"'{name}' of a plan cannot be '{text}': {error}") from None
+    return plan
+
+
+def differences(plan: Plan, other: Plan) -> list[tuple[str, str]]:
+    """What to change in the other plan to come to this one."""
+    return [
+        (name, _text(getattr(plan, name)))
+        for name in Plan.__struct_fields__
+        if getattr(plan, name) != getattr(other, name)
+    ]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (frozenset, tuple)):
+        return ",".join(sorted(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_FIELDS: Final[dict[str, type]] = {
+    name: kind for name, kind in get_type_hints(Plan).items() if name in Plan.__struct_fields__
+}

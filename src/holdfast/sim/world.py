@@ -7,7 +7,8 @@ within the plan's `recover_hours` every task must have come to rest; then the ch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -26,11 +27,14 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.faults import Trouble
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
-from holdfast.sim.node import Cluster, Node
+from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.own import Own, bind
+from holdfast.sim.part import Part
+from holdfast.sim.parts import parts_of
 from holdfast.sim.primitives import PAID, live
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Change, Database
+from holdfast.sim.strand import Killed
 from holdfast.sim.swarm import Plan
 from holdfast.sim.trace import Trace
 from holdfast.sim.workload import TICK, TICK_SECONDS, Client, Temper
@@ -94,23 +98,23 @@ class World:
             keep_events=1e9,
         )
         for n in range(plan.nodes):
-            self._add(f"w{n}", self._worker, settings)
+            self._add(f"w{n}", self._worker, settings=settings)
         for n in range(plan.clients):
-            self._add(f"c{n}", self._client, settings)
-        self._add("s0", self._subscriber, settings)
+            self._add(f"c{n}", self._client, settings=settings)
+        self._add("s0", self._subscriber, settings=settings)
         for n in range(plan.holders):
-            self._add(f"l{n}", self._holder, settings)
+            self._add(f"l{n}", self._holder, settings=settings)
+        self.parts: list[Part] = []
+        if own is None:
+            add = partial(self._add, settings=settings)
+            self.parts = parts_of(plan, add, self.record, draw.stream("parts"))
         nodes = list(self.cluster.nodes.values())
         self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
 
-    def _add(self, name: str, main: Callable[[Node, Queue], object], settings: Settings) -> None:
-        self.cluster.nodes[name] = Node(
-            name,
-            self.cluster,
-            main,  # type: ignore[arg-type]
-            settings,
-            together=self.plan.together,
-        )
+    def _add(self, name: str, main: Main = idle, *, settings: Settings) -> Node:
+        node = Node(name, self.cluster, main, settings, together=self.plan.together)
+        self.cluster.nodes[name] = node
+        return node
 
     # -- what nodes do -----------------------------------------------------------------------------
 
@@ -156,6 +160,9 @@ class World:
             outcome: Outcome = self.loop.run_until_complete(self._run())
             return outcome
         finally:
+            for part in self.parts:
+                part.end()
+            self.parts.clear()
             self.cluster.nodes.clear()
             self.trouble.forget()
             self.loop.close()
@@ -173,6 +180,8 @@ class World:
         await asyncio.sleep(self.plan.hours * 3600)
         breaking.cancel()
         self._calm = True
+        for part in self.parts:
+            part.calm()
         self.trouble.end()
         self.trace.note(NAME, "everything heals")
         unfinished = await self._recover()
@@ -186,7 +195,8 @@ class World:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = [task for task in (await self._all(store)) if task.status not in ENDED]
             waiting = [task for task in waiting if task.type not in (TICK, PAID)]
-            if not waiting or self.loop.time() > end:
+            is_at_rest = not waiting and all(part.is_at_rest() for part in self.parts)
+            if is_at_rest or self.loop.time() > end:
                 return waiting
             for task in waiting:
                 if task.status is Status.PAUSED:
@@ -235,7 +245,13 @@ class World:
                 break
             events += page.events
         tasks = {task.id: task for task in await self._all(store)}
-        failures = [_told(failure) for failure in self.loop.failures]
+        for part in self.parts:
+            await part.report()
+        failures = [
+            _told(failure)
+            for failure in self.loop.failures
+            if not isinstance(failure.get("exception"), Killed)
+        ]
         return Outcome(
             plan=self.plan,
             record=self.record,

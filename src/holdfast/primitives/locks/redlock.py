@@ -47,6 +47,12 @@ class Node(Protocol):
     def ask(self, order: Order) -> bool | None: ...
 
 
+class AsyncNode(Protocol):
+    async def ask(self, order: Order) -> bool | None: ...
+
+    async def close(self) -> None: ...
+
+
 class Redlock:
     """The lock for threads. `clock` gives seconds; it should never go back."""
 
@@ -124,7 +130,7 @@ class Redlock:
 class AsyncRedlock:
     """The same lock for an event loop, on Redis."""
 
-    def __init__(self, nodes: Sequence[AsyncRedisNode], timing: Timing, ids: Ids) -> None:
+    def __init__(self, nodes: Sequence[AsyncNode], timing: Timing, ids: Ids) -> None:
         self._nodes = nodes
         self._timing = timing
         self._ids = ids

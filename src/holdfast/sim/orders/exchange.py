@@ -1,0 +1,147 @@
+"""An exchange across the simulated network: the book of the product's own simulated one, and its messages.
+
+Promises: requests, replies and fill messages are messages like any other, so they get lost, doubled and late;
+orders are filled while nobody listens. Its clock differs from the trader's by less than the loop allows for.
+Never: a step of the clock, an order that acts twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
+
+from holdfast.errors import ExchangeTimeout, StoreUnavailable
+from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
+from holdfast.orders.exchange_book import ExchangeBook, Sent
+from holdfast.orders.faults import Faults
+from holdfast.sim.clock import EPOCH
+from holdfast.sim.node import Node
+from holdfast.sim.strand import Strand
+
+T = TypeVar("T")
+REPLY_SECONDS: Final = 1.0
+FAULTS: Final = Faults(rejects=0.05, partial_fills=0.5, resting=0.2, fill_max_ms=6_000.0)
+
+
+class Sending(NamedTuple):
+    """A placement that the trader sent; the network may deliver it twice."""
+
+    client_order_id: str
+    is_blind: bool
+    """Sent again, though the exchange had not just said that it does not know it."""
+
+
+class Server:
+    """The exchange's side."""
+
+    def __init__(self, name: str, trader: Node, seed: int, skew_seconds: float) -> None:
+        self.name = name
+        self._trader = trader
+        self._skew = skew_seconds
+        self._net = trader.cluster.net
+        self._loop = trader.cluster.loop
+        self._trace = trader.cluster.trace
+        self._number = 0
+        self._told: set[str] = set()
+        self.book = ExchangeBook(seed, FAULTS)
+        self.inbox: list[Fill] = []
+        self._net.join(name, 1)
+
+    def now(self) -> float:
+        return EPOCH + self._loop.time() * self._trader.clock.rate + self._skew
+
+    def act(self, client_order_id: str, place: Request | None) -> ExchangeOrder | None:
+        """A placement, or a cancel; the order as it stands after it."""
+        now = self.now()
+        self._number += 1
+        sent = Sent(
+            number=self._number, arrives_at=now, client_order_id=client_order_id, place=place
+        )
+        self.book.send(sent)
+        self.book.settle(now)
+        if place is not None:
+            self._tell(client_order_id)
+        return self.book.view(client_order_id, now)
+
+    def find(self, client_order_id: str) -> ExchangeOrder | None:
+        return self.book.view(client_order_id, self.now())
+
+    def truth(self) -> list[ExchangeOrder]:
+        return self.book.views(self.now())
+
+    def _tell(self, client_order_id: str) -> None:
+        """A message for each fill, when it happens."""
+        order = self.book.resting.get(client_order_id)
+        if order is None or client_order_id in self._told:
+            return
+        self._told.add(client_order_id)
+        rate = self._trader.clock.rate
+        for fill in order.plan:
+            self._loop.call_later(
+                max(0.0, fill.filled_at - self.now()) / rate + 1e-6,
+                self._say,
+                fill,
+                context=contextvars.Context(),
+            )
+
+    def _say(self, fill: Fill) -> None:
+        order = self.book.resting[fill.client_order_id]
+        if fill not in order.fills(self.now()):
+            return
+        if not self._trader.is_up:
+            self._trace.sometimes("fill-while-down")
+        self._net.send(self.name, self._trader.name, "fill", lambda: self.inbox.append(fill))
+
+
+class RemoteExchange:
+    """How the trader reaches it, in code that blocks: see `holdfast.orders.exchange.Exchange`."""
+
+    def __init__(self, server: Server, node: Node, strand: Strand) -> None:
+        self._server = server
+        self._node = node
+        self._strand = strand
+        self._may_send: dict[str, bool] = {}
+        self.sendings: list[Sending] = []
+        server.inbox.clear()
+
+    def place(self, request: Request) -> ExchangeOrder:
+        name = request.client_order_id
+        self.sendings.append(Sending(name, not self._may_send.get(name, True)))
+        self._may_send[name] = False
+        found = self._ask("place", lambda: self._server.act(name, request))
+        if found is None:
+            raise ExchangeTimeout(f"{name} came too late for the exchange")
+        return found
+
+    def cancel(self, client_order_id: str) -> ExchangeOrder | None:
+        return self._ask("cancel", lambda: self._server.act(client_order_id, None))
+
+    def find(self, client_order_id: str) -> ExchangeOrder | None:
+        found = self._ask("find", lambda: self._server.find(client_order_id))
+        self._may_send[client_order_id] = found is None
+        return found
+
+    def orders(self) -> list[ExchangeOrder]:
+        return self._ask("orders", self._server.truth)
+
+    def fills(self) -> list[Fill]:
+        come, self._server.inbox = self._server.inbox, []
+        return come
+
+    def quote(self, symbol: str) -> Quote:
+        raise NotImplementedError("the simulated trader looks at no market")
+
+    def _ask(self, what: str, serve: Callable[[], T]) -> T:
+        async def asked() -> T:
+            async with asyncio.timeout(REPLY_SECONDS):
+                return await self._node.cluster.net.call(
+                    self._node.name, self._server.name, what, serve
+                )
+
+        try:
+            return self._strand.call(asked)
+        except (TimeoutError, StoreUnavailable):
+            self._node.cluster.trace.sometimes("exchange-silent", what)
+            raise ExchangeTimeout(f"no reply to {what} within {REPLY_SECONDS:g} s") from None

@@ -1,0 +1,147 @@
+"""What a simulated trader wants: it places, asks again, cancels, freezes, thaws; then comes to rest.
+
+Promises: the same key is the same wish in every life; what a caller was told is on record. Blocking code for
+the execution loop, awaited code for callers beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from typing import Final
+
+from holdfast.errors import Conflict, ExchangeTimeout, HoldfastError, StoreFailed, StoreUnavailable
+from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.exchange import Exchange
+from holdfast.orders.loop import ExecutionLoop
+from holdfast.orders.order import Side
+from holdfast.orders.risk import Intent, RiskMonitor
+from holdfast.orders.store import OrderStore
+from holdfast.sim.draw import Draw
+from holdfast.sim.node import Node
+from holdfast.sim.orders.meter import Noticing
+from holdfast.sim.strand import StrandClock
+from holdfast.sim.trades import Trades
+
+SYMBOLS: Final = ("BTCUSDT", "ETHUSDT")
+ROUND_SECONDS: Final = 4.0
+BESIDE_SECONDS: Final = 20.0
+RESTS: Final = 2
+"""Times in a row that both books must agree."""
+VERBS: Final = (*("place",) * 8, *("again",) * 2, "cancel", "freeze", *("save",) * 2)
+
+
+class Strategy:
+    """Of one trader, through all its lives."""
+
+    def __init__(self, node: Node, trades: Trades, draw: Draw) -> None:
+        self._node = node
+        self._trace = node.cluster.trace
+        self._trades = trades
+        self._draw = draw
+        self._wishes = 0
+        self.is_calm = False
+        self.rests = 0
+
+    # -- the loop, which blocks --------------------------------------------------------------------
+
+    def trade(self, store: OrderStore, exchange: Exchange, clock: StrandClock, draw: Draw) -> None:
+        """Until the store has failed, or the node dies."""
+        loop: ExecutionLoop | None = None
+        while True:
+            try:
+                loop = loop or self._made(store, exchange, clock)
+                if not loop.is_ready:
+                    loop.recover_from_restart()
+                    self._trace.sometimes("orders-recovered")
+                loop.step()
+                self._settle(loop) if self.is_calm else self._act(loop, draw)
+                for order in store.open_orders():
+                    self._trades.sees(order)
+            except StoreFailed:
+                raise
+            except (ExchangeTimeout, StoreUnavailable, Conflict) as error:
+                self._trace.sometimes(f"orders {error.code}")
+            clock.pause(draw.wait(ROUND_SECONDS))
+
+    def _made(self, store: OrderStore, exchange: Exchange, clock: StrandClock) -> ExecutionLoop:
+        meter = Noticing(self._trace)
+        risk = RiskMonitor()
+        return ExecutionLoop(
+            exchange=exchange, order_store=store, risk_monitor=risk, clock=clock, meter=meter
+        )
+
+    def _act(self, loop: ExecutionLoop, draw: Draw) -> None:
+        state = loop.store.freeze_state()
+        if state.frozen:
+            if draw.chance(0.3) and not loop.store.open_orders():
+                self._trades.thaws(state.epoch)
+                loop.thaw()
+            return
+        match draw.pick(VERBS):
+            case "place":
+                self._place(loop, self._wish(draw))
+            case "again" if self._trades.placed:
+                self._place(loop, self._intent(draw.pick(self._trades.placed).key))
+            case "cancel":
+                if waiting := loop.store.open_orders():
+                    loop.cancel(draw.pick(waiting).client_order_id)
+            case "freeze":
+                self._trades.freezes(loop.freeze("drawn"))
+            case "save":
+                loop.store.save_snapshot()
+
+    def _settle(self, loop: ExecutionLoop) -> None:
+        """Nothing new: until both books agree."""
+        state = loop.store.freeze_state()
+        if state.frozen and not loop.store.open_orders():
+            self._trades.thaws(state.epoch)
+            loop.thaw()
+        is_even = not loop.reconcile() and not loop.store.freeze_state().frozen
+        self.rests = self.rests + 1 if is_even else 0
+
+    def _place(self, loop: ExecutionLoop, intent: Intent) -> None:
+        self._trades.asks(intent.key)
+        self._trades.tells(intent.key, loop.place(intent))
+
+    def _wish(self, draw: Draw) -> Intent:
+        self._wishes += 1
+        return self._intent(f"{self._node.name}:{self._wishes}")
+
+    def _intent(self, key: str) -> Intent:
+        """The same for the same key, in every life."""
+        chance = self._draw.stream(f"intent {key}")
+        side = Side.BUY if chance.chance(0.5) else Side.SELL
+        qty, price = Decimal(chance.whole(1, 40)) / 10, Decimal(chance.whole(900, 1100)) / 10
+        return Intent(chance.pick(SYMBOLS), side, qty, price, key)
+
+    # -- callers beside it, who await --------------------------------------------------------------
+
+    async def beside(self, store: Callable[[], DurableOrderStore | None], draw: Draw) -> None:
+        """Several at once share a write; a freeze comes from there too."""
+        while not self.is_calm:
+            await self._node.clock.sleep(draw.wait(BESIDE_SECONDS))
+            found = store()
+            if found is None or self.is_calm:
+                continue
+            if draw.chance(0.2):
+                await self._quietly(self._freeze(found))
+                continue
+            wishes = [self._wish(draw) for _ in range(draw.whole(1, 4))]
+            await asyncio.gather(*(self._quietly(self._note(found, wish)) for wish in wishes))
+
+    async def _note(self, store: DurableOrderStore, wish: Intent) -> None:
+        """An intent that nobody sends: the loop finds it, and settles it."""
+        self._trades.asks(wish.key)
+        order = await store.aio.place_order(wish.symbol, wish.side, wish.qty, wish.price, wish.key)
+        self._trades.tells(wish.key, order)
+
+    async def _freeze(self, store: DurableOrderStore) -> None:
+        self._trades.freezes(await store.aio.freeze("from beside"))
+
+    async def _quietly(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except HoldfastError as error:
+            self._trace.sometimes(f"orders {error.code}")

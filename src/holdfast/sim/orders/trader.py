@@ -1,0 +1,238 @@
+"""A trader: the execution loop on an order store, in files or in the database, through all its lives.
+
+Promises: the loop, the desk, the risk monitor and the stores are the product's own; they block, on a strand.
+What a restart finds is compared with what the life before held for durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from holdfast.errors import StoreFailed, StoreUnavailable
+from holdfast.orders.book import Cut, MemoryBook
+from holdfast.orders.commands import Change
+from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.sql import SqlOrders
+from holdfast.orders.sql_blocking import BlockingSqlOrders
+from holdfast.orders.store import OrderStore
+from holdfast.primitives.kv import RedisKV
+from holdfast.queue.queue import Queue
+from holdfast.sim.draw import Draw
+from holdfast.sim.node import Node
+from holdfast.sim.orders.exchange import RemoteExchange, Server
+from holdfast.sim.orders.files import Files
+from holdfast.sim.orders.meter import Noticing
+from holdfast.sim.orders.strategy import RESTS, Strategy
+from holdfast.sim.strand import Killed, Strand, StrandClock
+from holdfast.sim.trades import Trades
+from holdfast.store.store import Store
+
+DOWN_SECONDS: Final = 10.0
+FILES: Final = "files"
+MEMORY: Final = Path("/dev/shm")
+"""Syncs are simulated: real ones would only take time."""
+
+
+class Trader:
+    """A part of the world: see `sim.part.Part`. Its orders are in files, or in the database."""
+
+    def __init__(self, node: Node, server: Server, draw: Draw, kind: str) -> None:
+        self.node = node
+        self.server = server
+        self._draw = draw
+        self._strand = Strand()
+        self.trades = Trades(node.name, kind, node.cluster.loop.time)
+        self._strategy = Strategy(node, self.trades, draw.stream("strategy"))
+        self.files: Files | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        if kind == FILES:
+            place = str(MEMORY) if MEMORY.is_dir() else None
+            self._folder = TemporaryDirectory(prefix="holdfast-sim-", dir=place)
+            folder = Path(self._folder.name)
+            self.files = Files(folder, draw.stream("files"), node.cluster.trace)
+            node.machine = self
+            self.files.when_dying = self._dying
+            self.files.before_trouble = self._remember
+        self._view = RedisKV(node.clock.now) if draw.stream("view").chance(0.5) else None
+        """A Redis that outlives the process, or none that does."""
+        self._store: DurableOrderStore | None = None
+        self._exchange: RemoteExchange | None = None
+        self._expected: tuple[Cut, list[Change]] | None = None
+        node.when_dead = self._crashed
+
+    # -- the world's side --------------------------------------------------------------------------
+
+    def calm(self) -> None:
+        self._strategy.is_calm = True
+        if self.files is not None:
+            self.files.heal()
+
+    def is_at_rest(self) -> bool:
+        return self._strategy.rests >= RESTS
+
+    async def report(self) -> None:
+        """What there is in the end."""
+        trades = self.trades
+        if not self.is_at_rest():
+            trades.restless = f"the books of {self.node.name} did not come to agree"
+        if self._store is not None:
+            trades.final = self._store.orders()
+            trades.wrong = self._store.verify()
+        elif self.node.queue is not None:
+            backend = await self.node.queue.open()
+            trades.final = await SqlOrders(backend.store).orders()
+        trades.truth = self.server.truth()
+        trades.acted = self.server.book.acted
+        self._count_blind()
+
+    def end(self) -> None:
+        self._strand.kill()
+        self._let_go()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def spoil(self, full: float, failing: float) -> None:
+        assert self.files is not None
+        self.files.full, self.files.failing = full, failing
+
+    def die_after(self, operations: int, kind: str) -> None:
+        assert self.files is not None
+        self.files.dying = (operations, kind)
+
+    # -- a life ------------------------------------------------------------------------------------
+
+    async def main(self, node: Node, queue: Queue) -> None:
+        draw = self._draw.stream(node.life)
+        self._strand = Strand()
+        store = None
+        if self.files is None:
+            store = await _opened(node, queue)
+        else:
+            beside = self._strategy.beside(lambda: self._store, draw.stream("beside"))
+            node.keep(asyncio.create_task(beside))
+        try:
+            await self._strand.run(lambda: self._live(store, draw))
+        except Killed:
+            await asyncio.Event().wait()  # for the end that is on its way
+
+    def _live(self, database: Store | None, draw: Draw) -> None:
+        """Blocks for as long as the node lives."""
+        clock = StrandClock(self.node.clock, self._strand)
+        while True:
+            try:
+                store = self._open(database)
+            except StoreUnavailable:
+                clock.pause(1.0)
+                continue
+            self._count_blind()
+            self._exchange = RemoteExchange(self.server, self.node, self._strand)
+            try:
+                self._strategy.trade(store, self._exchange, clock, draw)
+            except StoreFailed:
+                self.node.cluster.trace.sometimes("orders-reopened")
+                self._let_go()
+
+    def _open(self, database: Store | None) -> OrderStore:
+        if database is not None:
+            orders = SqlOrders(database, namespace=self.node.name)
+            return BlockingSqlOrders(database, orders, self._strand)
+        assert self.files is not None
+        meter = Noticing(self.node.cluster.trace)
+        store = DurableOrderStore(
+            self._view or RedisKV(self.node.clock.now),
+            self.files.folder,
+            self.node.clock.now,
+            namespace=self.node.name,
+            meter=meter,
+            disk=self.files,
+            timer=self.node.clock.monotonic,
+        )
+        meter.is_opening = False
+        self._compare(store)
+        self._store = store
+        return store
+
+    # -- restarts ----------------------------------------------------------------------------------
+
+    def _remember(self) -> None:
+        """What is durable as the store believes, and what is on its way. The first word counts: a store
+        that has failed takes nothing more."""
+        if self._store is not None and self._expected is None:
+            unsynced = self._store._commit.unsynced()
+            self._expected = (self._store._book.cut(unsynced), [u.change for u in unsynced])
+
+    def _compare(self, store: DurableOrderStore) -> None:
+        """What was durable is there; what was on its way is there up to some record."""
+        if self._expected is None:
+            return
+        (cut, maybe), self._expected = self._expected, None
+        found = store._book.cut()
+        book = MemoryBook()
+        book.load(cut.orders, cut.answered)
+        book.freeze = cut.freeze
+        for change in (None, *maybe):
+            if change is not None:
+                book.apply(change)
+            if (found.orders, found.freeze) == (book.orders(), book.freeze):
+                if change is not None:
+                    self.node.cluster.trace.sometimes("orders-unanswered-but-durable")
+                return
+        self.trades.lost.append(
+            f"{self.node.life} found {len(found.orders)} orders, epoch {found.freeze.epoch}; before it "
+            f"{len(cut.orders)} orders, epoch {cut.freeze.epoch} were durable"
+        )
+
+    def _dying(self, kind: str) -> None:
+        """In the middle of a step of the disk, of the loop or of a caller beside it."""
+        loop = self.node.cluster.loop
+        if threading.current_thread() is self._strand.thread:
+            # Its own code ends first, which closes what it had open.
+            loop.call_soon(self._die, kind, context=contextvars.Context())
+        else:
+            self._die(kind)
+
+    def _die(self, kind: str) -> None:
+        self.node.crash()
+        if kind == "power":
+            self.lose_power()
+        seconds = self._draw.between(0.1, DOWN_SECONDS)
+        loop = self.node.cluster.loop
+        loop.call_later(seconds, self.node.start, context=contextvars.Context())
+
+    def lose_power(self) -> None:
+        """Once the node is down."""
+        assert self.files is not None
+        self.node.cluster.trace.note(self.node.name, "loses power")
+        self.files.lose_power()
+
+    def _crashed(self) -> None:
+        """What the system does for a process that is gone."""
+        self._remember()
+        self._strand.kill()
+        self._let_go()
+        if self.files is not None:
+            self.files.revive()
+
+    def _let_go(self) -> None:
+        self._count_blind()
+        if self._store is not None:
+            self._store._journal.close()
+            self._store = None
+
+    def _count_blind(self) -> None:
+        if self._exchange is not None:
+            sent, self._exchange.sendings = self._exchange.sendings, []
+            self.trades.blind += [each.client_order_id for each in sent if each.is_blind]
+
+
+async def _opened(node: Node, queue: Queue) -> Store:
+    while True:
+        try:
+            return (await queue.open()).store
+        except StoreUnavailable:
+            await node.clock.sleep(1.0)

@@ -1,0 +1,67 @@
+"""Which parts a plan has beside workers, clients and holders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.sim.draw import Draw
+from holdfast.sim.node import Node
+from holdfast.sim.orders.exchange import Server as ExchangeServer
+from holdfast.sim.orders.trader import Trader
+from holdfast.sim.part import Part
+from holdfast.sim.quorum import Saver, Server as LockServer
+from holdfast.sim.record import Record
+from holdfast.sim.server import NAME
+from holdfast.sim.swarm import Plan
+
+Add = Callable[[str], Node]
+SAVERS: Final = 3
+SKEW_SECONDS: Final = 0.4
+"""Of an exchange's clock; less than the execution loop allows for."""
+
+
+def parts_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Part]:
+    """They add their nodes."""
+    made: list[Part] = []
+    for n, kind in enumerate(plan.traders):
+        trader = _trader(n, kind, plan, add, draw.stream(f"trader {n}"))
+        record.trades.append(trader.trades)
+        made.append(trader)
+    if plan.lock_servers:
+        made += _savers(plan, add, record, draw.stream("savers"))
+    return made
+
+
+def _trader(n: int, kind: str, plan: Plan, add: Add, draw: Draw) -> Trader:
+    node = add(f"t{n}")
+    skew = draw.stream("skew").between(-SKEW_SECONDS, SKEW_SECONDS)
+    exchange = ExchangeServer(f"x{n}", node, plan.seed, skew)
+    node.peers = (exchange.name, NAME) if kind == "database" else (exchange.name,)
+    node.hears = False
+    trader = Trader(node, exchange, draw, kind)
+    node.main = trader.main
+    return trader
+
+
+def _savers(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Part]:
+    servers = []
+    for n in range(plan.lock_servers):
+        node = add(f"k{n}")
+        node.hears = False
+        node.peers = tuple(f"e{each}" for each in range(SAVERS))
+        servers.append(LockServer(node, record))
+    savers: list[Part] = []
+    for n in range(SAVERS):
+        saver = _saver(f"e{n}", add, servers, record, draw.stream(str(n)))
+        saver.node.peers = tuple(server.node.name for server in servers)
+        saver.node.hears = False
+        savers.append(saver)
+    return savers
+
+
+def _saver(name: str, add: Add, servers: list[LockServer], record: Record, draw: Draw) -> Saver:
+    node = add(name)
+    saver = Saver(node, servers, record, draw)
+    node.main = saver.main
+    return saver
