@@ -73,7 +73,7 @@ class PostgresBench(Bench):
 
     def make(self) -> Store:
         driver = PostgresDriver(self.dsn, self.clock, server_time=False)
-        return Store(driver, PostgresDialect(), self._ids())
+        return Store(driver, PostgresDialect(self.clock.monotonic), self._ids())
 
     async def sql(self, text: str) -> list[Any]:
         connection = await asyncpg.connect(self.dsn)

@@ -224,7 +224,7 @@ async def test_counters_lose_nothing_to_a_reader_that_numbers_meanwhile(
     await store.counters()
     async with Stepper(bench.dsn) as reader:
         await put_plain(store, 2)
-        await postgres.run(reader.connection, feed.head(PostgresDialect()))
+        await postgres.run(reader.connection, feed.head(PostgresDialect(bench.clock.monotonic)))
         folding = asyncio.create_task(store.counters())
         await blocked(bench)
         await reader.commit()

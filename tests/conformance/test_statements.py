@@ -145,7 +145,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("prune_entries", {"now": 1.0, "limit": 10}, "holdfast_ledger_expiry"),
     (
         "prune_tasks",
-        {"before": 1.0, "dead_before": 1.0, "limit": 10},
+        {"before": 1.0, "dead_before": 1.0, "limit": 10, "floor": 0.0},
         "holdfast_task_finished",
     ),
 ]
@@ -156,6 +156,8 @@ POSTGRES_CALLS = CALLS | {
             "claim_plain",
             {
                 "queues": ["default"],
+                "floors": [0.0] * 4,
+                "floor_nths": [0] * 4,
                 "types": ["work"],
                 "limit": 100,
                 "now": 1.0,

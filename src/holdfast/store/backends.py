@@ -75,4 +75,5 @@ def _postgres(url: str, clock: Clock, ids: Ids, *, server_time: bool) -> Store:
     from holdfast.store.postgres.dialect import PostgresDialect
     from holdfast.store.postgres.driver import PostgresDriver
 
-    return Store(PostgresDriver(url, clock, server_time=server_time), PostgresDialect(), ids)
+    driver = PostgresDriver(url, clock, server_time=server_time)
+    return Store(driver, PostgresDialect(clock.monotonic), ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final, TypeAlias
 
@@ -14,6 +14,8 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.one import insert_one
 from holdfast.store.postgres.connection import to_task
+from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors
+from holdfast.store.postgres.lanes import Lanes, firsts_of
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
@@ -55,12 +57,19 @@ def fact_tail(shape: Shape, now: float) -> str:
 class PostgresDialect:
     """See `holdfast.store.port.Dialect`."""
 
-    __slots__ = ()
+    __slots__ = ("_floors", "_lanes", "_monotonic")
     one_writer = False
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._floors = Floors(monotonic)
+        self._lanes = Lanes(monotonic)
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
     ) -> Script[None]:
+        # Whatever goes the general way may let tasks in that have been due for long.
+        self._lanes.distrust()
         yield call(
             "record_facts",
             batch=str(batch),
@@ -82,12 +91,24 @@ class PostgresDialect:
         yield call("count_records")
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
-        rows = yield call("prune_feed", before=before, limit=limit)
-        return int(rows[0][0])
+        begun, start = self._monotonic(), self._floors.start("feed")
+        floor = 0 if start == FRONT else int(start[0])
+        rows = yield call("prune_feed", before=before, limit=limit, floor=floor)
+        gone, through = rows[0]
+        if through is not None:
+            self._floors.learn("feed", start=start, nothing_below=(through, 0), begun=begun)
+        return int(gone)
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
-        rows = yield call("prune_tasks", before=before, dead_before=dead_before, limit=limit)
-        return int(rows[0][0])
+        begun, start = self._monotonic(), self._floors.start("finished")
+        rows = yield call(
+            "prune_tasks", before=before, dead_before=dead_before, limit=limit, floor=start[0]
+        )
+        gone, through = rows[0]
+        seen = before - SLACK_SECONDS
+        seen = min(seen, through) if gone == limit else seen
+        self._floors.learn("finished", start=start, nothing_below=(seen, 0), begun=begun)
+        return int(gone)
 
     def hint(self, text: str) -> Script[None]:
         if text:
@@ -128,9 +149,11 @@ class PostgresDialect:
         return {task.id}
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
+        look = self._lanes.look(claim)
         records = yield call(
             "claim_plain",
             queues=claim.queues,
+            **look.params(),
             types=claim.types,
             limit=claim.limit,
             now=now,
@@ -143,20 +166,29 @@ class PostgresDialect:
         limited = records[0]["limited"] or []
         taken = [record for record in records if record["id"] is not None]
         taken.sort(key=itemgetter("priority", "due_at", "nth"))
-        return Claimed([to_task(record[2:]) for record in taken]), limited
+        look.claimed(
+            firsts_of(map(itemgetter("queue", "priority", "due_at", "nth"), taken)),
+            picked=len(taken) + len(limited),
+            now=now,
+            limited_due_at=records[0]["limited_due_at"],
+        )
+        return Claimed([to_task(record[3:]) for record in taken]), limited
 
     def pick_aged(
         self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:
+        look = self._lanes.look(claim)
         tasks: list[Task] = yield call(
             "pick_aged",
             queues=claim.queues,
+            **look.params(),
             types=claim.types,
             limit=claim.limit,
             now=now,
             ageing_seconds=ageing_seconds,
             below=below.value,
         )
+        look.aged(tasks, horizon=now - ageing_seconds, below=below)
         return tasks
 
     def complete_plain(

@@ -3,20 +3,21 @@
 -- name: claim_plain
 -- Picks in order of priority and due time, takes what no limit counts, records it: one statement.
 -- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked. A locked row
--- stays where it is, so the update finds it by its place.
+-- stays where it is, so the update finds it by its place. Each lane is read from its floor on (floors.py).
 -- Of tasks under limits only the ids are told, untaken, for the general path; so one row comes at least.
 -- index: holdfast_task_ready
--- returns: limited nth task
+-- returns: limited limited_due_at nth task
 WITH lane AS MATERIALIZED (
-    SELECT q.name, p.priority
+    SELECT q.name, p.priority, (:floors::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
+        (:floor_nths::int[])[(q.n - 1) * 4 + p.priority + 1] AS floor_nth
     FROM unnest(:queues::text[]) WITH ORDINALITY q(name, n), generate_series(0, 3) p(priority)
     WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
     ORDER BY p.priority, q.n
 ), picked AS MATERIALIZED (
-    SELECT t.id, t.limits, t.tid FROM lane CROSS JOIN LATERAL (
-        SELECT id, limits, ctid AS tid FROM holdfast_task
+    SELECT t.id, t.limits, t.due_at, t.tid FROM lane CROSS JOIN LATERAL (
+        SELECT id, limits, due_at, ctid AS tid FROM holdfast_task
         WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
-          AND due_at <= :now::float8 AND type = ANY(:types::text[])
+          AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 AND type = ANY(:types::text[])
         ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
     LIMIT :limit::int
 ), taken AS (
@@ -36,8 +37,8 @@ WITH lane AS MATERIALIZED (
             GROUP BY queue, type, priority, s.status, s.sign) x)
     FROM taken HAVING count(*) > 0
 )
-SELECT l.limited, nth, {task}
-FROM (SELECT array_agg(id) FILTER (WHERE limits IS NOT NULL) AS limited FROM picked) l
+SELECT l.limited, l.limited_due_at, nth, {task}
+FROM (SELECT array_agg(id) AS limited, min(due_at) AS limited_due_at FROM picked WHERE limits IS NOT NULL) l
 LEFT JOIN taken ON true;
 
 -- name: lock_queued
@@ -53,13 +54,15 @@ ORDER BY priority, due_at, nth FOR UPDATE SKIP LOCKED;
 -- index: holdfast_task_ready
 -- returns: task
 WITH lane AS MATERIALIZED (
-    SELECT q.name, p.priority FROM unnest(:queues::text[]) q(name), generate_series(:below::int + 1, 3) p(priority)
+    SELECT q.name, p.priority, (:floors::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
+        (:floor_nths::int[])[(q.n - 1) * 4 + p.priority + 1] AS floor_nth
+    FROM unnest(:queues::text[]) WITH ORDINALITY q(name, n), generate_series(:below::int + 1, 3) p(priority)
     WHERE NOT EXISTS (SELECT FROM holdfast_queue h WHERE h.name = q.name AND h.paused_at IS NOT NULL)
 )
 SELECT {task:t} FROM lane CROSS JOIN LATERAL (
     SELECT * FROM holdfast_task
     WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
-      AND due_at <= :now::float8 - :ageing_seconds::float8 AND type = ANY(:types::text[])
+      AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 - :ageing_seconds::float8 AND type = ANY(:types::text[])
     ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
 ORDER BY t.due_at, t.nth LIMIT :limit::int;
 

@@ -57,19 +57,22 @@ SELECT holdfast_count() IS NULL AS counted;
 SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
 
 -- name: prune_feed
--- Counted records only; the newest stays, so that the head is never forgotten. From where on the feed is
--- whole is said in the same statement.
+-- Counted records only; the newest stays, so that the head is never forgotten. Only the first ones are
+-- looked at: behind those that are to stay nothing older is worth a search. From where on the feed is whole
+-- is said in the same statement.
 -- index: holdfast_feed_offset
--- returns: gone
+-- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_feed WHERE id IN (
-        SELECT f.id FROM holdfast_feed f, holdfast_feed_head h
-        WHERE f.first_offset + f.facts_count - 1 < h.head AND f.first_offset <= h.counted_through
-          AND f.at < :before::float8
-        ORDER BY f.first_offset LIMIT :limit::int)
+        SELECT id FROM (
+            SELECT f.id, f.at FROM holdfast_feed f, holdfast_feed_head h
+            WHERE f.first_offset >= :floor::bigint AND f.first_offset <= h.counted_through
+              AND f.first_offset + f.facts_count - 1 < h.head
+            ORDER BY f.first_offset LIMIT :limit::int) first
+        WHERE at < :before::float8)
     RETURNING first_offset, facts_count
 ), forgotten AS (
     UPDATE holdfast_feed_head h SET oldest = greatest(h.oldest, g.oldest)
     FROM (SELECT max(first_offset + facts_count) AS oldest FROM gone) g WHERE g.oldest IS NOT NULL
 )
-SELECT count(*) AS gone FROM gone;
+SELECT count(*) AS gone, max(first_offset) AS through FROM gone;

@@ -164,14 +164,14 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 -- name: prune_tasks
 -- The counters say what is in the store, so they follow at once; steps live as long as their task.
 -- index: holdfast_task_finished, holdfast_counter_pkey, holdfast_ledger_pkey
--- returns: gone
+-- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
         SELECT id FROM holdfast_task
-        WHERE finished_at IS NOT NULL AND finished_at < :before::float8
+        WHERE finished_at IS NOT NULL AND finished_at >= :floor::float8 AND finished_at < :before::float8
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
-    RETURNING id, queue, type, priority, status
+    RETURNING id, queue, type, priority, status, finished_at
 ), steps AS (
     DELETE FROM holdfast_ledger l USING gone g WHERE l.scope = 'holdfast.step' AND l.key = g.id
 ), counted AS (
@@ -179,4 +179,4 @@ WITH gone AS (
     SELECT queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4
     ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
 )
-SELECT count(*) AS gone FROM gone;
+SELECT count(*) AS gone, max(finished_at) AS through FROM gone;

@@ -61,15 +61,17 @@ SELECT queue, type, priority, status, n FROM {rows: queue text, type text, prior
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: prune_feed
--- Counted records only; the newest stays, so that the head is never forgotten.
+-- Counted records only; the newest stays, so that the head is never forgotten. Only the first ones are
+-- looked at: behind those that are to stay nothing older is worth a search.
 -- index: holdfast_feed (primary key)
 -- returns: first_offset facts_count
 DELETE FROM holdfast_feed WHERE first_offset IN (
-    SELECT f.first_offset FROM holdfast_feed f, holdfast_feed_head h
-    WHERE f.first_offset < (SELECT max(first_offset) FROM holdfast_feed)
-      AND f.first_offset <= h.counted_through
-      AND f.at < :before
-    ORDER BY f.first_offset LIMIT :limit)
+    SELECT first_offset FROM (
+        SELECT f.first_offset, f.at FROM holdfast_feed f, holdfast_feed_head h
+        WHERE f.first_offset < (SELECT max(first_offset) FROM holdfast_feed)
+          AND f.first_offset <= h.counted_through
+        ORDER BY f.first_offset LIMIT :limit)
+    WHERE at < :before)
 RETURNING first_offset, facts_count;
 
 -- name: forget_before

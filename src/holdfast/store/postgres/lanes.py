@@ -1,0 +1,107 @@
+"""Floors of the ready index: one for each lane, which is a queue and a priority.
+
+Promises: a lane that a claim did not reach keeps what was known of it; a claim for other types starts anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from holdfast.core.task import Priority, Task
+from holdfast.store.claims import Claim
+from holdfast.store.postgres.floors import SLACK_SECONDS, Floors, Place
+
+Firsts: TypeAlias = dict[tuple[str, int], Place]
+"""By queue and priority."""
+
+
+class Lanes:
+    """What one process knows of all lanes."""
+
+    __slots__ = ("floors", "monotonic", "types")
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.monotonic = monotonic
+        self.floors = Floors(monotonic)
+        self.types: tuple[str, ...] = ()
+
+    def look(self, claim: Claim) -> Look:
+        """A look is about to begin."""
+        if claim.types != self.types:
+            self.floors.forget()
+            self.types = claim.types
+        return Look(self, claim)
+
+    def distrust(self) -> None:
+        self.floors.distrust()
+
+
+class Look:
+    """One claim: where it starts in each lane, and what it saw."""
+
+    __slots__ = ("_begun", "_claim", "_lanes", "_starts")
+
+    def __init__(self, lanes: Lanes, claim: Claim) -> None:
+        self._lanes = lanes
+        self._claim = claim
+        self._begun = lanes.monotonic()
+        self._starts = [
+            lanes.floors.start((queue, priority)) for queue in claim.queues for priority in Priority
+        ]
+
+    def params(self) -> dict[str, Any]:
+        """The starts, as statements take them."""
+        return {
+            "floors": [due_at for due_at, _ in self._starts],
+            "floor_nths": [nth for _, nth in self._starts],
+        }
+
+    def claimed(
+        self, firsts: Firsts, *, picked: int, now: float, limited_due_at: float | None
+    ) -> None:
+        """What `claim_plain` saw: the first task that it took of each lane, and how many it picked. Tasks
+        under limits are seen but not yet taken."""
+        due_at = now - SLACK_SECONDS
+        ceiling = (due_at if limited_due_at is None else min(due_at, limited_due_at), 0)
+        # Lanes are served by priority, then by queue; behind a full claim nothing was seen.
+        is_full = picked >= self._claim.limit
+        last = max((self._order(*lane) for lane in firsts), default=(-1, -1)) if is_full else None
+        for n, queue in enumerate(self._claim.queues):
+            for priority in Priority:
+                if last is None or (priority, n) <= last:
+                    self._learn(
+                        n, queue, priority, min(firsts.get((queue, priority), ceiling), ceiling)
+                    )
+
+    def aged(self, tasks: Sequence[Task], *, horizon: float, below: Priority) -> None:
+        """What `pick_aged` gave: the oldest of all lanes together."""
+        firsts = firsts_of((task.queue, task.priority, task.due_at, 0) for task in tasks)
+        if len(tasks) >= self._claim.limit:
+            horizon = min(horizon, tasks[-1].due_at)
+        ceiling = (horizon, 0)
+        for n, queue in enumerate(self._claim.queues):
+            for priority in Priority:
+                if priority > below:
+                    self._learn(
+                        n, queue, priority, min(firsts.get((queue, priority), ceiling), ceiling)
+                    )
+
+    def _order(self, queue: str, priority: int) -> tuple[int, int]:
+        return priority, self._claim.queues.index(queue)
+
+    def _learn(self, n: int, queue: str, priority: Priority, nothing_below: Place) -> None:
+        self._lanes.floors.learn(
+            (queue, priority),
+            start=self._starts[n * len(Priority) + priority],
+            nothing_below=nothing_below,
+            begun=self._begun,
+        )
+
+
+def firsts_of(rows: Iterable[tuple[str, int, float, int]]) -> Firsts:
+    """The first of each lane, of rows (queue, priority, due at, nth) in order."""
+    firsts: Firsts = {}
+    for queue, priority, due_at, nth in rows:
+        firsts.setdefault((queue, priority), (due_at, nth))
+    return firsts
