@@ -53,36 +53,28 @@ class RemoteDriver:
         return
 
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        return await self._run(make)
+        return await self._run(lambda: self._database.run(make, self._node, self._true_now()))
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         try:
-            return await self._run(make)
+            return await self.write(make)
         except apsw.ConstraintError as error:
             raise RowExists from error
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
-        return await self._run(make)
+        return await self._run(lambda: self._database.read(make))
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         raise InvalidInput("a simulated node has no connection of its own")
 
-    async def _run(self, make: Callable[[], Script[T]]) -> T:
+    async def _run(self, serve: Callable[[], T]) -> T:
         """Once more after no answer, as the driver of PostgreSQL does."""
         if self._theirs.is_due():
             await self._read_off_clock()
         try:
-            return await self._once(make)
+            return await self._net.call(self._node, NAME, "script", serve)
         except StoreUnavailable:
-            return await self._once(make)
-
-    async def _once(self, make: Callable[[], Script[T]]) -> T:
-        return await self._net.call(
-            self._node,
-            NAME,
-            "script",
-            lambda: self._database.run(make, self._node, self._true_now()),
-        )
+            return await self._net.call(self._node, NAME, "script", serve)
 
     async def _read_off_clock(self) -> None:
         await self._theirs.read_off(

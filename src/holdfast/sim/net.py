@@ -44,8 +44,12 @@ class Net:
     def __init__(self, loop: SimLoop, draw: Draw, trace: Trace) -> None:
         self._loop = loop
         self._draw = draw
+        self._loss, self._double = draw.stream("loss"), draw.stream("double")
+        self._slow = draw.stream("slow")
         self._trace = trace
         self.weather = Weather()
+        self._nobody = contextvars.Context()
+        """A message on its way belongs to no node."""
         self._on_silence: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
@@ -90,11 +94,11 @@ class Net:
         if (source, target) in self._cut:
             self._trace.sometimes("cut", what)
             return
-        if self._draw.chance(self.weather.loss):
+        if self._loss.chance(self.weather.loss):
             self._trace.sometimes("lost", what)
             return
         copies = 1
-        if self._draw.chance(self.weather.double):
+        if self._double.chance(self.weather.double):
             self._trace.sometimes("doubled", what)
             copies = 2
         for _ in range(copies):
@@ -104,14 +108,14 @@ class Net:
                 target,
                 self._alive.get(target),
                 deliver,
-                context=contextvars.Context(),
+                context=self._nobody,
             )
 
     def _delay(self, source: str, target: str) -> float:
         delay = self._draw.wait(self.weather.latency_seconds)
-        if self._draw.chance(self.weather.slow):
+        if self._slow.chance(self.weather.slow):
             self._trace.sometimes("late", "message")
-            delay += self._draw.between(0.0, self.weather.slow_seconds)
+            delay += self._slow.between(0.0, self.weather.slow_seconds)
         until = self._clogged.get((source, target), 0.0)
         return max(delay, until - self._loop.time())
 
@@ -143,10 +147,13 @@ class Net:
                 failure = error
             self.send(target, source, f"answer to {what}", lambda: settle(value, failure))
 
+        def give_up() -> None:
+            settle(None, StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s"))
+
         self.send(source, target, what, work)
+        patience = self._loop.call_later(CALL_SECONDS, give_up)
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                found: T = await answer
-                return found
-        except TimeoutError:
-            raise StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s") from None
+            found: T = await answer
+            return found
+        finally:
+            patience.cancel()

@@ -19,6 +19,7 @@ from holdfast.sim.disk import Disk
 from holdfast.sim.net import Silence
 from holdfast.sim.trace import Trace
 from holdfast.store.script import Script
+from holdfast.store.sqlite import connection
 from holdfast.store.sqlite.driver import SqliteDriver
 
 T = TypeVar("T")
@@ -118,10 +119,22 @@ class Database:
         self._committed(self._pending)
         return answers[-1]
 
+    def read(self, make: Callable[[], Script[T]]) -> T:
+        """A script that changes nothing."""
+        try:
+            return connection.run(self._connection, make())
+        except apsw.Error as error:
+            if self.disk is not None and self.disk.is_dead:
+                raise Silence from None
+            raise connection.translated(error, "SQLite refused to read") from error
+
     def _watched(
         self, make: Callable[[], Script[T]], by: str, at: float, answers: list[T]
     ) -> Script[None]:
+        before = self._connection.total_changes()
         answers.append((yield from make()))
+        if self._connection.total_changes() == before:
+            return
         rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
         self._pending = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
 
