@@ -16,6 +16,7 @@ from holdfast.sim.swarm import FAULTS
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "20"))
 """Few in the common suite; `make sim` runs as many as it is told."""
 SHORT = Options(hours=0.03, recover_hours=0.3)
+SEARCH = Options(hours=0.05, recover_hours=0.3)
 
 
 def test_every_law_holds_under_faults() -> None:
@@ -28,7 +29,7 @@ def test_every_law_holds_under_faults() -> None:
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_is_noticed(name: str) -> None:
     """On seeds on which the whole product holds."""
-    assert seeds_to_catch(name, SHORT, limit=SEEDS) is not None
+    assert seeds_to_catch(name, SEARCH, limit=60) is not None
 
 
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:
