@@ -16,6 +16,8 @@ from holdfast.sim.swarm import FAULTS
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "20"))
 """Few in the common suite; `make sim` runs as many as it is told."""
 SHORT = Options(hours=0.03, recover_hours=0.3)
+BUSY = Options(hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), ("clients", "3")))
+"""So much work that a missing safeguard cannot hide for long."""
 SEARCH = Options(hours=0.05, recover_hours=0.3)
 
 

@@ -19,7 +19,7 @@ from holdfast.core import codec
 from holdfast.sim.ablations import ablated
 from holdfast.sim.checkers import judge
 from holdfast.sim.own import Own
-from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, plan
+from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, changed, plan
 from holdfast.sim.timeline import timeline
 from holdfast.sim.world import World
 
@@ -57,6 +57,8 @@ class Verdict(msgspec.Struct, frozen=True):
     changes: int
     met: dict[str, int]
     timeline: str = ""
+    faults: tuple[str, ...] = ()
+    """The single faults that happened, by name."""
 
     @property
     def is_good(self) -> bool:
@@ -71,33 +73,45 @@ class Options(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] | None = None
     ablation: str | None = None
     recover_hours: float = RECOVER_HOURS
+    changes: tuple[tuple[str, str], ...] = ()
+    """Other figures of the plan, as texts."""
 
     def plan(self, seed: int) -> Plan:
         faults = None if self.faults is None else frozenset(self.faults)
-        return plan(
+        drawn = plan(
             seed,
             hours=self.hours,
             nodes=self.nodes,
             faults=faults,
             recover_hours=self.recover_hours,
         )
+        return changed(drawn, self.changes)
 
 
 def run_seed(seed: int, options: Options, own: Own | None = None) -> Verdict:
+    """The run of a seed, judged."""
+    return run_plan(options.plan(seed), options.ablation, own)
+
+
+def run_plan(plan: Plan, ablation: str | None = None, own: Own | None = None) -> Verdict:
     """One run, judged."""
     logger = logging.getLogger("holdfast")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
+    happened: list[str] = []
     try:
-        with ablated(options.ablation) if options.ablation else nullcontext():
-            outcome = World(options.plan(seed), own).run()
+        with ablated(ablation) if ablation else nullcontext():
+            world = World(plan, own)
+            happened = world.trouble.happened
+            outcome = world.run()
     except Exception as error:  # What escapes a run is a finding like any other.
-        return Verdict(seed, {"the run ends": [repr(error)]}, "", 0.0, 0, 0, 0, {})
+        broken = {"the run ends": [repr(error)]}
+        return Verdict(plan.seed, broken, "", 0.0, 0, 0, 0, {}, faults=tuple(happened))
     finally:
         logger.setLevel(before)
     broken = judge(outcome)
     return Verdict(
-        seed=seed,
+        seed=plan.seed,
         broken=broken,
         trace_hash=outcome.trace.hash(),
         hours=outcome.seconds / 3600,
@@ -106,6 +120,7 @@ def run_seed(seed: int, options: Options, own: Own | None = None) -> Verdict:
         changes=len(outcome.history),
         met=dict(outcome.trace.seen),
         timeline=timeline(outcome, broken) if broken else "",
+        faults=tuple(happened),
     )
 
 

@@ -195,8 +195,9 @@ def cron_fires_once(outcome: Outcome) -> Iterator[str]:
 
 def a_yes_to_cancel_is_final(outcome: Outcome) -> Iterator[str]:
     for task_id in sorted(outcome.record.aborted):
-        if outcome.tasks[task_id].status is not Status.ABORTED:
-            yield f"{task_id}: cancel said yes, yet it is {outcome.tasks[task_id].status}"
+        task = outcome.tasks.get(task_id)
+        if task is None or task.status is not Status.ABORTED:
+            yield f"{task_id}: cancel said yes, yet it is {task.status if task else 'gone'}"
 
 
 def counters_are_exact(outcome: Outcome) -> Iterator[str]:

@@ -72,6 +72,9 @@ class Disk(apsw.VFS):
         self.name = name
         self.folder = folder
         self._draw = draw
+        self._full, self._sync, self._salt = (
+            draw.stream(name) for name in ("full", "sync", "salt")
+        )
         self._trace = trace
         self.files: dict[str, Blocks] = {}
         self.full = 0.0
@@ -101,7 +104,7 @@ class Disk(apsw.VFS):
 
     def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
         """WAL salts come from here; they must follow from the seed."""
-        return self._draw.getrandbits(8 * numbytes).to_bytes(numbytes, "little")
+        return self._salt.getrandbits(8 * numbytes).to_bytes(numbytes, "little")
 
     def blocks(self, filename: str) -> Blocks:
         return self.files.setdefault(filename, Blocks())
@@ -117,13 +120,13 @@ class Disk(apsw.VFS):
             raise apsw.IOError("the power has failed")
 
     def finds_full(self) -> bool:
-        if self._draw.chance(self.full):
+        if self._full.chance(self.full):
             self._trace.sometimes("disk-full")
             return True
         return False
 
     def fails_to_sync(self) -> bool:
-        if self._draw.chance(self.failing):
+        if self._sync.chance(self.failing):
             self._trace.sometimes("sync-error")
             return True
         return False
