@@ -553,7 +553,9 @@ def test_stores_and_model_agree(pg_dsn: str) -> None:
         Machine.dsn = pg_dsn
         Machine.loop = runner.get_loop()
         driver = PostgresDriver(pg_dsn, Machine.clock, server_time=False, size=2)
-        Machine.postgres = Store(driver, PostgresDialect(Machine.clock.monotonic), Ids(random.Random(2)))
+        Machine.postgres = Store(
+            driver, PostgresDialect(Machine.clock.monotonic), Ids(random.Random(2))
+        )
         runner.run(Machine.postgres.open())
         run_state_machine_as_test(
             Machine,

@@ -12,11 +12,12 @@ import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.limit import Rule
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
 from tests.conformance.conftest import PostgresBench
-from tests.conformance.helpers import claim, complete, put_plain
+from tests.conformance.helpers import asked, claim, claim_ids, claim_one, complete, put_plain
 
 LOOK_SECONDS = 0.001
 
@@ -84,3 +85,85 @@ async def test_claims_do_not_read_the_dead_again_and_again(
         read = await entries_read(bench, store, "holdfast_task_ready") - before
     # From the front it would be ten times all 750 that are gone; now it is that once at most.
     assert read < 750 + 10 * 100
+
+
+async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+    store = await bench.open()
+    async with old_reader(bench.dsn):
+        for _ in range(30):
+            await put_plain(store, 25)
+            for task in await claim(store, 25, lease_seconds=2.0):
+                await complete(store, task)
+        clock.set(clock.now() + 10)
+        assert await store.expire() == []
+        before = await entries_read(bench, store, "holdfast_task_lease")
+        for _ in range(10):
+            assert await store.expire() == []
+            assert await store.owned("node-a") == []
+        read = await entries_read(bench, store, "holdfast_task_lease") - before
+    assert read < 750 * 5
+
+
+async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+    store = await bench.open()
+    for _ in range(20):
+        clock.set(clock.now() + 1)
+        await put_plain(store, 25)
+        for task in await claim(store, 25):
+            await complete(store, task)
+    now = clock.now()
+    async with old_reader(bench.dsn):
+        for _ in range(15):
+            assert await store.prune(before=now, dead_before=now, feed_before=0.0, limit=25) == 25
+        before = await entries_read(bench, store, "holdfast_task_finished")
+        for _ in range(4):
+            assert await store.prune(before=now, dead_before=now, feed_before=0.0, limit=25) == 25
+        read = await entries_read(bench, store, "holdfast_task_finished") - before
+    assert read < 375 + 4 * 100
+
+
+async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_front(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
+    """An enqueue in a transaction that took its time."""
+    store = await bench.open()
+    late = asked(store, "late")
+    for _ in range(5):
+        clock.set(clock.now() + 1)
+        await put_plain(store, 10)
+    assert len(await claim(store, 10)) == 10
+    await (await bench.open()).insert([late])
+    assert "late" not in await claim_ids(store, 5)
+    clock.set(clock.now() + 1)
+    assert "late" in await claim_ids(store, 5)
+
+
+async def test_who_lets_a_task_in_looks_from_the_front_at_once(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
+    """It comes back with its old place in the line."""
+    store = await bench.open()
+    rules = (("one at a time", Rule(max_running=1)),)
+    await store.insert([asked(store, name, type="limited", rules=rules) for name in ("a", "b")])
+    for _ in range(5):
+        clock.set(clock.now() + 1)
+        await put_plain(store, 10)
+    first = await claim_one(store)
+    assert (first.id, len(await claim(store, 10))) == ("a", 9)
+    await complete(store, first)
+    assert (await claim_ids(store, 5))[0] == "b"
+
+
+async def test_a_lease_that_ends_is_noticed_above_the_floor(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
+    store = await bench.open()
+    await put_plain(store, 2)
+    for lease_seconds in (5.0, 20.0):
+        await claim_one(store, lease_seconds=lease_seconds)
+    assert await store.expire() == []
+    clock.set(clock.now() + 6)
+    assert len(await store.expire()) == 1
+    assert len(await store.owned("node-a")) == 1
+    clock.set(clock.now() + 15)
+    assert len(await store.expire()) == 1

@@ -131,7 +131,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("lease_queue", {"resource": "r", "claim_id": "a", "now": 1.0}, "holdfast_lease_waiter_claim"),
     ("leases_after", {"after": "", "limit": 10}, "holdfast_lease_held"),
     ("lease_audit", {"resource": "r", "limit": 10}, "holdfast_lease_audit_resource"),
-    ("ending_leases", {"now": 1.0, "limit": 10}, "holdfast_task_lease"),
+    ("ending_leases", {"now": 1.0, "limit": 10, "floor": 0.0}, "holdfast_task_lease"),
     ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
     ("first_due", {"queues": ["default"]}, "holdfast_task_ready"),
     ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),

@@ -70,8 +70,9 @@ class Sweeper(Loop):
         if now >= self._count_at:
             await self._count(now)
         if now >= self._prune_at:
-            await self._prune(now)
-            self._prune_at = now + PRUNE_SECONDS
+            # What ends faster than one round forgets would pile up: then the next round comes at once.
+            more = await self._prune(now)
+            self._prune_at = now if more else now + PRUNE_SECONDS
         moments = [now + self._longest, self._count_at, self._prune_at]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
@@ -95,8 +96,10 @@ class Sweeper(Loop):
         self._counted = counted
         self._count_at = now + self._count_seconds
 
-    async def _prune(self, now: float) -> None:
+    async def _prune(self, now: float) -> bool:
+        """One round; whether there is more to forget."""
         keep = self._retention
+        more = True
         for _ in range(BITES_MAX):
             gone = await self._store.prune(
                 before=now - keep.done_seconds,
@@ -105,8 +108,10 @@ class Sweeper(Loop):
                 limit=PRUNE_BITE,
             )
             self.pruned += gone
-            if gone < PRUNE_BITE:
+            more = gone >= PRUNE_BITE
+            if not more:
                 break
         await self._store.execute("prune_limits", before=now - NODE_SECONDS, limit=PRUNE_BITE)
         await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE)
         await self._store.execute("prune_nodes", before=now - NODE_SECONDS)
+        return more

@@ -7,7 +7,7 @@ dialect, statements under the same names and migrations; the conformance suite s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
@@ -110,6 +110,14 @@ class Dialect(Protocol):
         self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:
         """Locks the tasks that have waited longest, of those less urgent than `below`."""
+        ...
+
+    def owned(self, node: str) -> Script[list[Any]]:
+        """What the store believes that a node runs: (id, fence, started at)."""
+        ...
+
+    def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
+        """Leases that have ended, or else the one that ends first: (id, fence, lease until)."""
         ...
 
     def complete_plain(

@@ -262,7 +262,7 @@ class Store:
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
-        return await self._one("owned_tasks", node=node)
+        return await self._driver.read(lambda: self._dialect.owned(node))
 
     async def beat(
         self, node: str, info_json: str, leases: Sequence[Lease], lease_seconds: float
@@ -271,12 +271,14 @@ class Store:
         now = self.now()
         held = [(lease.task_id, lease.fence) for lease in leases]
         until = now + lease_seconds
-        return await self._driver.write_one(lambda: beats.beat(node, info_json, held, until, now))
+        return await self._driver.write_one(
+            lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
+        )
 
     async def sweep(self, limit: int = 100) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
         now = self.now()
-        rows = await self._one("ending_leases", now=now, limit=limit)
+        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=limit))
         ended = [row for row in rows if row[2] <= now]
         if not ended:
             return Swept([], rows[0][2] if rows else None)

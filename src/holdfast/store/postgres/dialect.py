@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -190,6 +190,16 @@ class PostgresDialect:
         )
         look.aged(tasks, horizon=now - ageing_seconds, below=below)
         return tasks
+
+    def owned(self, node: str) -> Script[list[Any]]:
+        return (yield call("owned_tasks", node=node, floor=self._floors.start("lease")[0]))
+
+    def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
+        begun, start = self._monotonic(), self._floors.start("lease")
+        rows = yield call("ending_leases", now=now, limit=limit, floor=start[0])
+        seen = min([now - SLACK_SECONDS, *(row["lease_until"] for row in rows[:1])])
+        self._floors.learn("lease", start=start, nothing_below=(seen, 0), begun=begun)
+        return rows
 
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, batch: int

@@ -6,7 +6,7 @@ Promises: a lease is renewed only under the fence it was given with. Each statem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,13 +22,25 @@ class Kept(msgspec.Struct, frozen=True):
     """What the store believes that it runs: (id, fence, started at)."""
 
 
+class Owner(Protocol):
+    """The part of a dialect that a heartbeat needs."""
+
+    def owned(self, node: str) -> Script[list[Any]]: ...
+
+
 def beat(
-    node: str, info_json: str, held: Sequence[tuple[str, int]], until: float, now: float
+    dialect: Owner,
+    node: str,
+    info_json: str,
+    *,
+    held: Sequence[tuple[str, int]],
+    until: float,
+    now: float,
 ) -> Script[Kept]:
     """`held` are the (task id, fence) to renew."""
     lost = yield from extend(held, until)
     yield call("beat_node", id=node, now=now, info_json=info_json)
-    owned = yield call("owned_tasks", node=node)
+    owned = yield from dialect.owned(node)
     return Kept(lost, owned)
 
 

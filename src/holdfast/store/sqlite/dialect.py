@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from holdfast.core import decide
 from holdfast.core.decide import Transition
@@ -144,6 +145,12 @@ class SqliteDialect:
         rows = yield call("queues")
         paused = {name for name, paused_at, _, _ in rows if paused_at is not None}
         return [name for name in queues if name not in paused]
+
+    def owned(self, node: str) -> Script[list[Any]]:
+        return (yield call("owned_tasks", node=node))
+
+    def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
+        return (yield call("ending_leases", now=now, limit=limit))
 
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, batch: int

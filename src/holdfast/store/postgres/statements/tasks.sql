@@ -127,15 +127,16 @@ RETURNING t.id;
 -- What the store believes that a node runs.
 -- index: holdfast_task_lease
 -- returns: id fence started_at
-SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node::text;
+SELECT id, fence, started_at FROM holdfast_task
+WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::text;
 
 -- name: ending_leases
 -- Those that have ended, or else the one that ends first.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 SELECT id, fence, lease_until FROM holdfast_task
-WHERE status = 'running' AND lease_until <= greatest(:now::float8,
-    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running'))
+WHERE status = 'running' AND lease_until >= :floor::float8 AND lease_until <= greatest(:now::float8,
+    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8))
 ORDER BY lease_until LIMIT :limit::int;
 
 -- name: find_tasks
