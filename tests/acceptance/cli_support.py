@@ -1,15 +1,12 @@
 """Runs the real command line in processes of its own, and an application for it to work on."""
 
-import atexit
 import io
 import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import TracebackType
@@ -43,9 +40,6 @@ async def where(n: int = 0) -> int:
 """
 HOLDFAST = (sys.executable, "-m", "holdfast")
 LEFT_OUT = ("HOLDFAST_URL", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "HOLDFAST_DEBUG")
-BYTECODE = tempfile.mkdtemp(prefix="holdfast-tests-")
-"""Where the many short processes keep what they have compiled, whatever the environment says."""
-atexit.register(shutil.rmtree, BYTECODE, ignore_errors=True)
 
 
 class Cli:
@@ -54,7 +48,6 @@ class Cli:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
         self.env = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
-        self.env |= {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": BYTECODE}
         if url is not None:
             self.env["HOLDFAST_URL"] = url
 

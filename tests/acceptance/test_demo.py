@@ -21,8 +21,8 @@ def cli(tmp_path: Path) -> Cli:
     return cli
 
 
-def test_the_demo_proves_what_it_claims(cli: Cli, pg_dsn: str) -> None:
-    found = cli.json("demo", "--url", pg_dsn)
+def test_the_demo_proves_what_it_claims(cli: Cli, pg_empty_dsn: str) -> None:
+    found = cli.json("demo", "--url", pg_empty_dsn)
     plan = plans.make("x")
     assert found["ok"] is True
     assert found["tasks"] == len(plan.ids)

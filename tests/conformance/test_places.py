@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from holdfast.errors import InvalidInput, SchemaMismatch, StoreUnavailable
 from holdfast.store.scripts import admin
 from holdfast.store.scripts.insert import Inserted
 from holdfast.store.store import Store
-from tests.conformance.conftest import Bench
+from tests.conformance.conftest import Bench, PostgresBench, SqliteBench
 from tests.conformance.helpers import (
     all_tasks,
     asked,
@@ -159,10 +160,18 @@ async def test_a_second_opening_finds_everything(shared_bench: Bench) -> None:
     await check_counters(second)
 
 
-async def test_many_may_open_an_empty_store_at_once(shared_bench: Bench) -> None:
-    stores = await asyncio.gather(*(shared_bench.open() for _ in range(5)))
+@pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
+async def test_many_may_open_an_empty_store_at_once(
+    kind: str, clock: VirtualClock, tmp_path: Path, pg_empty_dsn: str
+) -> None:
+    is_file = kind == "sqlite-file"
+    bench = (
+        SqliteBench(clock, f"{tmp_path}/x.db") if is_file else PostgresBench(clock, pg_empty_dsn)
+    )
+    stores = await asyncio.gather(*(bench.open() for _ in range(5)))
     await asyncio.gather(*(put(store, f"{n}") for n, store in enumerate(stores)))
     assert len(await all_tasks(stores[0])) == 5
+    await bench.close()
 
 
 async def test_a_newer_schema_is_refused_and_not_touched(shared_bench: Bench) -> None:

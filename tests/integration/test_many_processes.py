@@ -108,12 +108,12 @@ async def test_the_feed_resumes_exactly_across_processes(shared_url: str) -> Non
     await producer.stop()
 
 
-async def test_two_gateways_share_one_store(pg_dsn: str) -> None:
+async def test_two_gateways_share_one_store(pg_empty_dsn: str) -> None:
     """Either takes work and knows everything; results come back to whoever asked."""
     async with (
-        Worker(pg_dsn, "work", max_workers=10, **SETTINGS) as worker,
-        make_queue(pg_dsn, "async_life", **SETTINGS) as one,
-        make_queue(pg_dsn, "thread_life", **SETTINGS) as two,
+        Worker(pg_empty_dsn, "work", max_workers=10, **SETTINGS) as worker,
+        make_queue(pg_empty_dsn, "async_life", **SETTINGS) as one,
+        make_queue(pg_empty_dsn, "thread_life", **SETTINGS) as two,
     ):
 
         async def caller(gateway: TaskQueue, n: int) -> object:
