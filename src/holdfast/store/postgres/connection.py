@@ -1,7 +1,8 @@
 """Connections to PostgreSQL: settings, a small pool, and running a script on one of them.
 
 Promises: plans that do not depend on statistics (a queue's table is empty one moment and full the next);
-a broken connection is thrown away and never handed out again. Never: more connections than allowed.
+a broken connection is thrown away and never handed out again; one that goes silent is found (`watch`).
+Never: more connections than allowed, but for the one that asks about others.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import asyncpg
 
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.store.postgres.watch import Watch
 from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sql import Column, Statement, load_statements
 
@@ -46,8 +48,17 @@ GONE: Final = (
     asyncpg.CrashShutdownError,
     asyncpg.TooManyConnectionsError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.IdleSessionTimeoutError,
     asyncpg.TransactionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # it became a standby: the next connection may find the primary
 )
+STRAINED: Final = (
+    asyncpg.InsufficientResourcesError,  # the disk is full, no memory is left
+    asyncpg.OperatorInterventionError,  # somebody, or a limit of theirs, cancelled the statement
+    asyncpg.LockNotAvailableError,
+    asyncpg.PostgresSystemError,
+)
+"""The server cannot do it now; the connection itself is sound."""
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 _STATUS: Final = {status.value: status for status in Status}
 _PRIORITY: Final = {priority.value: priority for priority in Priority}
@@ -131,12 +142,14 @@ class Pool:
         self._idle: list[Connection] = []
         self._free = asyncio.Semaphore(size)
         self._closed = False
+        self._watch = Watch(lambda: connect(dsn), SETTINGS["application_name"])
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection for the caller alone; it is thrown away if it broke."""
         async with self._free:
             connection = await self._take()
+            self._watch.lent(connection)
             try:
                 yield connection
             except GONE:
@@ -153,6 +166,8 @@ class Pool:
                 # It may be in the middle of anything.
                 connection.terminate()
                 raise
+            finally:
+                self._watch.back(connection)
             self._give_back(connection)
 
     def _give_back(self, connection: Connection) -> None:
@@ -170,6 +185,7 @@ class Pool:
 
     async def close(self) -> None:
         self._closed = True
+        await self._watch.close()
         while self._idle:
             connection = self._idle.pop()
             try:

@@ -130,6 +130,8 @@ class PostgresDriver:
             raise
         except postgres.GONE as error:
             raise _gone(error) from error
+        except postgres.STRAINED as error:
+            raise _strained(error) from error
 
     async def _read_off_clock(self, connection: postgres.Connection) -> None:
         question = "SELECT extract(epoch FROM clock_timestamp())::float8"
@@ -140,6 +142,13 @@ def _gone(error: BaseException) -> StoreUnavailable:
     return StoreUnavailable(
         f"the connection to PostgreSQL was lost: {error!r}; it will be tried again"
     )
+
+
+def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
+    what = "cannot do that now"
+    if isinstance(error, asyncpg.DiskFullError):
+        what = "is out of disk space: free some"
+    return StoreUnavailable(f"PostgreSQL {what} ({error}); it will be tried again")
 
 
 async def _migrate(connection: postgres.Connection) -> None:

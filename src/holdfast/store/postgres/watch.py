@@ -1,0 +1,117 @@
+"""Finds connections that have gone silent: open on this side, and nothing will ever come.
+
+A firewall forgets a connection, a cable is pulled: the kernel notices after minutes, and a time limit cannot
+tell silence from a slow statement. So when a connection is out for long, another one asks the server what it
+is doing there. A backend that waits for us while we wait for it will wait for ever.
+
+Promises: what the server works on is left alone; a silent connection is ended, on both sides, some seconds
+after it went silent. Never: asks while everything answers quickly, or acts on what it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+import asyncpg
+
+from holdfast.errors import HoldfastError
+
+SILENT_SECONDS: Final = 2.0
+ASK_SECONDS: Final = 5.0
+SILENT: Final = """
+SELECT pid, pg_terminate_backend(pid)
+FROM pg_stat_activity
+WHERE pid = ANY($1::int[]) AND application_name = $2 AND wait_event = 'ClientRead'
+    AND state_change < clock_timestamp() - make_interval(secs => $3)
+"""
+"""Also a backend that is "active" can wait for its client: between the parts of a prepared statement.
+A pooler in between gives numbers that no backend has: then nothing is known, and nothing is done."""
+log = logging.getLogger("holdfast.store")
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+class Watch:
+    """Knows which connections of a pool are out, and since when."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], application: str) -> None:
+        self._connect = connect
+        self._application = application
+        self._out: dict[Connection, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def is_asking(self) -> bool:
+        return self._asking is not None
+
+    def lent(self, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self._out[connection] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(SILENT_SECONDS, self._look)
+
+    def back(self, connection: Connection) -> None:
+        self._out.pop(connection, None)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    def _look(self) -> None:
+        self._timer = None
+        if not self._out:
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(SILENT_SECONDS, self._look)
+        if self._asking is None and self._long_out():
+            self._asking = loop.create_task(self._ask(), name="holdfast-watch")
+            self._asking.add_done_callback(self._asked)
+
+    def _long_out(self) -> dict[int, Connection]:
+        """By the number of the backend."""
+        before = asyncio.get_running_loop().time() - SILENT_SECONDS
+        return {
+            connection.get_server_pid(): connection
+            for connection, since in self._out.items()
+            if since <= before and not connection.is_closed()
+        }
+
+    async def _ask(self) -> None:
+        async with asyncio.timeout(ASK_SECONDS):
+            other = await self._connect()
+            try:
+                # An answer that was on its way has come in while this one connected.
+                suspects = self._long_out()
+                rows = await other.fetch(
+                    SILENT, list(suspects), self._application, SILENT_SECONDS / 2
+                )
+            finally:
+                other.terminate()
+        for row in rows:
+            log.warning("a connection to PostgreSQL went silent and is given up")
+            suspects[row[0]].terminate()
+
+    def _asked(self, asking: asyncio.Task[None]) -> None:
+        self._asking = None
+        if asking.cancelled():
+            return
+        match asking.exception():
+            case None:
+                pass
+            case (
+                OSError()
+                | HoldfastError()
+                | asyncpg.PostgresError()
+                | asyncpg.InterfaceError() as no
+            ):
+                log.debug("what the server does with slow statements is not known: %s", no)
+            case error:
+                raise error
