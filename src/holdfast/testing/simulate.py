@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holdfast.queue.queue import Queue
-from holdfast.sim.campaign import Options, Report, campaign
-from holdfast.sim.own import own_handlers
+from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
+from holdfast.sim.own import Own, own_handlers
+from holdfast.sim.shrink import Shrunk, shrink as make_small
+from holdfast.sim.swarm import Plan, differences, plan as drawn
 
 
 def simulated(
@@ -18,15 +20,51 @@ def simulated(
     hours: float = 0.05,
     nodes: int | None = None,
     faults: Sequence[str] | None = None,
+    plan: Mapping[str, str] | None = None,
+    shrink: bool = True,
 ) -> Report:
     """Runs the queue's async handlers under faults that each seed draws; AssertionError says which law
-    was broken, by which seed, with a timeline. `payloads` are what tasks of a type get, one of them each."""
+    was broken, by which seed, with the smallest run that breaks it and its timeline. `payloads` are what
+    tasks of a type get, one of them each; `plan` sets other figures of the runs."""
     own = own_handlers(queue, payloads or {})
-    options = Options(hours=hours, nodes=nodes, faults=None if faults is None else tuple(faults))
+    options = Options(
+        hours=hours,
+        nodes=nodes,
+        faults=None if faults is None else tuple(faults),
+        changes=tuple((plan or {}).items()),
+    )
     report = campaign(range(first_seed, first_seed + seeds), options, own=own)
-    for verdict in report.bad:
-        told = "\n".join(
-            f"  {law}: {text}" for law, texts in verdict.broken.items() for text in texts[:3]
-        )
-        raise AssertionError(f"seed {verdict.seed} broke:\n{told}\n{verdict.timeline}")
+    if report.bad:
+        raise AssertionError(_told(report.bad[0], options, own, shrink))
     return report
+
+
+def _told(verdict: Verdict, options: Options, own: Own, shrink: bool) -> str:
+    first = options.plan(verdict.seed)
+    small = Shrunk(first, verdict, "", 0)
+    if shrink:
+        small = make_small(first, verdict, lambda each: run_plan(each, own=own))
+    lines = [f"seed {verdict.seed} broke:", *_complaints(verdict)]
+    if small.plan != first:
+        lines += [f"The smallest run that does ({small.runs} were tried):"]
+        lines += [*_complaints(small.verdict)]
+    lines += [f"Again: simulate(queue, ..., {_arguments(small.plan)})", "", small.verdict.timeline]
+    return "\n".join(lines)
+
+
+def _complaints(verdict: Verdict) -> list[str]:
+    return [f"  {law}: {text}" for law, texts in verdict.broken.items() for text in texts[:3]]
+
+
+def _arguments(plan: Plan) -> str:
+    """Those that give the run of this plan."""
+    rest = {}
+    parts = [f"first_seed={plan.seed}", "seeds=1", f"hours={plan.hours}"]
+    for name, text in differences(plan, drawn(plan.seed, hours=plan.hours)):
+        if name == "nodes":
+            parts.append(f"nodes={text}")
+        elif name == "faults":
+            parts.append(f"faults={sorted(plan.faults)}")
+        else:
+            rest[name] = text
+    return ", ".join([*parts, *([f"plan={rest}"] if rest else [])])

@@ -1,24 +1,27 @@
 """`holdfast simulate`: a cluster under faults, in virtual time, judged by the laws.
 
 Promises: the same seed gives the same run and the same `trace_hash`, everywhere; a law that is broken
-is told with the seed, the command that shows it again and a timeline, and the exit code is 1.
+is told with the seed, the command that shows it again, the smallest run that breaks it and a timeline of
+that, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from holdfast.cli import values
-from holdfast.cli.options import COMMON, Common, Output
-from holdfast.cli.output.printer import Printer
+from holdfast.cli.commands.simulate_answer import Answer, print_answer
+from holdfast.cli.options import COMMON, Common
 from holdfast.cli.problem import Usage
 from holdfast.core import codec
-from holdfast.sim.campaign import Options, Report, Verdict, campaign
+from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
 from holdfast.sim.own import Own, own_handlers
+from holdfast.sim.shrink import RUNS_MAX, Shrunk, shrink as make_small
+from holdfast.sim.swarm import Plan
 
 
 def simulate(
@@ -30,37 +33,89 @@ def simulate(
         str | None, Parameter(help="Only these, e.g. crash,loss; 'none' for none.")
     ] = None,
     hours: Annotated[float | None, Parameter(help="With faults; else drawn.")] = None,
+    plan: Annotated[
+        tuple[str, ...],
+        Parameter(name="--set", negative="", help="NAME=VALUE of the plan; repeat it."),
+    ] = (),
     app: Annotated[str | None, Parameter(help="MODULE:QUEUE with your own handlers.")] = None,
     payload: Annotated[
-        tuple[str, ...], Parameter(help="TYPE=JSON, what your handlers get; repeat it.")
+        tuple[str, ...],
+        Parameter(negative="", help="TYPE=JSON, what your handlers get; repeat it."),
     ] = (),
     processes: Annotated[int, Parameter(name=("--processes", "-p"), help="How many.")] = 1,
+    shrink: Annotated[bool, Parameter(help="Make the first failure small.")] = True,
     without: Annotated[
         str | None, Parameter(help="Turn a safeguard off, to see it noticed.")
     ] = None,
     common: Common = COMMON,
 ) -> int:
     """Run a cluster under faults that a seed draws, in virtual time, and check every law."""
-    options = Options(hours=hours, nodes=nodes, faults=_faults(faults), ablation=_known(without))
+    for name, number in (("seeds", seeds), ("nodes", nodes), ("processes", processes)):
+        if number is not None and number < 1:
+            raise Usage(f"--{name} is {number}: at least 1")
+    options = Options(
+        hours=hours,
+        nodes=nodes,
+        faults=_faults(faults),
+        ablation=_known(without),
+        changes=tuple(_pair("set", each, "NAME=VALUE") for each in plan),
+    )
     own = _own(app, payload)
     if own is not None and processes > 1:
         raise Usage("--app runs in this process: leave --processes out")
-    show = sys.stderr.isatty() and seeds > 1
-    done = 0
-
-    def tell(verdict: Verdict) -> None:
-        nonlocal done
-        done += 1
-        if show:
-            print(f"\r{done}/{seeds} seeds", end="", file=sys.stderr, flush=True)
-
+    options.plan(seed)  # What cannot be is said before anything runs.
+    progress = Progress(seeds)
     report = campaign(
-        range(seed, seed + seeds), options, processes=processes, own=own, on_verdict=tell
+        range(seed, seed + seeds), options, processes=processes, own=own, on_verdict=progress.seed
     )
-    if show:
-        print(file=sys.stderr)
-    _print(common, report, seed, _replay(nodes, faults, hours, app, payload, without))
+    small = _small(report, options, own, progress) if shrink else None
+    progress.end()
+    same = [f"--app {app}"] if app else []
+    same += [f"--payload '{each}'" for each in payload]
+    same += [f"--without {without}"] if without else []
+    print_answer(common, Answer(report, options, small, " ".join(same)))
     return 0 if report.is_good else 1
+
+
+class Progress:
+    """How far it is, for a person who watches."""
+
+    def __init__(self, seeds: int) -> None:
+        self._seeds = seeds
+        self._done = 0
+        self._bad = 0
+        self._runs = 0
+        self._shows = sys.stderr.isatty()
+
+    def seed(self, verdict: Verdict) -> None:
+        self._done += 1
+        self._bad += not verdict.is_good
+        bad = f", {self._bad} broken" if self._bad else ""
+        self._say(f"{self._done}/{self._seeds} seeds{bad}")
+
+    def run(self, seed: int) -> None:
+        self._runs += 1
+        self._say(f"making seed {seed} small: run {self._runs} of at most {RUNS_MAX}")
+
+    def end(self) -> None:
+        self._say("")
+
+    def _say(self, text: str) -> None:
+        if self._shows:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _small(report: Report, options: Options, own: Own | None, progress: Progress) -> Shrunk | None:
+    """The first failure in its smallest form."""
+    if not report.bad:
+        return None
+    first = report.bad[0]
+
+    def run(plan: Plan) -> Verdict:
+        progress.run(first.seed)
+        return run_plan(plan, options.ablation, own)
+
+    return make_small(options.plan(first.seed), first, run)
 
 
 def _faults(text: str | None) -> tuple[str, ...] | None:
@@ -84,9 +139,7 @@ def _own(app: str | None, payload: tuple[str, ...]) -> Own | None:
 
     given: dict[str, list[object]] = {}
     for each in payload:
-        name, sign, text = each.partition("=")
-        if not sign:
-            raise Usage(f"--payload is '{each}': write TYPE=JSON")
+        name, text = _pair("payload", each, "TYPE=JSON")
         try:
             given.setdefault(name, []).append(codec.loads(text))
         except msgspec.DecodeError as error:
@@ -94,66 +147,8 @@ def _own(app: str | None, payload: tuple[str, ...]) -> Own | None:
     return own_handlers(load_queue(app), given)
 
 
-def _replay(
-    nodes: int | None,
-    faults: str | None,
-    hours: float | None,
-    app: str | None,
-    payload: tuple[str, ...],
-    without: str | None,
-) -> str:
-    """The options that are the same for every seed."""
-    parts = [
-        f"--{name} {value}"
-        for name, value in (
-            ("nodes", nodes),
-            ("faults", faults),
-            ("hours", hours),
-            ("app", app),
-            ("without", without),
-        )
-        if value is not None
-    ]
-    return " ".join([*parts, *(f"--payload '{each}'" for each in payload)])
-
-
-def _print(common: Common, report: Report, seed: int, same: str) -> None:
-    item: dict[str, Any] = {
-        "verdict": "every law held" if report.is_good else "broken",
-        "seeds": report.seeds,
-        "hours": round(report.hours, 3),
-        "trace_hash": report.trace_hash,
-        "met": report.met,
-        "never_met": list(report.never),
-        "broken": [
-            {
-                "seed": verdict.seed,
-                "laws": verdict.broken,
-                "replay": f"holdfast simulate --seed {verdict.seed} {same}".strip(),
-            }
-            for verdict in report.bad
-        ],
-    }
-    Printer(common).one(item, _fields(item), name=item["trace_hash"])
-    if common.output is Output.TABLE:
-        for verdict in report.bad[:1]:
-            print(f"\nseed {verdict.seed}, the end of it:\n{verdict.timeline}")
-
-
-def _fields(item: dict[str, Any]) -> list[tuple[str, object]]:
-    met = ", ".join(f"{name} {n}" for name, n in sorted(item["met"].items())) or "none"
-    lines: list[tuple[str, object]] = [
-        ("verdict", item["verdict"]),
-        ("seeds", item["seeds"]),
-        ("simulated hours", item["hours"]),
-        ("faults met", met),
-        ("trace hash", item["trace_hash"]),
-    ]
-    if item["never_met"]:
-        lines.append(("never met", ", ".join(item["never_met"])))
-    for each in item["broken"]:
-        for law, complaints in each["laws"].items():
-            more = f" (and {len(complaints) - 1} more)" if len(complaints) > 1 else ""
-            lines.append((f"seed {each['seed']}", f"{law}: {complaints[0]}{more}"))
-        lines.append(("again", each["replay"]))
-    return lines
+def _pair(option: str, text: str, form: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise Usage(f"--{option} is '{text}': write {form}")
+    return name, value
