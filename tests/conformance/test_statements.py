@@ -26,7 +26,15 @@ OWN = {
     # One writer: reads inside a transaction need no locks, and rows are taken by their place.
     "sqlite": {
         *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
-        *("mark_counted", "next_offset", "pick_lane", "scan_lane", "take_rows"),
+        *(
+            "ahead",
+            "mark_counted",
+            "next_offset",
+            "pick_lane",
+            "scan_lane",
+            "start_one",
+            "take_rows",
+        ),
     },
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {

@@ -1,4 +1,4 @@
-"""What both dialects bind for the insert of a single task."""
+"""What dialects bind for the insert of a single task, and for one that starts at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.core.decide import enqueued
+from holdfast.core.decide import Transition, enqueued
+from holdfast.core.event import Fact
 from holdfast.core.task import Task
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -14,6 +15,19 @@ _encode: Final = msgspec.json.Encoder().encode
 
 def insert_one(task: Task, now: float) -> dict[str, Any]:
     """The parameters of statement `insert_one`; a delay counts from the recorded creation."""
+    return _bound(task, now, (enqueued(task, now),), "queued")
+
+
+def start_one(start: Transition, now: float) -> dict[str, Any]:
+    """The parameters of statement `start_one`: as above, and who runs it until when."""
+    born, after = start.before, start.after
+    bound = _bound(born, now, (enqueued(born, now), *start.facts), "running")
+    bound["node"] = after.node
+    bound["lease_until"] = after.lease_until
+    return bound
+
+
+def _bound(task: Task, now: float, facts: tuple[Fact, ...], counts_as: str) -> dict[str, Any]:
     return {
         "id": task.id,
         "type": task.type,
@@ -25,8 +39,8 @@ def insert_one(task: Task, now: float) -> dict[str, Any]:
         "max_attempts": task.max_attempts,
         "due_at": now + (task.due_at - task.created_at),
         "now": now,
-        "facts_json": _encode((enqueued(task, now),)).decode(),
+        "facts_json": _encode(facts).decode(),
         "deltas_json": _encode(
-            ((task.queue, task.type, task.priority.value, "queued", 1),)
+            ((task.queue, task.type, task.priority.value, counts_as, 1),)
         ).decode(),
     }

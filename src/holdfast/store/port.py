@@ -106,6 +106,11 @@ class Dialect(Protocol):
         """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
         ...
 
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
+        """Brings a plain new task in as one that runs, where nothing is before it in line; else None and
+        nothing is done. For a store with one writer."""
+        ...
+
     def pick_aged(
         self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:

@@ -127,6 +127,10 @@ class Store:
         now = self.now()
 
         def script() -> Script[tuple[set[str], Claimed]]:
+            if len(group) == 1:
+                started = yield from self._dialect.start_one(group[0].task, claim, now=now)
+                if started is not None:
+                    return {started.id}, Claimed([started])
             new = yield from self._dialect.insert_plain(
                 group, now=now, batch=self._ids.record(now), hint=""
             )

@@ -174,6 +174,11 @@ class PostgresDialect:
         )
         return Claimed([to_task(record[3:]) for record in taken]), limited
 
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
+        """Whether anything is before it in line cannot be known here without locking the line."""
+        yield from ()
+        return None
+
     def pick_aged(
         self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:

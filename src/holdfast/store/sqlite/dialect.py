@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core import decide
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.one import insert_one
+from holdfast.store.one import insert_one, start_one
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import counted, record, shifted
@@ -105,6 +107,20 @@ class SqliteDialect:
         facts = [decide.started(task, now) for task in taken]
         yield from record(self, batch, now, facts, shifted(taken, Status.QUEUED, Status.RUNNING))
         return Claimed(taken), []
+
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
+        if task.queue not in claim.queues or task.type not in claim.types:
+            return None
+        if task.due_at > task.created_at:  # A delay counts from the commit.
+            return None
+        rows = yield call("ahead", queues=claim.queues, queue=task.queue)
+        first_due, paused_at = rows[0]
+        if paused_at is not None or (first_due is not None and first_due <= now):
+            return None
+        born = replace(task, created_at=now, updated_at=now, due_at=now)
+        moved = decide.claim(born, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
+        yield call("start_one", **start_one(moved, now))
+        return moved.after
 
     def _scan_next(self, claim: Claim, now: float) -> Script[list[tuple[int, int]]]:
         """Where the next tasks are, in order."""
