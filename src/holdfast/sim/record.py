@@ -48,6 +48,15 @@ class Granted(NamedTuple):
     at: float
 
 
+class Wait(NamedTuple):
+    """A while in which a node stood in line for a lock."""
+
+    resource: str
+    life: str
+    since: float
+    until: float
+
+
 class Record:
     """Filled by clients and handlers, read by checkers."""
 
@@ -64,6 +73,11 @@ class Record:
         self.beliefs: list[Belief] = []
         self.accepted: list[tuple[str, int]] = []
         """(resource, fence) of each write that the store took under a lock, in its order."""
+        self.waits: list[Wait] = []
+        self.answers: dict[str, set[str]] = {}
+        """What the ledger answered for each operation and key."""
+        self.confused: list[str] = []
+        """Other requests under a known key that were not refused."""
         self.paid: set[str] = set()
         """Bills that a caller was told are paid."""
         self.outside: dict[str, set[str]] = {}

@@ -24,25 +24,32 @@ from holdfast.store.sqlite.driver import SqliteDriver
 
 T = TypeVar("T")
 NAME: Final = "db"
-WATCH: Final = """
-CREATE TEMP TABLE sim_change (seq INTEGER PRIMARY KEY, id, type, queue, was, status, fence, version,
-    before_fence, before_version, attempts, node, limits, waiting_on, started_at);
+PRUNED: Final = "pruned"
+"""The status, in the history, of a task whose row is gone."""
+COLUMNS: Final = """id, type, queue, was, status, fence, version, before_fence, before_version,
+    attempts, node, limits, waiting_on, started_at, due_at, deaths, gate"""
+WATCH: Final = f"""
+CREATE TEMP TABLE sim_change (seq INTEGER PRIMARY KEY, {COLUMNS});
 CREATE TEMP TRIGGER sim_insert AFTER INSERT ON main.holdfast_task BEGIN
-    INSERT INTO sim_change (id, type, queue, was, status, fence, version, before_fence, before_version,
-        attempts, node, limits, waiting_on, started_at)
+    INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, NULL, new.status, new.fence, new.version, 0, 0, new.attempts,
-        new.node, new.limits, new.waiting_on, new.started_at);
+        new.node, new.limits, new.waiting_on, new.started_at, new.due_at, new.deaths, new.gate);
 END;
 CREATE TEMP TRIGGER sim_update AFTER UPDATE ON main.holdfast_task
 WHEN old.version <> new.version OR old.status <> new.status OR old.fence <> new.fence BEGIN
-    INSERT INTO sim_change (id, type, queue, was, status, fence, version, before_fence, before_version,
-        attempts, node, limits, waiting_on, started_at)
+    INSERT INTO sim_change ({COLUMNS})
     VALUES (new.id, new.type, new.queue, old.status, new.status, new.fence, new.version, old.fence,
-        old.version, new.attempts, new.node, new.limits, new.waiting_on, new.started_at);
+        old.version, new.attempts, new.node, new.limits, new.waiting_on, new.started_at, new.due_at,
+        new.deaths, new.gate);
+END;
+CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
+    INSERT INTO sim_change ({COLUMNS})
+    VALUES (old.id, old.type, old.queue, old.status, '{PRUNED}', old.fence, old.version + 1, old.fence,
+        old.version, old.attempts, old.node, old.limits, old.waiting_on, old.started_at, old.due_at,
+        old.deaths, old.gate);
 END;
 """
-TAKE: Final = """DELETE FROM sim_change RETURNING id, type, queue, was, status, fence, version,
-    before_fence, before_version, attempts, node, limits, waiting_on, started_at, seq"""
+TAKE: Final = f"DELETE FROM sim_change RETURNING {COLUMNS}, seq"
 
 
 class Change(NamedTuple):
@@ -65,6 +72,9 @@ class Change(NamedTuple):
     limits: str | None
     waiting_on: int
     started_at: float | None
+    due_at: float
+    deaths: int
+    gate: str | None
 
 
 class Database:
@@ -168,6 +178,8 @@ class Database:
         ).fetchall()
         there = {row[0]: row[1:] for row in rows}
         for task_id, change in self._state.items():
+            if change.status == PRUNED or (task_id not in there and self._was_pruned(task_id)):
+                continue
             if task_id not in there or there[task_id][0] < change.version:
                 self.lost.append(
                     f"{task_id} was at version {change.version}, now {there.get(task_id)}"
@@ -177,6 +189,12 @@ class Database:
             if known is None or state[0] > known.version:
                 self._adopt(task_id, state)
         self._maybe.clear()
+
+    def _was_pruned(self, task_id: str) -> bool:
+        """By a transaction without an answer that was durable after all."""
+        gone = [change for change in self._maybe.get(task_id, []) if change.status == PRUNED]
+        self.history += gone[:1]
+        return bool(gone)
 
     def _adopt(self, task_id: str, state: tuple[int, str, int]) -> None:
         """A transaction without an answer that was durable after all."""

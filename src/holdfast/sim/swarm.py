@@ -51,6 +51,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     recover_hours: float
     """Without faults, within which everything must end."""
+    keep_seconds: float
+    """For which finished tasks are kept."""
     traders: tuple[str, ...]
     """Where each trader keeps its orders: files or database."""
     lock_servers: int
@@ -87,6 +89,7 @@ def plan(
         lease_seconds=draw.stream("lease").pick((5.0, 9.0, 30.0)),
         max_workers=draw.stream("workers").whole(1, 8),
         recover_hours=recover_hours,
+        keep_seconds=draw.stream("keep").pick((1e9, 1e9, 60.0)),
         traders=draw.stream("traders").pick(TRADERS),
         lock_servers=draw.stream("lock servers").pick((0, 0, 0, 3, 5)),
         together=draw.stream("together").chance(0.3),

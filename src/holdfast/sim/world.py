@@ -31,7 +31,7 @@ from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.own import Own, bind
 from holdfast.sim.part import Part
 from holdfast.sim.parts import parts_of
-from holdfast.sim.primitives import PAID, live
+from holdfast.sim.primitives import PAID, Holders, live
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Change, Database
 from holdfast.sim.strand import Killed
@@ -64,6 +64,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """What had not come to rest when the time to recover was over."""
     failures: list[str]
     """What nobody caught in product code."""
+    healed_at: float
+    """When the bad days were over."""
     seconds: float
     trace: Trace
     steps: int
@@ -93,7 +95,7 @@ class World:
         settings = Settings(
             lease_seconds=plan.lease_seconds,
             max_workers=plan.max_workers,
-            keep_done=1e9,
+            keep_done=plan.keep_seconds,
             keep_dead=1e9,
             keep_events=1e9,
         )
@@ -104,10 +106,11 @@ class World:
         self._add("s0", self._subscriber, settings=settings)
         for n in range(plan.holders):
             self._add(f"l{n}", self._holder, settings=settings)
-        self.parts: list[Part] = []
+        holders = [f"l{n}" for n in range(plan.holders)]
+        self.parts: list[Part] = [Holders(holders, self.record)]
         if own is None:
             add = partial(self._add, settings=settings)
-            self.parts = parts_of(plan, add, self.record, draw.stream("parts"))
+            self.parts += parts_of(plan, add, self.record, draw.stream("parts"))
         nodes = list(self.cluster.nodes.values())
         self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
 
@@ -264,6 +267,7 @@ class World:
             lost=self.database.lost,
             unfinished=list(unfinished),
             failures=failures,
+            healed_at=self.plan.hours * 3600,
             seconds=self.loop.time(),
             trace=self.trace,
             steps=self.loop.steps,

@@ -1,0 +1,77 @@
+"""What counts against a task: attempts, deaths of its runners, and the evidence that is left of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.core.task import FailureKind, Status
+from holdfast.sim.server import Change
+from holdfast.sim.world import Outcome
+
+FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
+"""Ways back into the queue that cost no attempt."""
+
+
+def attempts_count_what_failed(outcome: Outcome) -> Iterator[str]:
+    """A start counts; a snooze, a release and the death of a runner give it back, a failure does not."""
+    last: dict[str, Change] = {}
+    free: Counter[str] = Counter()
+    paid: Counter[str] = Counter()
+    for change in outcome.history:
+        before = last.get(change.id)
+        last[change.id] = change
+        if before is None or (change.was, change.status) != ("running", "queued"):
+            continue
+        match before.attempts - change.attempts:
+            case 1:
+                free[change.id] += 1
+            case 0:
+                paid[change.id] += 1
+            case _:
+                yield f"{change.id} went from {before.attempts} attempts to {change.attempts}"
+    told = Counter(e.task_id for e in outcome.events if e.kind in FREE)
+    again = Counter(
+        e.task_id for e in outcome.events if e.kind == "task.failed" and e.data["will_retry"]
+    )
+    for task_id in sorted(free.keys() | told.keys() | paid.keys() | again.keys(), key=str):
+        seen = (free[str(task_id)], paid[str(task_id)])
+        if seen != (told[task_id], again[task_id]):
+            yield f"{task_id}: {seen} free and paid, the feed says {(told[task_id], again[task_id])}"
+
+
+def budgets_hold(outcome: Outcome) -> Iterator[str]:
+    """No more attempts than allowed; the death of a runner that is one too many ends the task."""
+    tasks = outcome.tasks
+    for change in outcome.history:
+        task = tasks.get(change.id)
+        if task is None:
+            continue
+        if change.attempts > task.max_attempts:
+            yield f"{change.id} is at attempt {change.attempts} of {task.max_attempts}"
+        if change.deaths >= task.options.max_deaths and change.status not in ENDS:
+            yield f"{change.id} is {change.status} after {change.deaths} deaths of its runners"
+
+
+ENDS: Final = frozenset({"failed", "aborted"})
+
+
+def dead_letters_have_their_evidence(outcome: Outcome) -> Iterator[str]:
+    """Of what rests in failed one can tell why: the kind, in words, with what led to it."""
+    parents: dict[str, set[str]] = {}
+    for child, parent in outcome.edges:
+        parents.setdefault(child, set()).add(parent)
+    for task in outcome.tasks.values():
+        if task.status is not Status.FAILED:
+            continue
+        failure = task.failure
+        if failure is None or not failure.message or not task.fingerprint:
+            yield f"{task.id} is a dead letter without a reason"
+        elif failure.kind is FailureKind.DEPENDENCY:
+            if failure.cause not in parents.get(task.id, set()):
+                yield f"{task.id} fell with {failure.cause}, which it does not depend on"
+        elif failure.kind is FailureKind.LOST and task.deaths < task.options.max_deaths:
+            yield f"{task.id} was given up after {task.deaths} deaths"
+        elif failure.kind is FailureKind.ERROR and task.attempts < task.max_attempts:
+            yield f"{task.id} was given up after {task.attempts} of {task.max_attempts} attempts"

@@ -1,0 +1,142 @@
+"""What becomes of tasks: their rows, their versions, their fences, their ends."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
+from holdfast.sim.checkers.history import transactions
+from holdfast.sim.server import PRUNED
+from holdfast.sim.world import Outcome
+
+OVER: Final = frozenset({PRUNED, *(status.value for status in ENDED)})
+
+
+def acknowledged_survives(outcome: Outcome) -> Iterator[str]:
+    """What a client was told is in the store, is, until its retention has passed."""
+    pruned = {change.id for change in outcome.history if change.status == PRUNED}
+    for ack in outcome.record.acks:
+        if ack.task_id not in outcome.tasks and ack.task_id not in pruned:
+            yield f"{ack.task_id} ({ack.type}) was acknowledged at {ack.at:.3f} and is gone"
+
+
+def only_what_has_ended_is_pruned(outcome: Outcome) -> Iterator[str]:
+    """Retention takes nothing that somebody still waits for."""
+    for change in outcome.history:
+        if change.status == PRUNED and change.was not in OVER:
+            yield f"{change.id} was {change.was} and was pruned"
+
+
+def a_restart_changes_nothing(outcome: Outcome) -> Iterator[str]:
+    """After a power loss the store is what it was, for all that was acknowledged."""
+    yield from outcome.lost
+
+
+def all_comes_to_rest(outcome: Outcome) -> Iterator[str]:
+    """Once the faults are over, everything ends."""
+    for task in outcome.unfinished:
+        yield f"{task.id} ({task.type}) is still {task.status}"
+
+
+def transitions_are_legal(outcome: Outcome) -> Iterator[str]:
+    """Only along the table of the state machine; terminal is final."""
+    for change in outcome.history:
+        if change.was is None or change.status == PRUNED:
+            continue
+        was, status = Status(change.was), Status(change.status)
+        if was is not status and status not in TRANSITIONS[was]:
+            yield f"{change.id} went from {was} to {status}"
+        if was in TERMINAL:
+            yield f"{change.id} was {was} and changed"
+
+
+def versions_count_on(outcome: Outcome) -> Iterator[str]:
+    """Every change is written over the state that was seen, and each rises the version."""
+    versions: dict[str, int] = {}
+    for change in outcome.history:
+        if change.was is not None and change.before_version != versions.get(change.id):
+            yield f"{change.id} was written over version {change.before_version}"
+        if change.version <= change.before_version:
+            yield f"{change.id} went from version {change.before_version} to {change.version}"
+        versions[change.id] = change.version
+
+
+def fences_rise(outcome: Outcome) -> Iterator[str]:
+    """A claim has a new fence; nothing takes one back."""
+    for change in outcome.history:
+        if change.fence < change.before_fence:
+            yield f"{change.id}: fence {change.before_fence} became {change.fence}"
+        if (
+            change.was == "queued"
+            and change.status == "running"
+            and change.fence == change.before_fence
+        ):
+            yield f"{change.id} was claimed under the old fence {change.fence}"
+
+
+def one_effective_runner(outcome: Outcome) -> Iterator[str]:
+    """However many believe that they run a task, one of them ends it, and it did run."""
+    ran = {(run.task_id, run.fence) for run in outcome.record.runs}
+    ended: Counter[tuple[str, int]] = Counter()
+    for change in outcome.history:
+        if change.was == "running" and change.status == "completed":
+            ended[change.id, change.before_fence] += 1
+            if (change.id, change.before_fence) not in ran:
+                yield f"{change.id} was completed under fence {change.before_fence} that never ran"
+    for (task_id, fence), times in ended.items():
+        if times > 1:
+            yield f"{task_id} was completed {times} times under fence {fence}"
+
+
+def one_task_for_a_key(outcome: Outcome) -> Iterator[str]:
+    """A repeated request is answered with the task that it made."""
+    for key, ids in outcome.record.keys.items():
+        if len(ids) > 1:
+            yield f"key {key} was answered with {sorted(ids)}"
+    keys = Counter(task.idempotency_key for task in outcome.tasks.values() if task.idempotency_key)
+    for key, n in keys.items():
+        if n > 1:
+            yield f"key {key} made {n} tasks"
+
+
+def dependents_are_settled_with_their_parents(outcome: Outcome) -> Iterator[str]:
+    """When the last parent has ended, no child waits any longer: not even for a moment."""
+    parents: dict[str, list[str]] = defaultdict(list)
+    children: dict[str, list[str]] = defaultdict(list)
+    for child, parent in outcome.edges:
+        parents[child].append(parent)
+        children[parent].append(child)
+    status: dict[str, str] = {}
+    for group in transactions(outcome.history):
+        touched: set[str] = set()
+        for change in group:
+            status[change.id] = change.status
+            touched.add(change.id)
+            touched.update(children[change.id])
+        for task_id in touched:
+            if status.get(task_id) == "blocked" and parents[task_id]:
+                waits = [p for p in parents[task_id] if status[p] not in OVER]
+                if not waits:
+                    yield f"{task_id} is blocked at {group[0].at:.3f} though all its parents have ended"
+
+
+def a_yes_to_cancel_is_final(outcome: Outcome) -> Iterator[str]:
+    last = {change.id: change.was for change in outcome.history if change.status == PRUNED}
+    for task_id in sorted(outcome.record.aborted):
+        task = outcome.tasks.get(task_id)
+        status = task.status.value if task else last.get(task_id, "gone")
+        if status != Status.ABORTED.value:
+            yield f"{task_id}: cancel said yes, yet it is {status}"
+
+
+def memory_is_let_go(outcome: Outcome) -> Iterator[str]:
+    """At rest nobody holds anything."""
+    for node, held in outcome.held.items():
+        if held:
+            yield f"{node} still holds {held} tasks"
+
+
+def nothing_is_left_uncaught(outcome: Outcome) -> Iterator[str]:
+    yield from outcome.failures
