@@ -5,6 +5,7 @@ none can tell), and the many short processes keep what they have compiled, whate
 """
 
 import asyncio
+import gc
 import itertools
 import os
 import sys
@@ -24,6 +25,12 @@ _database_numbers = itertools.count(1)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
+
+
+def pytest_collection_finish() -> None:
+    """What two thousand tests are made of stays: the garbage collector need not look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
