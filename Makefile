@@ -4,13 +4,14 @@ PYTHON ?= python3
 WORKERS ?= 2
 SEEDS ?= 200
 FIRST ?= 0
+MINUTES ?= 60
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check fmt demo sim chaos bench lock clean
+.PHONY: help setup test check fmt demo sim chaos endurance bench lock clean
 
 help:  ## list the verbs
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-7s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
 
 setup:  ## make .venv: the locked tools and libraries, and holdfast itself
 	@$(PYTHON) scripts/setup.py
@@ -36,6 +37,9 @@ sim: setup  ## live through many bad days in virtual time (SEEDS=200, FIRST=0)
 
 chaos: setup  ## kill, freeze, cut and fill real processes, peers beside (about 25 minutes)
 	$(BIN)/python -m chaos
+
+endurance: setup  ## an old reader, an hour of memory, sizes, pruning (MINUTES=60, ARGS="--quick")
+	$(BIN)/python -m endurance --minutes $(MINUTES) $(ARGS)
 
 bench: setup  ## measure
 	$(BIN)/python -m benchmarks

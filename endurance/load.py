@@ -1,0 +1,78 @@
+"""Saturating load: a backlog that never ends, and whoever drains it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from endurance.procs import Process, cpu_seconds
+
+WORKERS = 2
+BACKLOG = 20_000
+WARM_SECONDS = 5.0
+SAMPLE_SECONDS = 5.0
+FOR_EVER = 604_800
+"""Seconds: nothing is pruned during a run."""
+
+
+class Load:
+    """On PostgreSQL a feeder and worker processes; on SQLite all of it in one, as it is embedded."""
+
+    def __init__(self, url: str, log: Path, *, keep: float = FOR_EVER) -> None:
+        self.url = url
+        self._log = log
+        self._common: dict[str, Any] = {
+            "url": url,
+            "tell": 1,
+            "collect": 0,
+            "workers": 100,
+            "keep": keep,
+            "backlog": BACKLOG,
+        }
+        self._processes: list[Process] = []
+
+    def __enter__(self) -> Self:
+        if self.url.startswith("sqlite"):
+            self._start("flood")
+        else:
+            # One after the other: the first makes the tables.
+            self._start("feeder")
+            for _ in range(WORKERS):
+                self._start("worker")
+        time.sleep(WARM_SECONDS)
+        return self
+
+    def _start(self, role: str) -> None:
+        process = Process(role, self._log, **self._common)
+        self._processes.append(process)
+        process.wait_ready()
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._processes:
+            each.stop()
+
+    def cpu_seconds(self) -> float:
+        """What its processes have used so far."""
+        return sum(cpu_seconds(each.pid) for each in self._processes)
+
+    def samples(self, seconds: float, look: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
+        """How many tasks were run by when, and what `look` saw of the store then."""
+        begun = time.monotonic()
+        samples = []
+        while (passed := time.monotonic() - begun) < seconds:
+            ran = sum(each.listen().get("ran", 0) for each in self._processes)
+            samples.append({"seconds": round(passed, 2), "ran": ran, **look()})
+            time.sleep(min(SAMPLE_SECONDS, seconds / 10))
+        return samples
+
+
+def rate(samples: list[dict[str, Any]]) -> float:
+    """Tasks a second from the first sample to the last."""
+    first, last = samples[0], samples[-1]
+    return float((last["ran"] - first["ran"]) / (last["seconds"] - first["seconds"]))
+
+
+def last_third(samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return samples[-1 - len(samples) // 3 :]
