@@ -1,0 +1,78 @@
+"""Both stores and the model agree, after every verb there is.
+
+Longer: HOLDFAST_MODEL_EXAMPLES=500 pytest tests/conformance/model
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import random
+from typing import get_args
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from holdfast.core import command as c
+from holdfast.core.ids import Ids
+from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.store import Store
+from tests.conformance.model.machine import WatchedStore
+from tests.conformance.model.tour import Machine, tour
+from tests.test_docs import emitted
+
+EXAMPLES = int(os.environ.get("HOLDFAST_MODEL_EXAMPLES", "16"))
+RULES = {
+    *("insert", "insert_plain", "insert_and_claim", "insert_child", "insert_child refused"),
+    *("insert_family", "insert_limited", "repeat", "repeat refused", "schedule", "fire"),
+    *("unschedule", "claim", "claim_aged", "complete", "fail", "bury", "bury_all", "snooze"),
+    *("release", "cancel", "report", "stale", "extend", "beat", "expire", "wait", "open_gates"),
+    *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
+    *("look", "prune", "prune the dead"),
+}
+ELSEWHERE = {
+    # Within a caller's own connection, which the two databases do not share: tests/integration.
+    *("insert_carried", "run_carried"),
+    "close",
+}
+BY_THEMSELVES = {
+    # Commands that follow from others, and the events that they leave.
+    c.Settle: "task.unblocked",
+    c.Revive: "task.revived",
+    c.Blame: "task.blamed",
+}
+
+
+def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
+    with asyncio.Runner() as runner:
+        Machine.dsn = pg_dsn
+        Machine.loop = runner.get_loop()
+        driver = PostgresDriver(pg_dsn, Machine.clock, server_time=False, size=2)
+        Machine.postgres = WatchedStore(
+            driver, PostgresDialect(Machine.clock.monotonic), Ids(random.Random(2))
+        )
+        runner.run(Machine.postgres.open())
+        tour(Machine())
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=50,
+                deadline=None,
+                derandomize=True,
+                suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate],
+            ),
+        )
+        runner.run(Machine.postgres.close())
+    assert RULES - set(Machine.done) == set(), "rules that never succeeded"
+    assert set(Machine.done) - RULES == set(), "rules that nobody asks for"
+    verbs = {name for name, verb in vars(Store).items() if inspect.iscoroutinefunction(verb)}
+    verbs = {name for name in verbs if not name.startswith("_")} - ELSEWHERE
+    assert verbs - set(WatchedStore.seen) == set(), "verbs of the store that never succeeded"
+    commands = set(get_args(c.Command)) - set(BY_THEMSELVES)
+    assert commands - set(+Machine.commands) == set(), "commands that were never carried out"
+    kinds = set(emitted()) | set(BY_THEMSELVES.values())
+    assert kinds - set(Machine.kinds) == set(), "events that never came"
