@@ -33,7 +33,7 @@ def row(outcome: Outcome) -> list[str]:
     back = outcome.back_after_seconds
     return [
         outcome.subject,
-        f"{min(outcome.during, 9.99):.0%}",
+        "-" if outcome.during is None else f"{min(outcome.during, 9.99):.0%}",
         f"{min(outcome.recovered, 1.0):.0%}",
         "never" if back is None else f"{back:.1f} s",
         f"{outcome.lost:,}",

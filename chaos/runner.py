@@ -21,6 +21,7 @@ from chaos.stage import POLL_SECONDS, Stage
 from chaos.stores import STORES, SmallDisk
 
 FIRST_SECONDS = 30.0
+SHORT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Outcome:
     case: str
     subject: str
     base_rate: float = 0.0
-    during: float = 0.0
+    during: float | None = None
+    """None: the fault is a moment."""
     recovered: float = 0.0
     back_after_seconds: float | None = None
     told: int = 0
@@ -117,7 +119,7 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
         case.name,
         spec.name,
         base_rate=round(base, 1),
-        during=round(rate(ends, phases.struck, phases.healed) / base, 3) if base else 0.0,
+        during=_during(ends, phases, base),
         recovered=round(last / base, 3) if base else 0.0,
         back_after_seconds=back_after(ends, phases, base),
         told=count.told,
@@ -131,6 +133,12 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
         drained_seconds=None if drained is None else round(drained, 1),
         notes={**stage.notes, **offered, **verdict},
     )
+
+
+def _during(ends: list[float], phases: Phases, base: float) -> float | None:
+    if not base or phases.healed - phases.struck < SHORT_SECONDS:
+        return None
+    return round(rate(ends, phases.struck, phases.healed) / base, 3)
 
 
 async def _recover(stage: Stage, base: float) -> None:

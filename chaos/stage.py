@@ -23,7 +23,7 @@ from chaos.score import first_ends
 from chaos.stores import SmallDisk, Store
 
 POLL_SECONDS = 0.25
-CALL_SECONDS = 60.0
+CALL_SECONDS = 120.0
 
 
 class Worker(WorkerTree):

@@ -30,7 +30,6 @@ class CeleryChaos(Chaotic):
             task_acks_late=True,
             task_reject_on_worker_lost=True,
             worker_prefetch_multiplier=1,
-            worker_cancel_long_running_tasks_on_connection_loss=True,
             broker_connection_retry_on_startup=True,
             broker_connection_max_retries=None,
             broker_transport_options={
@@ -40,7 +39,7 @@ class CeleryChaos(Chaotic):
                 "unacked_restore_limit": 1_000,
                 "socket_timeout": LEASE_SECONDS,
                 "socket_connect_timeout": LEASE_SECONDS,
-                "health_check_interval": LEASE_SECONDS,
+                "health_check_interval": 2,
             },
         )
         self.job = self.app.task(name="job", bind=True)(_handler)
