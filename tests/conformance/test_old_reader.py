@@ -12,12 +12,22 @@ import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.command import Release
 from holdfast.core.limit import Rule
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
 from tests.conformance.conftest import PostgresBench
-from tests.conformance.helpers import asked, claim, claim_ids, claim_one, complete, put_plain
+from tests.conformance.helpers import (
+    asked,
+    claim,
+    claim_ids,
+    claim_one,
+    complete,
+    put_plain,
+    runner_says,
+    wanted,
+)
 
 LOOK_SECONDS = 0.001
 
@@ -48,11 +58,13 @@ async def bench(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[SlowBench]:
 
 
 @asynccontextmanager
-async def old_reader(dsn: str) -> AsyncIterator[None]:
+async def old_reader(dsn: str, *, writes: bool = False) -> AsyncIterator[None]:
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
         await connection.fetch("SELECT count(*) FROM holdfast_node")
+        if writes:
+            await connection.execute("CREATE TABLE theirs ()")
         yield
     finally:
         await connection.close()
@@ -167,3 +179,39 @@ async def test_a_lease_that_ends_is_noticed_above_the_floor(
     assert len(await store.owned("node-a")) == 1
     clock.set(clock.now() + 15)
     assert len(await store.expire()) == 1
+
+
+async def test_numbering_does_not_either_while_somebody_writes_for_ever(bench: SlowBench) -> None:
+    store = await bench.open()
+    async with old_reader(bench.dsn, writes=True):
+        for _ in range(100):
+            await put_plain(store, 1)
+            await store.head()
+        before = await entries_read(bench, store, "holdfast_feed_unread")
+        for _ in range(20):
+            await put_plain(store, 1)
+            await store.head()
+        read = await entries_read(bench, store, "holdfast_feed_unread") - before
+    assert (await store.head()).offset == 120
+    # From the oldest open transaction on it would be over two thousand.
+    assert read < 20 * 10
+
+
+async def test_nobody_idles_while_a_task_waits_below_a_floor(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
+    """Another node gives a task back, which returns to its old place in the line."""
+    store, other = await bench.open(), await bench.open()
+    await put_plain(store, 2)
+    held = await claim(other, 2)
+    clock.set(clock.now() + 5)
+    await put_plain(store, 10)
+    assert len(await claim(store, 5)) == 5
+    await runner_says(other, held[0], Release("not here"))
+    rest = await store.claim(wanted(10))
+    assert (len(rest.tasks), rest.look_again) == (5, True)
+    again = await store.claim(wanted(10))
+    assert ([task.id for task in again.tasks], again.look_again) == ([held[0].id], False)
+    assert await claim_ids(store) == []
+    await runner_says(other, held[1], Release("not here"))
+    assert await claim_ids(store) == [held[1].id], "idle: the whole line is looked at"

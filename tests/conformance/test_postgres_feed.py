@@ -339,6 +339,19 @@ async def test_counters_are_right_after_racing_readers_and_folders(bench: Postgr
     await check_counters(stores[0])
 
 
+async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
+    bench: PostgresBench, store: Store
+) -> None:
+    """Its own transaction began before others that it has seen."""
+    async with Stepper(bench.dsn) as one:
+        await one.connection.execute("SELECT pg_current_xact_id()")
+        await put(store, "theirs")
+        await postgres.run(one.connection, feed.head(PostgresDialect(bench.clock.monotonic)))
+        await store.insert_carried(one.connection, [asked(store, "own")])
+        await one.commit()
+    assert [event.task_id for event in await read_all(store)] == ["theirs", "own"]
+
+
 async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
     bench: PostgresBench, store: Store
 ) -> None:

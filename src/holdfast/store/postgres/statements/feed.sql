@@ -13,7 +13,7 @@ VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text
 SELECT pg_notify('holdfast', :hint::text) AS hinted;
 
 -- name: number_records
--- The function is in migration 0005, which says why it is one.
+-- The function is in migration 0007; 0005 says why it is one.
 -- index: holdfast_feed_unread
 -- returns: numbered
 SELECT holdfast_number() IS NULL AS numbered;
@@ -21,7 +21,7 @@ SELECT holdfast_number() IS NULL AS numbered;
 -- name: adopt_feed
 -- A database that was restored on another server: transaction ids of the old one mean nothing here, and
 -- what was committed after the backup is gone, so readers must start over.
-UPDATE holdfast_feed_head SET scan_xid = '0'::xid8,
+UPDATE holdfast_feed_head SET scan_xid = '0'::xid8, next_xid = '0'::xid8, open_xids = ARRAY[]::xid8[],
     epoch = substr(md5(random()::text || clock_timestamp()::text), 1, 8)
 WHERE scan_xid > pg_snapshot_xmax(pg_current_snapshot());
 

@@ -1,0 +1,59 @@
+-- Numbering remembers which transactions it could not see: those from next_xid on, and open_xids. It had only
+-- the oldest of them (scan_xid), so one that stays open for long (somebody's forgotten session that has written)
+-- made each numbering step over all that had been numbered since.
+ALTER TABLE holdfast_feed_head
+    ADD COLUMN next_xid xid8 NOT NULL DEFAULT '0',
+    ADD COLUMN open_xids xid8[] NOT NULL DEFAULT '{}';
+
+CREATE OR REPLACE FUNCTION holdfast_number() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    next xid8;
+    open xid8[];
+BEGIN
+    SELECT next_xid, open_xids INTO next, open FROM holdfast_feed_head;
+    IF EXISTS (SELECT FROM holdfast_feed WHERE first_offset IS NULL AND xid >= next)
+       OR EXISTS (SELECT FROM holdfast_feed WHERE first_offset IS NULL AND xid = ANY(open)) THEN
+        SELECT next_xid, open_xids INTO next, open FROM holdfast_feed_head FOR UPDATE;
+        -- index: holdfast_feed_unread
+        WITH found AS (
+            SELECT id, ord, facts_count FROM holdfast_feed WHERE first_offset IS NULL AND xid >= next
+            UNION ALL
+            SELECT id, ord, facts_count FROM holdfast_feed
+            WHERE first_offset IS NULL AND xid = ANY(open) AND xid < next
+        ), unread AS MATERIALIZED (
+            SELECT f.id, f.facts_count,
+                h.head + 1 + sum(f.facts_count) OVER (ORDER BY f.ord) - f.facts_count AS first_offset
+            FROM found f, holdfast_feed_head h
+        ), numbered AS (
+            UPDATE holdfast_feed f SET first_offset = u.first_offset FROM unread u WHERE f.id = u.id
+        )
+        UPDATE holdfast_feed_head SET
+            head = head + coalesce((SELECT sum(facts_count) FROM unread), 0),
+            scan_xid = pg_snapshot_xmin(pg_current_snapshot()),
+            next_xid = pg_snapshot_xmax(pg_current_snapshot()),
+            -- This transaction itself may record something yet.
+            open_xids = ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())) || pg_current_xact_id();
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION holdfast_count() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast_feed_head WHERE head > counted_through) THEN
+        RETURN;
+    END IF;
+    PERFORM FROM holdfast_feed_head FOR UPDATE;
+    -- index: holdfast_feed_offset
+    WITH head AS MATERIALIZED (SELECT head, counted_through FROM holdfast_feed_head),
+    delta AS (
+        SELECT d ->> 0 AS queue, d ->> 1 AS type, (d ->> 2)::smallint AS priority, d ->> 3 AS status,
+            sum((d ->> 4)::bigint) AS n
+        FROM head, holdfast_feed f, json_array_elements(f.deltas_json::json) d
+        WHERE f.first_offset > head.counted_through AND f.first_offset <= head.head
+        GROUP BY 1, 2, 3, 4
+    ), added AS (
+        INSERT INTO holdfast_counter AS c (queue, type, priority, status, n)
+        SELECT queue, type, priority, status, n FROM delta WHERE n <> 0
+        ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
+    )
+    UPDATE holdfast_feed_head SET counted_through = (SELECT head FROM head);
+END $$;
