@@ -139,3 +139,7 @@ def line_of(locks: Locks) -> Line:
     line = locks._backend
     assert isinstance(line, Line)
     return line
+
+
+async def is_free(locks: Locks, resource: str = "r") -> bool:
+    return not (await locks.show(resource)).is_held

@@ -10,12 +10,15 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.memory import InMemoryOrderStore
+from holdfast.orders.order import Order, Side
 from holdfast.orders.sql_blocking import SqlOrderStore
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.kv import RedisKV
 
 BACKENDS = ("memory", "durable-memory", "durable-redis", "sqlite-memory", "sqlite-file", "postgres")
 LASTING = ("durable-memory", "durable-redis", "sqlite-file", "postgres")
+
+BUY, SELL = Side.BUY, Side.SELL
 
 
 class OrderBench:
@@ -64,3 +67,13 @@ def make_order_bench(
             return OrderBench(clock, sql(f"sqlite:///{folder / 'orders.db'}"))
         case _:
             return OrderBench(clock, sql(request.getfixturevalue("pg_dsn")))
+
+
+def placed(store: OrderStore, key: str | None = "k", symbol: str = "BTCUSDT") -> Order:
+    return store.place_order(symbol, BUY, "2", "100.5", key)
+
+
+def known(store: OrderStore, order: Order) -> Order:
+    found = store.get(order.client_order_id)
+    assert found is not None
+    return found

@@ -1,0 +1,103 @@
+"""An effect that counts, ledgers on the same data, and time that passes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from holdfast.clock import VirtualClock
+from holdfast.primitives.idempotency import (
+    FAMILIES,
+    Ledger,
+    Turn,
+)
+from holdfast.primitives.metrics import Metrics
+from tests.acceptance.apps.harness import eventually
+
+PLACE = ("account:7", "charge", "key-1")
+
+REQUEST = {"amount": 5, "to": ["ann", None]}
+
+LEASE = 9.0
+
+RETENTION = 100.0
+
+
+class Effect:
+    """Counts its runs; may answer, fail, or wait until it is let go."""
+
+    def __init__(self, answer: Any = "paid", error: BaseException | None = None) -> None:
+        self.turns: list[Turn] = []
+        self.answer = answer
+        self.error = error
+        self.gate: asyncio.Event | None = None
+
+    async def __call__(self, turn: Turn) -> Any:
+        self.turns.append(turn)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    @property
+    def runs(self) -> int:
+        return len(self.turns)
+
+
+class Many:
+    """Any number of ledgers on the same data, as several processes would have them."""
+
+    def __init__(self, url: str, clock: VirtualClock) -> None:
+        self.url = url
+        self.clock = clock
+        self.meter = Metrics(FAMILIES)
+        self._made: list[Ledger] = []
+
+    def open(self, owner: str | None = None) -> Ledger:
+        if self._made and self.url in ("memory://", "sqlite://"):
+            store = self._made[0].desk._store  # in memory: the same store under another name
+            return Ledger(
+                store,
+                clock=self.clock,
+                owner=owner,
+                lease_seconds=LEASE,
+                retention_seconds=RETENTION,
+                meter=self.meter,
+            )
+        made = Ledger.connect(
+            self.url,
+            clock=self.clock,
+            owner=owner,
+            lease_seconds=LEASE,
+            retention_seconds=RETENTION,
+            meter=self.meter,
+        )
+        self._made.append(made)
+        return made
+
+    async def close(self) -> None:
+        for ledger in self._made:
+            await ledger.close()
+
+    def counted(self, name: str) -> float:
+        return self.meter.value(f"holdfast_ledger_{name}", operation=PLACE[1])
+
+
+def pass_time(clock: VirtualClock, seconds: float) -> None:
+    clock.set(clock.now() + seconds)
+
+
+async def started(ledger: Ledger) -> Turn:
+    turn = await ledger.begin(*PLACE, REQUEST)
+    assert isinstance(turn, Turn)
+    return turn
+
+
+async def advance(clock: VirtualClock, task: asyncio.Task[Any]) -> None:
+    """Moves time from pause to pause until the task is done."""
+    while not task.done():
+        await eventually(lambda: task.done() or clock.next_wake() is not None)
+        due = clock.next_wake()
+        if due is not None and not task.done():
+            clock.set(due)

@@ -1,0 +1,167 @@
+"""One effect, its answer ever after; who comes meanwhile is told, or waits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.errors import (
+    IdempotencyConflict,
+    InProgress,
+)
+from holdfast.primitives.idempotency import (
+    Done,
+    Ledger,
+    Replay,
+    State,
+    Turn,
+)
+from tests.acceptance.apps.harness import eventually
+from tests.conformance.ledger.support import (
+    LEASE,
+    PLACE,
+    REQUEST,
+    Effect,
+    Many,
+    advance,
+    pass_time,
+    started,
+)
+
+
+async def test_a_repeat_gets_the_answer_of_the_first_call(ledger: Ledger, other: Ledger) -> None:
+    answers: list[Any] = ["paid", None, False, 0, {"b": 1, "a": [1.5, None]}, []]
+    for n, answer in enumerate(answers):
+        place = ("account:7", "charge", f"key-{n}")
+        effect = Effect(answer)
+        assert await ledger.run(*place, REQUEST, effect) == answer
+        for repeat in (ledger, other):
+            assert await repeat.run(*place, dict(reversed(REQUEST.items())), effect) == answer
+        assert effect.runs == 1
+    entry = await other.get(*PLACE)
+    assert entry is not None
+    assert (entry.state, entry.attempt, entry.lease_until) == (State.DONE, 1, None)
+    assert entry.owner.startswith("ann#")
+
+
+async def test_the_first_caller_gets_the_very_value_that_repeats_get(ledger: Ledger) -> None:
+    effect = Effect({"pair": (1, 2)})
+    first = await ledger.run(*PLACE, REQUEST, effect)
+    assert first == {"pair": [1, 2]} == await ledger.run(*PLACE, REQUEST, effect)
+
+
+async def test_another_request_under_the_same_key_is_refused(
+    many: Many, ledger: Ledger, other: Ledger
+) -> None:
+    effect = Effect()
+    turn = await started(ledger)
+    for state in ("in progress", "done"):
+        with pytest.raises(IdempotencyConflict, match="charge 'key-1' of account:7"):
+            await other.run(*PLACE, {"amount": 6}, effect)
+        if state == "in progress":
+            await ledger.finish(turn, 1)
+    assert effect.runs == 0
+    assert many.counted("conflicts_total") == 2
+
+
+async def test_scopes_operations_and_keys_are_apart(ledger: Ledger) -> None:
+    effect = Effect()
+    for scope, operation, key in (
+        *(("a", "b", "c"), ("a", "c", "b"), ("b", "a", "c"), ("a'b", "c", "d"), ("ž", "雪", "🙂")),
+    ):
+        await ledger.run(scope, operation, key, {"for": key}, effect)
+    assert effect.runs == 5
+    assert len({turn.id for turn in effect.turns}) == 5
+
+
+async def test_a_concurrent_repeat_hears_who_and_since_when(
+    many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
+) -> None:
+    begun = clock.now()
+    turn = await started(ledger)
+    pass_time(clock, 2.0)
+    with pytest.raises(InProgress) as raised:
+        await other.run(*PLACE, REQUEST, Effect())
+    error = raised.value
+    assert (error.owner, error.since, error.lease_until) == (turn.owner, begun, begun + LEASE)
+    assert error.retryable
+    assert turn.owner in str(error)
+    assert many.counted("in_flight_total") == 1
+
+
+async def test_a_repeat_may_wait_for_the_answer(
+    many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
+) -> None:
+    effect = Effect()
+    turn = await started(ledger)
+    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
+    await eventually(lambda: many.counted("in_flight_total") == 1 and bool(clock.next_wake()))
+    await ledger.finish(turn, "paid")
+    await advance(clock, waiting)
+    assert await waiting == "paid"
+    assert effect.runs == 0
+
+
+async def test_whoever_waits_long_enough_takes_over(
+    many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
+) -> None:
+    effect = Effect()
+    turn = await started(ledger)
+    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
+    await advance(clock, waiting)
+    assert await waiting == "paid"
+    taken = effect.turns[0]
+    assert (taken.attempt, taken.taken_over_from) == (2, turn.owner)
+    assert taken.fence > turn.fence
+    assert many.counted("takeovers_total") == 1
+
+
+async def test_waiting_ends_when_it_was_said_to(
+    ledger: Ledger, other: Ledger, clock: VirtualClock
+) -> None:
+    await started(ledger)
+    begun = clock.now()
+    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, Effect(), wait=3.0))
+    await advance(clock, waiting)
+    with pytest.raises(InProgress):
+        await waiting
+    assert clock.now() - begun == pytest.approx(3.0)
+
+
+async def test_a_decorated_function_is_idempotent(ledger: Ledger) -> None:
+    acted: list[Any] = []
+
+    @ledger.once("account:7", "charge", key=lambda request: request["id"])
+    async def charge(turn: Turn, request: dict[str, Any]) -> str:
+        acted.append(request)
+        return f"charged {request['amount']}"
+
+    for _ in range(2):
+        assert await charge({"id": "a", "amount": 5}) == "charged 5"
+    with pytest.raises(IdempotencyConflict):
+        await charge({"id": "a", "amount": 6})
+    assert len(acted) == 1
+    assert charge.__name__ == "charge"
+
+
+async def test_a_done_outcome_is_told_apart_from_none(ledger: Ledger) -> None:
+    assert await ledger.get(*PLACE) is None
+    await ledger.run(*PLACE, REQUEST, Effect(None))
+    replay = await ledger.begin(*PLACE, REQUEST)
+    assert isinstance(replay, Replay)
+    assert replay.outcome == Done("null")
+
+
+async def test_callers_that_race_run_one_effect(many: Many, ledger: Ledger, other: Ledger) -> None:
+    effect = Effect()
+    third = many.open("cid")
+    callers = [ledger, other, third] * 10
+    answers = await asyncio.gather(
+        *(each.run(*PLACE, REQUEST, effect) for each in callers), return_exceptions=True
+    )
+    assert effect.runs == 1
+    assert {str(a) for a in answers if not isinstance(a, InProgress)} == {"paid"}
+    assert await third.run(*PLACE, REQUEST, effect) == "paid"

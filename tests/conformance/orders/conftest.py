@@ -1,0 +1,35 @@
+"""Order stores over every backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.orders.store import OrderStore
+from tests.conformance.orders_support import BACKENDS, LASTING, OrderBench, make_order_bench
+
+
+@pytest.fixture(params=BACKENDS)
+def bench(
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
+) -> Iterator[OrderBench]:
+    made = make_order_bench(request.param, request, clock, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=LASTING)
+def lasting(
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
+) -> Iterator[OrderBench]:
+    made = make_order_bench(request.param, request, clock, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def store(bench: OrderBench) -> OrderStore:
+    return bench.open()

@@ -1,0 +1,158 @@
+"""What every order store promises: cancelling all, freezing, refusing, many threads at once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from decimal import Decimal
+
+import msgspec
+import pytest
+
+from holdfast.errors import (
+    HoldfastError,
+    InvalidOrder,
+    OrdersFrozen,
+    UnknownOrder,
+)
+from holdfast.orders.order import Order, OrderState
+from holdfast.orders.store import OrderStore
+from tests.conformance.orders_support import BUY, known, placed
+
+
+def test_cancel_all_marks_what_is_open_and_answers_the_same_again(store: OrderStore) -> None:
+    first, second = placed(store, "1"), placed(store, "2", "ETHUSDT")
+    done = placed(store, "3")
+    store.update_fill(done.client_order_id, "2", "100")
+    names = [first.client_order_id, second.client_order_id]
+    assert store.cancel_all_open("freeze-1") == names
+    assert {order.state for order in store.open_orders()} == {OrderState.CANCEL_PENDING}
+    third = placed(store, "4")
+    assert store.cancel_all_open("freeze-1") == names
+    assert known(store, third).state is OrderState.PENDING
+    # Another freeze is another key: what still waits for the exchange is named again.
+    assert store.cancel_all_open("freeze-2") == [*names, third.client_order_id]
+    store.update_order_state(first.client_order_id, OrderState.CANCELED)
+    assert store.cancel_all_open() == [second.client_order_id, third.client_order_id]
+
+
+def test_cancel_all_of_nothing_is_an_answer_too(store: OrderStore) -> None:
+    assert store.cancel_all_open("empty") == []
+    placed(store)
+    assert store.cancel_all_open("empty") == []
+
+
+def test_nothing_is_placed_while_frozen(store: OrderStore) -> None:
+    first = placed(store, "1")
+    assert store.freeze("drawdown") == 1
+    assert store.freeze("again") == 1
+    with pytest.raises(OrdersFrozen):
+        placed(store, "2")
+    assert placed(store, "1") == first
+    assert store.update_order_state(first.client_order_id, OrderState.OPEN)
+    state = store.freeze_state()
+    assert (state.epoch, state.frozen, state.reason) == (1, True, "drawdown")
+    assert store.thaw() == 1
+    assert store.thaw() == 1
+    assert placed(store, "2").epoch == 1
+    assert store.freeze() == 2
+
+
+def test_an_order_that_was_decided_before_a_freeze_is_not_placed_after_it(
+    store: OrderStore,
+) -> None:
+    epoch = store.freeze_state().epoch
+    assert store.place_order("BTCUSDT", BUY, 1, 1, "1", epoch=epoch).epoch == epoch
+    store.freeze()
+    store.thaw()
+    with pytest.raises(OrdersFrozen):
+        store.place_order("BTCUSDT", BUY, 1, 1, "2", epoch=epoch)
+    assert store.place_order("BTCUSDT", BUY, 1, 1, "2", epoch=epoch + 1).epoch == epoch + 1
+
+
+BAD: list[Callable[[OrderStore, str], object]] = [
+    lambda store, name: store.place_order("BTCUSDT", BUY, -1, 1),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 0, 1),
+    lambda store, name: store.place_order("BTCUSDT", BUY, float("nan"), 1),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 1, float("inf")),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 1, Decimal("sNaN")),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 0.1 + 0.2, 1),
+    lambda store, name: store.place_order("BTCUSDT", BUY, "1e-19", 1),
+    lambda store, name: store.place_order("BTCUSDT", BUY, "1e18", 1),
+    lambda store, name: store.place_order("BTC USDT", BUY, 1, 1),
+    lambda store, name: store.place_order("", BUY, 1, 1),
+    lambda store, name: store.place_order("BTCUSDT", "HOLD", 1, 1),  # type: ignore[arg-type]
+    lambda store, name: store.place_order("BTCUSDT", BUY, 1, 1, ""),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 1, 1, "k" * 201),
+    lambda store, name: store.place_order("BTCUSDT", BUY, 1, 1, "a\nb"),
+    lambda store, name: store.update_fill(name, 0, 1),
+    lambda store, name: store.update_fill(name, 1, float("nan")),
+    lambda store, name: store.update_order_state(name, "GONE"),  # type: ignore[arg-type]
+    lambda store, name: store.freeze("r" * 501),
+]
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("bench", ["memory"], indirect=True)
+def test_bad_input_is_refused(store: OrderStore, bad: Callable[[OrderStore, str], object]) -> None:
+    order = placed(store)
+    with pytest.raises(InvalidOrder):
+        bad(store, order.client_order_id)
+    assert store.orders() == [order]
+
+
+def test_an_unknown_order_is_told(store: OrderStore) -> None:
+    with pytest.raises(UnknownOrder):
+        store.update_order_state("hf-nobody", OrderState.OPEN)
+    with pytest.raises(UnknownOrder):
+        store.update_fill("hf-nobody", 1, 1, "k")
+
+
+def test_many_threads_with_few_keys_place_each_key_once(store: OrderStore) -> None:
+    answers: list[Order] = []
+    errors: list[HoldfastError] = []
+
+    def work(number: int) -> None:
+        for key in range(6):
+            try:
+                answers.append(placed(store, f"k{(key + number) % 6}"))
+            except HoldfastError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(answers) == 36
+    assert len(set(map(msgspec.json.encode, answers))) == len(store.orders()) == 6
+    assert store.verify() == []
+
+
+def test_what_is_placed_beside_a_freeze_was_placed_before_it(store: OrderStore) -> None:
+    """When `freeze` has returned, no placement that began before it is still on its way."""
+    refused = threading.Barrier(5)
+    began = threading.Barrier(5)
+
+    def work(number: int) -> None:
+        began.wait()
+        for key in range(1000):
+            try:
+                placed(store, f"{number}-{key}")
+            except OrdersFrozen:
+                break
+        refused.wait()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    began.wait()
+    while not store.orders():
+        pass
+    store.freeze()
+    before = store.orders()
+    refused.wait()
+    for thread in threads:
+        thread.join()
+    assert store.orders() == before
