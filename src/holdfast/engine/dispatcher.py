@@ -155,6 +155,7 @@ class Dispatcher(Loop):
         tasks: list[Task] = []
         parked = 0
         opens_at = None
+        look_again = False
         share = aged_share(self._starts, room)
         now = self._store.now()
         # As long as a claim gets all that is ready, the aged are among it.
@@ -174,7 +175,8 @@ class Dispatcher(Loop):
             tasks += claimed.tasks
             parked += claimed.parked
             opens_at = claimed.opens_at
-        self._took(Claimed(tasks, opens_at, parked), room)
+            look_again = claimed.look_again
+        self._took(Claimed(tasks, opens_at, parked, look_again), room)
         return tasks
 
     def _took(self, claimed: Claimed, room: int) -> None:
@@ -184,7 +186,7 @@ class Dispatcher(Loop):
         self._starts = aged_share(self._starts, len(claimed.tasks)).counted
         self._is_saturated = len(claimed.tasks) + claimed.parked >= room
         self.claimed += len(claimed.tasks)
-        if claimed.parked:
+        if claimed.parked or claimed.look_again:
             self.wake()  # Others may be ready behind those that a limit refused.
 
     async def _open_gates(self) -> int:

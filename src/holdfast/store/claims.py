@@ -19,8 +19,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 class Claimed(msgspec.Struct, frozen=True):
     """What it got, when a limit that refused tasks opens again, and how many were refused: behind
-    those there may be more that could start at once."""
+    those there may be more that could start at once. `look_again`: part of the line was not looked at."""
 
     tasks: list[Task]
     opens_at: float | None = None
     parked: int = 0
+    look_again: bool = False

@@ -180,7 +180,7 @@ class Store:
             )
         )
         tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
-        return Claimed(tasks, more.opens_at, more.parked)
+        return Claimed(tasks, more.opens_at, more.parked, claimed.look_again)
 
     async def claim_aged(
         self,

@@ -49,10 +49,13 @@ class Floors:
         self._monotonic = monotonic
         self._floors: dict[Hashable, _Floor] = {}
 
-    def start(self, key: Hashable) -> Place:
-        """Where to look from: the floor, or the front when it is time for that."""
+    def start(self, key: Hashable, *, unless_cheap: bool = False) -> Place:
+        """Where to look from: the floor, or the front when it is time for that, or where that costs
+        little."""
         found = self._floors.get(key)
-        return FRONT if found is None or self._monotonic() >= found.until else found.at
+        if found is None or self._monotonic() >= found.until:
+            return FRONT
+        return FRONT if unless_cheap and found.took_seconds < CHEAP_SECONDS else found.at
 
     def learn(self, key: Hashable, *, start: Place, nothing_below: Place, begun: float) -> None:
         """What a look from `start` saw, that began at this reading of the monotonic clock."""

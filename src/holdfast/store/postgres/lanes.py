@@ -1,6 +1,9 @@
 """Floors of the ready index: one for each lane, which is a queue and a priority.
 
 Promises: a lane that a claim did not reach keeps what was known of it; a claim for other types starts anew.
+Floors are for a stream of full claims, and for fronts that are dear to look at: whoever gets less than asked
+for from above a cheap front is told to look again, and then looks from there, so that nobody idles while a
+task waits below a floor.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from typing import Any, TypeAlias
 
 from holdfast.core.task import Priority, Task
 from holdfast.store.claims import Claim
-from holdfast.store.postgres.floors import SLACK_SECONDS, Floors, Place
+from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors, Place
 
 Firsts: TypeAlias = dict[tuple[str, int], Place]
 """By queue and priority."""
@@ -19,12 +22,14 @@ Firsts: TypeAlias = dict[tuple[str, int], Place]
 class Lanes:
     """What one process knows of all lanes."""
 
-    __slots__ = ("floors", "monotonic", "types")
+    __slots__ = ("floors", "is_flowing", "monotonic", "types")
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.floors = Floors(monotonic)
         self.types: tuple[str, ...] = ()
+        self.is_flowing = False
+        """The claim before got all that it asked for."""
 
     def look(self, claim: Claim) -> Look:
         """A look is about to begin."""
@@ -47,7 +52,9 @@ class Look:
         self._claim = claim
         self._begun = lanes.monotonic()
         self._starts = [
-            lanes.floors.start((queue, priority)) for queue in claim.queues for priority in Priority
+            lanes.floors.start((queue, priority), unless_cheap=not lanes.is_flowing)
+            for queue in claim.queues
+            for priority in Priority
         ]
 
     def params(self) -> dict[str, Any]:
@@ -59,13 +66,15 @@ class Look:
 
     def claimed(
         self, firsts: Firsts, *, picked: int, now: float, limited_due_at: float | None
-    ) -> None:
+    ) -> bool:
         """What `claim_plain` saw: the first task that it took of each lane, and how many it picked. Tasks
-        under limits are seen but not yet taken."""
+        under limits are seen but not yet taken. Answers whether a look from the front would be due: the
+        claim before was full, and this one was not."""
         due_at = now - SLACK_SECONDS
         ceiling = (due_at if limited_due_at is None else min(due_at, limited_due_at), 0)
         # Lanes are served by priority, then by queue; behind a full claim nothing was seen.
         is_full = picked >= self._claim.limit
+        was_flowing, self._lanes.is_flowing = self._lanes.is_flowing, is_full
         last = max((self._order(*lane) for lane in firsts), default=(-1, -1)) if is_full else None
         for n, queue in enumerate(self._claim.queues):
             for priority in Priority:
@@ -73,6 +82,7 @@ class Look:
                     self._learn(
                         n, queue, priority, min(firsts.get((queue, priority), ceiling), ceiling)
                     )
+        return was_flowing and not is_full and any(start != FRONT for start in self._starts)
 
     def aged(self, tasks: Sequence[Task], *, horizon: float, below: Priority) -> None:
         """What `pick_aged` gave: the oldest of all lanes together."""
