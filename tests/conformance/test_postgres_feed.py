@@ -369,6 +369,19 @@ async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
     await check_counters(restored)
 
 
+async def test_transaction_ids_that_are_given_out_again_are_not_passed_over(
+    bench: PostgresBench, store: Store
+) -> None:
+    """A restore or a crash can leave the server behind the last id that numbering has seen."""
+    await put(store, "before")
+    head = await store.head()
+    await bench.sql("UPDATE holdfast_feed_head SET next_xid = '900000000000'::xid8")
+    again = await bench.open()
+    await put(again, "after")
+    assert [event.task_id for event in await read_all(again)] == ["before", "after"]
+    assert not isinstance(await again.events(head), Reset), "the feed is the same"
+
+
 async def test_an_unreachable_server_is_a_typed_error(clock: VirtualClock, pg_dsn: str) -> None:
     with pytest.raises(StoreUnavailable, match="no such database"):
         await PostgresBench(clock, f"{pg_dsn}_nowhere").make().open()

@@ -21,9 +21,14 @@ SELECT holdfast_number() IS NULL AS numbered;
 -- name: adopt_feed
 -- A database that was restored on another server: transaction ids of the old one mean nothing here, and
 -- what was committed after the backup is gone, so readers must start over.
-UPDATE holdfast_feed_head SET scan_xid = '0'::xid8, next_xid = '0'::xid8, open_xids = ARRAY[]::xid8[],
-    epoch = substr(md5(random()::text || clock_timestamp()::text), 1, 8)
-WHERE scan_xid > pg_snapshot_xmax(pg_current_snapshot());
+-- Ids that were given out but not written may be given out again after a crash of this very server: then
+-- it is enough to look from the oldest on that was open.
+UPDATE holdfast_feed_head h SET open_xids = ARRAY[]::xid8[],
+    scan_xid = CASE WHEN is_other THEN '0' ELSE scan_xid END,
+    next_xid = CASE WHEN is_other THEN '0' ELSE scan_xid END,
+    epoch = CASE WHEN is_other THEN substr(md5(random()::text || clock_timestamp()::text), 1, 8) ELSE epoch END
+FROM (SELECT scan_xid > pg_snapshot_xmax(pg_current_snapshot()) AS is_other FROM holdfast_feed_head) o
+WHERE is_other OR next_xid > pg_snapshot_xmax(pg_current_snapshot());
 
 -- name: feed_position
 -- returns: epoch head oldest
