@@ -26,6 +26,8 @@ from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
 PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
 NO_AGED_SECONDS: Final = 1.0
+NO_AGED_TIMES: Final = 10
+"""After a look in vain: over a slow network looking must not take the time of claiming."""
 GATES_SECONDS: Final = 1.0
 CLOSED_SECONDS: Final = 10.0
 SHORT_SECONDS: Final = 0.01
@@ -160,13 +162,15 @@ class Dispatcher(Loop):
         now = self._store.now()
         # As long as a claim gets all that is ready, the aged are among it.
         if share.aged and self._is_saturated and now >= self._no_aged_until:
+            begun = self.clock.monotonic()
             aged = await self._store.claim_aged(
                 replace(claim, limit=share.aged), self._ageing_seconds, below=self._served
             )
             tasks += aged.tasks
             parked += aged.parked
             if not aged.tasks:
-                self._no_aged_until = now + NO_AGED_SECONDS
+                took = self.clock.monotonic() - begun
+                self._no_aged_until = now + max(NO_AGED_SECONDS, NO_AGED_TIMES * took)
         if len(tasks) < room:
             wanted = replace(claim, limit=room - len(tasks))
             claimed = await self._store.claim(wanted, small=self._trickle)

@@ -1,0 +1,49 @@
+"""A store that is far away: what is optional must not eat the time of what is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast import Task, TaskQueue
+from holdfast.store.claims import Claimed
+from holdfast.testing import harness
+
+ROUND_TRIP_SECONDS = 0.5
+TASKS = 400
+
+
+async def test_looking_in_vain_for_the_aged_takes_a_small_part_of_the_time(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = {"claim": 0.0, "claim_aged": 0.0}
+    async with harness(queue, max_workers=10) as h:
+        assert queue._backend is not None
+        store = queue._backend.store
+        claim = store.claim
+
+        def far(verb: str) -> None:
+            spent[verb] += ROUND_TRIP_SECONDS
+            h.clock.set(h.clock.now() + ROUND_TRIP_SECONDS)
+
+        async def claim_far(*args: Any, **kwargs: Any) -> Claimed:
+            far("claim")
+            return await claim(*args, **kwargs)
+
+        async def claim_aged_far(*_args: Any, **_kwargs: Any) -> Claimed:
+            far("claim_aged")
+            return Claimed([])
+
+        async def work(task: Task) -> None:
+            pass
+
+        queue.register_handler("work", work)
+        await queue.pause_queue()
+        await queue.enqueue_many([{"type": "work"}] * TASKS)
+        monkeypatch.setattr(store, "claim", claim_far)
+        monkeypatch.setattr(store, "claim_aged", claim_aged_far)
+        await queue.resume_queue()
+        await h.run_until_idle()
+        assert (await queue.get_stats()).completed == TASKS
+    assert 0 < spent["claim_aged"] <= spent["claim"] / 5
