@@ -92,14 +92,14 @@ class Net:
     def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
         """Calls `deliver` at the target, perhaps: never, later than others, twice."""
         if (source, target) in self._cut:
-            self._trace.sometimes("cut", what)
+            self._trace.message("cut", source, target, what)
             return
         if self._loss.chance(self.weather.loss):
-            self._trace.sometimes("lost", what)
+            self._trace.message("lost", source, target, what)
             return
         copies = 1
         if self._double.chance(self.weather.double):
-            self._trace.sometimes("doubled", what)
+            self._trace.message("doubled", source, target, what)
             copies = 2
         for _ in range(copies):
             self._loop.call_later(

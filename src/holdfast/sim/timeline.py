@@ -12,23 +12,30 @@ from holdfast.sim.world import Outcome
 WIDTH: Final = 26
 LINES: Final = 60
 TASKS_MAX: Final = 3
+BESIDE_SECONDS: Final = 0.1
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def timeline(outcome: Outcome, broken: Mapping[str, Sequence[str]], lines: int = LINES) -> str:
     """The tasks that the complaints name, from their first to their last change, with what befell the
-    nodes in between; the newest moments when none is named."""
+    nodes in between, and messages at the moments of the changes; the newest moments when none is named."""
     named = list(
         dict.fromkeys(_ID.findall(" ".join(text for each in broken.values() for text in each)))
     )
     moments = _changes(outcome, named[:TASKS_MAX])
     if moments and named:
         first, last = moments[0].at, moments[-1].at
+        near = [line for line in outcome.trace.messages if _is_beside(line, moments)]
         moments += [line for line in outcome.trace.lines if first - 30 <= line.at <= last + 30]
+        moments += near[-max(0, lines - len(moments)) :] if len(moments) < lines else []
     else:
         moments = [*outcome.trace.lines, *moments]
     moments.sort(key=lambda line: line.at)
     return draw(moments[-lines:])
+
+
+def _is_beside(line: Line, changes: Sequence[Line]) -> bool:
+    return any(abs(line.at - change.at) <= BESIDE_SECONDS for change in changes)
 
 
 def _changes(outcome: Outcome, named: Sequence[str]) -> list[Line]:

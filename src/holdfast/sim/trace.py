@@ -29,6 +29,8 @@ class Trace:
         self._time = time
         self._hash = hashlib.sha256()
         self.lines: deque[Line] = deque(maxlen=LINES_MAX)
+        self.messages: deque[Line] = deque(maxlen=LINES_MAX)
+        """What befell messages; many, and shown only beside what was broken."""
         self.seen: Counter[str] = Counter()
         """How often each kind of fault, and each way of recovery, was met."""
 
@@ -46,6 +48,12 @@ class Trace:
         """A kind of fault or recovery that a campaign must meet."""
         self.seen[kind] += 1
         self.step(f"{kind} {what}")
+
+    def message(self, kind: str, source: str, target: str, what: str) -> None:
+        """A message that met a fault on its way."""
+        self.sometimes(kind, what)
+        text = f"{kind} {what.partition(' ')[0]} > {target}"
+        self.messages.append(Line(self._time(), source, text))
 
     def hash(self) -> str:
         return self._hash.hexdigest()

@@ -1,0 +1,34 @@
+"""The lanes of a run: what a person reads first."""
+
+from __future__ import annotations
+
+from holdfast.sim.campaign import Options, run_seed
+from holdfast.sim.timeline import draw
+from holdfast.sim.trace import Line
+
+
+def test_lanes_stand_side_by_side_and_time_goes_down() -> None:
+    lines = [Line(1.5, "w1", "starts (1)"), Line(2.25, "db", "restarts"), Line(3.0, "w1", "x" * 40)]
+    assert draw(lines).splitlines() == [
+        "time (s)   db                        w1",
+        "---------------------------------------",
+        "1.500" + " " * 32 + "starts (1)",
+        "2.250      restarts",
+        "3.000" + " " * 32 + "x" * 24 + "~",
+    ]
+
+
+def test_a_failure_is_drawn_with_the_messages_that_led_to_it() -> None:
+    """Runs of one task are doubled, and nothing fences them."""
+    options = Options(
+        hours=0.02,
+        nodes=2,
+        faults=("double",),
+        ablation="fence",
+        recover_hours=0.3,
+        changes=(("rate", "10"), ("act_seconds", "3"), ("traders", ""), ("holders", "0")),
+    )
+    verdicts = (run_seed(seed, options) for seed in range(20))
+    bad = next(verdict for verdict in verdicts if not verdict.is_good)
+    assert "doubled script > db" in bad.timeline
+    assert "running>completed" in bad.timeline
