@@ -15,7 +15,7 @@ import pytest
 
 from chaos.proxy import Proxy
 from holdfast import TaskQueue
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import DiskFull, StoreUnavailable
 from holdfast.store.postgres import connection as postgres, watch
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import eventually, whole_feed
@@ -122,12 +122,12 @@ WRITABLE = "ALTER DATABASE {name} RESET default_transaction_read_only"
 
 
 @pytest.mark.parametrize(
-    ("break_it", "mend_it"),
-    [(FULL, ROOM), (READ_ONLY, WRITABLE)],
+    ("break_it", "mend_it", "error"),
+    [(FULL, ROOM, DiskFull), (READ_ONLY, WRITABLE, StoreUnavailable)],
     ids=["full-disk", "read-only"],
 )
 async def test_a_server_that_refuses_to_write_is_waited_for(
-    pg_dsn: str, break_it: str, mend_it: str
+    pg_dsn: str, break_it: str, mend_it: str, error: type[StoreUnavailable]
 ) -> None:
     """A full disk; a server that became a standby. Typed for callers, an outage for the engine."""
     async with Gate() as gate, make_queue(pg_dsn, "work", **SETTINGS) as queue:
@@ -141,7 +141,7 @@ async def test_a_server_that_refuses_to_write_is_waited_for(
             " WHERE pid <> pg_backend_pid() AND datname = $1",
             name,
         )
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(error):
             await queue.enqueue("work", {"value": "refused"})
         gate.open()
         assert queue._engine is not None

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import asyncpg
 
 from holdfast.clock import Clock
-from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.port import RowExists
 from holdfast.store.postgres import connection as postgres
@@ -145,10 +145,9 @@ def _gone(error: BaseException) -> StoreUnavailable:
 
 
 def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
-    what = "cannot do that now"
     if isinstance(error, asyncpg.DiskFullError):
-        what = "is out of disk space: free some"
-    return StoreUnavailable(f"PostgreSQL {what} ({error}); it will be tried again")
+        return DiskFull(f"the disk of PostgreSQL is full: free some space ({error})")
+    return StoreUnavailable(f"PostgreSQL cannot do that now; it will be tried again ({error})")
 
 
 async def _migrate(connection: postgres.Connection) -> None:

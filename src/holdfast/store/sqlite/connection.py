@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.task import Task
-from holdfast.errors import HoldfastError, StoreBusy, StoreUnavailable
+from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sql import TASK_COLUMNS, Column, Statement, load_migrations, load_statements
@@ -146,7 +146,7 @@ def translated(error: apsw.Error, what: str) -> StoreUnavailable:
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreBusy(f"{what}: another process is writing; try again ({error})")
     if isinstance(error, apsw.FullError):
-        return StoreUnavailable(f"{what}: the disk is full; free some space ({error})")
+        return DiskFull(f"{what}: the disk is full; free some space ({error})")
     if isinstance(error, apsw.CantOpenError):
         return StoreUnavailable(
             f"{what}: the file or its folder cannot be opened; check the path ({error})"
