@@ -36,6 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--subjects", type=_names, default=[], help="subjects, comma separated")
     parser.add_argument("--data-dir", type=Path, default=None, help="folder on a real disk")
     parser.add_argument("--json", type=Path, default=OUTPUT / "latest.json", help="result file")
+    parser.add_argument("--merge", action="store_true", help="keep other cells of the result file")
     parser.add_argument("--list", action="store_true", help="list cases and subjects")
     return parser.parse_args()
 
@@ -112,6 +113,8 @@ def main() -> int:
         outcomes = _run_all(cases, subjects, plan, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    if args.merge:
+        outcomes = report.merged(args.json, outcomes)
     sys.stdout.write(report.full(outcomes) + "\n")
     report.write(args.json, outcomes, quick=args.quick, plan=asdict(plan))
     say(f"written: {args.json}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from benchmarks.report import table
 from chaos.cases import CASES
+from chaos.registry import SUBJECTS
 from chaos.runner import Outcome
 
 HEADER = [
@@ -33,7 +34,7 @@ def row(outcome: Outcome) -> list[str]:
     back = outcome.back_after_seconds
     return [
         outcome.subject,
-        "-" if outcome.during is None else f"{min(outcome.during, 9.99):.0%}",
+        "-" if outcome.during is None else f"{outcome.during:,.0%}",
         f"{min(outcome.recovered, 1.0):.0%}",
         "never" if back is None else f"{back:.1f} s",
         f"{outcome.lost:,}",
@@ -52,6 +53,14 @@ def full(outcomes: Sequence[Outcome]) -> str:
         if rows:
             parts.append(f"\n{case.name}: {case.title}\n{table(HEADER, rows)}")
     return "\n".join(parts)
+
+
+def merged(path: Path, fresh: Sequence[Outcome]) -> list[Outcome]:
+    """The cells of a result file, with those measured anew in their places."""
+    known = [Outcome.from_dict(each) for each in json.loads(path.read_text())["outcomes"]]
+    by_cell = {(outcome.case, outcome.subject): outcome for outcome in [*known, *fresh]}
+    places = [(case.name, spec.name) for case in CASES for spec in SUBJECTS]
+    return [by_cell[place] for place in places if place in by_cell]
 
 
 def write(path: Path, outcomes: Sequence[Outcome], **more: Any) -> None:

@@ -56,6 +56,10 @@ class Outcome:
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "needed_restart": self.needed_restart}
 
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Outcome:
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+
 
 async def run(
     case: Case, spec: SubjectSpec, python: Path, plan: Plan, folder: Path, log: Path
