@@ -30,9 +30,10 @@ BEGIN
         UPDATE holdfast_feed_head SET
             head = head + coalesce((SELECT sum(facts_count) FROM unread), 0),
             scan_xid = pg_snapshot_xmin(pg_current_snapshot()),
-            next_xid = pg_snapshot_xmax(pg_current_snapshot()),
-            -- This transaction itself may record something yet.
-            open_xids = ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot())) || pg_current_xact_id();
+            -- No further than this transaction: it may record something yet, and after a crash of the server
+            -- no id up to its own is given out again, as those above may be.
+            next_xid = least(pg_snapshot_xmax(pg_current_snapshot()), pg_current_xact_id()),
+            open_xids = ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot()));
     END IF;
 END $$;
 
