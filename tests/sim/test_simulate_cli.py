@@ -52,6 +52,7 @@ def test_every_command_that_is_printed_gives_the_run_it_stands_for(
         assert code == 1
         assert "smallest" not in again
         assert again["broken"][0]["laws"] == found["laws"]
+        assert again["trace_hash"] == found.get("trace_hash", told["trace_hash"])
     assert "--faults none" in small["replay"]
 
 

@@ -85,8 +85,8 @@ class Disk(apsw.VFS):
         """After so many more operations the power fails."""
         self.is_dead = False
         self.has_committed = False
-        """SQLite says so. The checkpoint that may follow can fail: nothing is lost, the log has it, and SQLite
-        goes on; but a VFS in Python fails by an exception, which the committer gets to see."""
+        """SQLite says so. The checkpoint that may follow can fail: nothing is lost, the log has it, and
+        SQLite goes on; but a VFS in Python fails by an exception, which the committer gets to see."""
         super().__init__(name, "unix")
 
     @property

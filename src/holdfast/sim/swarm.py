@@ -130,5 +130,7 @@ def _text(value: object) -> str:
 
 
 _FIELDS: Final[dict[str, type]] = {
-    name: kind for name, kind in get_type_hints(Plan).items() if name in Plan.__struct_fields__
+    name: kind
+    for name, kind in get_type_hints(Plan).items()
+    if name in Plan.__struct_fields__ and name != "seed"
 }

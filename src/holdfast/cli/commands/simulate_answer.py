@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer
+from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict
 from holdfast.sim.shrink import Shrunk
 from holdfast.sim.swarm import Plan, differences, plan as drawn
@@ -80,7 +81,7 @@ def _smallest(answer: Answer, small: Shrunk) -> dict[str, Any]:
         "replay": answer.command(small.plan),
         "faults": list(small.verdict.faults),
         "runs": small.runs,
-        "trace_hash": small.verdict.trace_hash,
+        "trace_hash": codec.digest(small.verdict.trace_hash),
         "timeline": small.verdict.timeline.splitlines(),
     }
 
@@ -98,7 +99,7 @@ def _more(texts: Sequence[str], shown: int) -> list[str]:
 
 
 def _fields(item: dict[str, Any], answer: Answer) -> list[tuple[str, object]]:
-    met = ", ".join(f"{name} {n}" for name, n in sorted(item["met"].items())) or "none"
+    met = ", ".join(f"{name} {n}" for name, n in sorted(item["met"].items()) if n) or "none"
     lines: list[tuple[str, object]] = [
         ("verdict", item["verdict"]),
         ("seeds", item["seeds"]),
