@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from holdfast.sim.ablations import ABLATIONS
@@ -30,7 +31,8 @@ def test_every_law_holds_under_faults() -> None:
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_is_noticed(name: str) -> None:
     """On seeds on which the whole product holds."""
-    assert seeds_to_catch(name, BUSY, limit=20) is not None
+    focused = msgspec.structs.replace(BUSY, changes=BUSY.changes + ABLATIONS[name].focus)
+    assert seeds_to_catch(name, focused, limit=20) is not None
 
 
 def test_the_same_seed_gives_the_same_trace_in_every_process() -> None:

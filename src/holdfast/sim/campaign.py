@@ -19,6 +19,7 @@ from holdfast.core import codec
 from holdfast.sim.ablations import ablated
 from holdfast.sim.checkers import judge
 from holdfast.sim.own import Own
+from holdfast.sim.recoveries import RECOVERIES, recoveries
 from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, changed, plan
 from holdfast.sim.timeline import timeline
 from holdfast.sim.world import World
@@ -43,6 +44,8 @@ MUST_MEET: Final = {
 
 CAMPAIGN: Final = 20
 """Seeds from which on every kind of fault must have happened."""
+LONG: Final = 200
+"""Seeds from which on every way of recovery must have been met."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -75,6 +78,11 @@ class Options(msgspec.Struct, frozen=True):
     recover_hours: float = RECOVER_HOURS
     changes: tuple[tuple[str, str], ...] = ()
     """Other figures of the plan, as texts."""
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether the seeds alone say what there is, so that everything must come up."""
+        return self.faults is None and self.ablation is None and not self.changes
 
     def plan(self, seed: int) -> Plan:
         faults = None if self.faults is None else frozenset(self.faults)
@@ -118,7 +126,7 @@ def run_plan(plan: Plan, ablation: str | None = None, own: Own | None = None) ->
         steps=outcome.steps,
         acks=len(outcome.record.acks),
         changes=len(outcome.history),
-        met=dict(outcome.trace.seen),
+        met=dict(recoveries(outcome)),
         timeline=timeline(outcome, broken) if broken else "",
         faults=tuple(happened),
     )
@@ -134,7 +142,7 @@ class Report(msgspec.Struct, frozen=True):
     trace_hash: str
     """Over all runs."""
     never: Sequence[str]
-    """Kinds of faults that were planned and never happened."""
+    """Kinds of faults that were planned and never happened, and ways of recovery that were never met."""
 
     @property
     def is_good(self) -> bool:
@@ -172,9 +180,11 @@ def _report(verdicts: list[Verdict], options: Options) -> Report:
     for verdict in verdicts:
         met.update(verdict.met)
     planned = set().union(*(options.plan(verdict.seed).faults for verdict in verdicts))
-    never = [kind for kind in FAULTS if kind in planned and not met[MUST_MEET[kind]]]
+    never: list[str] = [kind for kind in FAULTS if kind in planned and not met[MUST_MEET[kind]]]
     if len(verdicts) < CAMPAIGN:
         never = []  # A few runs may miss a kind by chance.
+    if len(verdicts) >= LONG and options.is_drawn:
+        never += [name for name in RECOVERIES if not met[name]]
     return Report(
         seeds=len(verdicts),
         hours=sum(verdict.hours for verdict in verdicts),

@@ -82,7 +82,9 @@ class Holder:
         ttl, wait = self._draw.between(3.0, 15.0), self._draw.between(0.0, 30.0)
         asked_at = self._record.time()
         try:
-            async with self._locks.hold(resource, ttl=ttl, wait=wait) as lease:
+            stops = self._draw.chance(0.5)
+            hold = self._locks.hold(resource, ttl=ttl, wait=wait, cancel_on_loss=stops)
+            async with hold as lease:
                 self._waited(resource, asked_at)
                 await self._work(resource, lease)
         except WaitTimeout:
@@ -96,12 +98,14 @@ class Holder:
         belief = Belief(resource, lease.fence, self._node.life, self._record.time())
         self._note_take_over(resource)
         self._record.beliefs.append(belief)
+        # A stubborn one works on, and knows better: the store must refuse it.
+        lease.when_lost(lambda: belief.end(self._record.time()))
         try:
             for _ in range(self._draw.whole(1, 4)):
                 await self._node.clock.sleep(self._draw.wait(4.0))
                 await self._write(resource, lease.claim_id, lease.fence)
         finally:
-            belief.until = self._record.time()
+            belief.end(self._record.time())
 
     def _note_take_over(self, resource: str) -> None:
         """Whether the one before died with the lock."""

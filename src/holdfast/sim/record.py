@@ -38,6 +38,11 @@ class Belief:
         self.since = since
         self.until: float | None = None
 
+    def end(self, at: float) -> None:
+        """The first word counts."""
+        if self.until is None:
+            self.until = at
+
 
 class Granted(NamedTuple):
     """A yes of one lock server of a quorum."""

@@ -149,6 +149,8 @@ class World:
     async def _subscriber(self, node: Node, queue: Queue) -> None:
         """Reads the feed from where it was, through all its lives."""
         seen = self.record.seen.setdefault(node.name, [])
+        if seen:
+            self.trace.sometimes("feed-resumed")
         while True:
             try:
                 async for event in queue.events(seen[-1] if seen else None):
@@ -227,7 +229,9 @@ class World:
         for node in self.cluster.nodes.values():
             engine = node.queue._engine if node.queue is not None else None
             if engine is not None:
-                found[node.name] = len(engine.pool.held)
+                held = engine.pool.held.values()
+                # The schedule goes on: a tick may be running at any moment.
+                found[node.name] = sum(each.task.type != TICK for each in held)
         return found
 
     async def _all(self, store: Store) -> list[Task]:

@@ -112,13 +112,19 @@ def nobody_starves(outcome: Outcome) -> Iterator[str]:
                 aged[task_id] = Line(sum(each < due_at for each in waiting.values()))
         for change in group:
             waiting.pop(change.id, None)
-            line = aged.pop(change.id, None)
-            if line is not None and line.starts > (line.elders + 1) * AGED_EVERY * lives:
-                yield f"{change.id} waited for {line.starts} starts with {line.elders} before it"
+            if (line := aged.pop(change.id, None)) is not None:
+                yield from _starved(change.id, line, lives)
             if _is_in_line(change) and change.limits is None:
                 waiting[change.id] = change.due_at
         for line in aged.values():
             line.starts += len(claims)
+    for task_id, line in aged.items():
+        yield from _starved(task_id, line, lives)
+
+
+def _starved(task_id: str, line: Line, lives: int) -> Iterator[str]:
+    if line.starts > (line.elders + 1) * AGED_EVERY * lives:
+        yield f"{task_id} waited for {line.starts} starts with {line.elders} before it"
 
 
 def _is_in_line(change: Change) -> bool:

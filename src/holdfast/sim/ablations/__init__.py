@@ -1,0 +1,22 @@
+"""Safeguards, turned off one at a time: a simulator that does not notice proves nothing.
+
+Each is a test build of the product, in memory, for the length of a `with`. Never used by anything but the
+proof. To add one: what to swap, in the file of its subject.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Final
+
+from holdfast.sim.ablations.engine import ENGINE
+from holdfast.sim.ablations.rules import RULES
+from holdfast.sim.ablations.state import STATE
+from holdfast.sim.ablations.swap import swapped
+
+ABLATIONS: Final = {each.name: each for each in (*ENGINE, *RULES, *STATE)}
+
+
+def ablated(name: str) -> AbstractContextManager[None]:
+    """The product without one safeguard."""
+    return swapped(ABLATIONS[name].make())

@@ -1,0 +1,89 @@
+"""Rules of tasks: when they start, what counts against them, what is kept of them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.core import command as c, decide as deciding, runner_rules, transition, upkeep_rules
+from holdfast.core.priority import Share
+from holdfast.core.task import Priority, Task
+from holdfast.engine import dispatcher
+from holdfast.sim.ablations.swap import Ablation, Swap, statement
+from holdfast.store.sqlite import dialect
+
+CROWDED: Final = (
+    *(("nodes", "1"), ("max_workers", "1"), ("act_seconds", "1.0"), ("clients", "3")),
+    *(("holders", "0"), ("traders", ""), ("lock_servers", "0"), ("faults", "slow")),
+    *(("hours", "0.06"), ("recover_hours", "1.0")),
+)
+FORGETFUL: Final = (("keep_seconds", "60"),)
+
+
+def _due() -> list[Swap]:
+    return statement("scan_lane", ("due_at <= :now ", "due_at <= :now + 1e9 "))
+
+
+def _priority() -> list[Swap]:
+    return [(dialect, "Priority", tuple(reversed(Priority)))]
+
+
+def _ageing() -> list[Swap]:
+    return [(dispatcher, "aged_share", lambda counted, batch: Share(0, 0))]
+
+
+def _runner(kind: type, rule: Any) -> list[Swap]:
+    return [(deciding, "_RUNNER", {**deciding._RUNNER, kind: rule})]
+
+
+def _snooze() -> list[Swap]:
+    def dear(task: Task, command: c.Snooze, now: float) -> transition.Transition:
+        made = runner_rules.snooze(task, command, now)
+        return replace(made, after=replace(made.after, attempts=task.attempts))
+
+    return _runner(c.Snooze, dear)
+
+
+def _attempts() -> list[Swap]:
+    def again(task: Task, command: c.Fail, now: float) -> transition.Transition:
+        endless = replace(task, max_attempts=task.attempts + 1)
+        made = runner_rules.fail(endless, replace(command, final=False), now)
+        return replace(made, before=task, after=replace(made.after, max_attempts=task.max_attempts))
+
+    return _runner(c.Fail, again)
+
+
+def _deaths() -> list[Swap]:
+    def spared(task: Task, fence: int | None, now: float) -> Any:
+        made = expire(replace(task, deaths=0), fence, now)
+        if isinstance(made, transition.Transition):
+            after = replace(made.after, deaths=task.deaths + 1)
+            return replace(made, before=task, after=after)
+        return made
+
+    expire = upkeep_rules.expire
+    return [(upkeep_rules, "expire", spared)]
+
+
+def _evidence() -> list[Swap]:
+    return [(transition, "evidence", lambda failure: {"failure_json": None, "fingerprint": None})]
+
+
+def _retention() -> list[Swap]:
+    return statement(
+        "prune_tasks",
+        ("finished_at IS NOT NULL AND finished_at <", "status = 'queued' AND due_at <"),
+    )
+
+
+RULES: Final = (
+    Ablation("due", "tasks start before they are due", _due),
+    Ablation("priority", "the least urgent comes first", _priority),
+    Ablation("ageing", "whoever waits long has no share", _ageing, CROWDED),
+    Ablation("snooze", "a snooze costs an attempt", _snooze),
+    Ablation("attempts", "a failure is always tried again", _attempts),
+    Ablation("deaths", "whatever kills its runners is given to the next", _deaths),
+    Ablation("evidence", "dead letters say nothing", _evidence),
+    Ablation("retention", "what still waits is pruned", _retention, FORGETFUL),
+)

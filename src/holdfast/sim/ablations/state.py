@@ -1,0 +1,135 @@
+"""Safeguards of locks, of the ledger, of the quorum and of the order store."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.core import ledger, quorum
+from holdfast.core.lease import LossReason, Waiter
+from holdfast.orders import commands, desk, disk, loop
+from holdfast.primitives.locks import lease
+from holdfast.sim.ablations.swap import Ablation, Swap
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import leases
+
+QUIET: Final = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), ("hours", "0.05"))
+LOCKING: Final = (
+    *QUIET,
+    *(("holders", "5"), ("traders", ""), ("lock_servers", "0"), ("rate", "2")),
+    *(("faults", "freeze,crash,cut"), ("recover_hours", "0.05")),
+)
+QUORUM: Final = (
+    *QUIET,
+    *(("holders", "0"), ("traders", ""), ("lock_servers", "3"), ("rate", "2")),
+    ("faults", "crash,cut,loss,slow"),
+)
+TRADING: Final = (
+    *QUIET,
+    *(("holders", "0"), ("traders", "files"), ("lock_servers", "0"), ("rate", "2")),
+    ("faults", "crash,power,cut,loss,slow"),
+)
+
+
+def _guard() -> list[Swap]:
+    def waved(*_: Any) -> Script[bool]:
+        yield from ()
+        return True
+
+    return [(leases, "guard", waved)]
+
+
+def _deadline() -> list[Swap]:
+    def believe(self: Any, reason: LossReason) -> None:
+        if reason not in (LossReason.EXPIRED, LossReason.STORE_UNREACHABLE):
+            lose(self, reason)
+
+    lose = lease.HeldLease.lose
+    return [(lease.HeldLease, "lose", believe)]
+
+
+def _line() -> list[Swap]:
+    def all_of_them(found: Any, claim_id: str) -> Script[Any]:
+        rows = yield call("lease_waiters", resource=found.resource, now=0.0, limit=100)
+        line = sorted((Waiter(*row) for row in rows), key=lambda waiter: waiter.ticket)
+        own = next((waiter for waiter in line if waiter.claim_id == claim_id), None)
+        return own, replace(line[0], alive_until=found.clock_at + 3600) if line else None
+
+    return [(leases, "_line", all_of_them), (leases, "_drop", _drop_own)]
+
+
+def _drop_own(found: Any, claim_id: str) -> Script[None]:
+    yield call("drop_waiters", resource=found.resource, claim_id=claim_id, now=0.0)
+
+
+def _replay() -> list[Swap]:
+    def anew(seen: Any, ask: Any, now: float) -> Any:
+        if seen is not None and seen.outcome_json is not None:
+            seen = replace(seen, outcome_json=None, state=ledger.State.ABANDONED)
+        return begin(seen, ask, now)
+
+    begin = ledger.begin
+    return [(ledger, "begin", anew)]
+
+
+def _request() -> list[Swap]:
+    return [(ledger, "fingerprint_of", lambda _: "any")]
+
+
+def _majority() -> list[Swap]:
+    return [(quorum, "majority", lambda _: 1)]
+
+
+def _order_sync() -> list[Swap]:
+    return [(disk, "DSYNC", 0), (disk.Disk, "sync", lambda *_: None)]
+
+
+def _folder_sync() -> list[Swap]:
+    return [(disk.Disk, "sync_folder", lambda *_: None)]
+
+
+def _ask_first() -> list[Swap]:
+    return [(desk.Desk, "settle", lambda *_: desk.Answer.ABSENT)]
+
+
+def _freeze() -> list[Swap]:
+    return [(commands.Place, "_check_freeze", lambda *_: None)]
+
+
+def _reconcile() -> list[Swap]:
+    return [
+        (loop.ExecutionLoop, "_mend", lambda *_: None),
+        (desk.Desk, "is_quiet", lambda *_: False),
+    ]
+
+
+def _order_key() -> list[Swap]:
+    def numbered(self: Any, moment: Any) -> str:
+        return order_id(replace(self, idem_key=None), moment)
+
+    order_id = commands.Place.order_id
+    return [(commands.Place, "order_id", numbered)]
+
+
+STATE: Final = (
+    Ablation("guard", "writes under a lock are not checked for its fence", _guard, LOCKING),
+    Ablation("deadline", "a holder believes in its lease until it is told", _deadline, LOCKING),
+    Ablation("line", "dead waiters keep their place in line", _line, LOCKING),
+    Ablation("replay", "the ledger runs again what it has an answer to", _replay, LOCKING),
+    Ablation("request", "the ledger takes another request for the same", _request, LOCKING),
+    Ablation("majority", "one lock server of a quorum is enough", _majority, QUORUM),
+    Ablation(
+        "order-sync", "orders are acknowledged before they are on the disk", _order_sync, TRADING
+    ),
+    Ablation(
+        "folder-sync",
+        "new files of the order store are not synced in their folder",
+        _folder_sync,
+        TRADING,
+    ),
+    Ablation("ask-first", "an order without an answer is sent again unasked", _ask_first, TRADING),
+    Ablation("order-freeze", "orders are placed while frozen", _freeze, TRADING),
+    Ablation("reconcile", "what differs from the exchange is left so", _reconcile, TRADING),
+    Ablation("order-key", "a repeated wish is a new order", _order_key, TRADING),
+)

@@ -1,0 +1,52 @@
+"""What to put in the place of what, for the length of a `with`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from holdfast.store.sqlite import connection
+
+Swap = tuple[Any, str, Any]
+"""(owner, attribute, value)"""
+Focus = tuple[tuple[str, str], ...]
+
+
+class Ablation:
+    """A safeguard, what is left when it is gone, and how it is taken away."""
+
+    __slots__ = ("focus", "make", "name", "without")
+
+    def __init__(
+        self, name: str, without: str, make: Callable[[], list[Swap]], focus: Focus = ()
+    ) -> None:
+        self.name = name
+        self.without = without
+        self.make = make
+        self.focus = focus
+        """Figures of a plan under which it is missed soon; without them it takes more seeds."""
+
+
+@contextmanager
+def swapped(swaps: list[Swap]) -> Iterator[None]:
+    before = [getattr(owner, attribute) for owner, attribute, _ in swaps]
+    try:
+        for owner, attribute, value in swaps:
+            setattr(owner, attribute, value)
+        yield
+    finally:
+        for (owner, attribute, _), value in zip(swaps, before, strict=True):
+            setattr(owner, attribute, value)
+
+
+def statement(name: str, *replaced: tuple[str, str]) -> list[Swap]:
+    """A statement of SQLite in another wording."""
+    known = connection.statements()
+    text = known[name].text
+    for old, new in replaced:
+        if old not in text:
+            raise ValueError(f"statement {name} has no '{old}'")
+        text = text.replace(old, new)
+    changed = known | {name: known[name]._replace(text=text)}
+    return [(connection, "statements", lambda: changed)]
