@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -11,11 +12,16 @@ from holdfast.core.command import Abort, Order, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
+from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.errors import InvalidInput
 from holdfast.queue.observe import check_page
 from holdfast.queue.operate import Operate
 
 REPLAY_BATCH = 500
+Make: TypeAlias = Callable[[Task, int], Order]
+"""What to order for the nth of them."""
+Wanted: TypeAlias = dict[str, Any]
+"""Which dead letters, by columns; None for any."""
 
 
 class DeadGroup(msgspec.Struct, frozen=True):
@@ -100,17 +106,18 @@ class DeadLetters(Operate):
         dry_run: bool = False,
         actor: str = "api",
     ) -> int:
-        """Replays all dead letters that match, at most `rate` a second; how many. The pace is kept
-        in the store: each gets its own due time, so it survives a restart."""
+        """Replays all dead letters that match, at most `rate` a second; how many came back. The pace is
+        kept in the store: each gets its own due time, so it survives a restart. What had failed with
+        another task comes back with that one, and waits for it."""
         if rate is not None and not rate > 0:
             raise InvalidInput(f"rate is {rate:g} a second: it must be positive")
+        wanted = {"type": type, "queue": queue, "fingerprint": fingerprint}
         return await self._each_dead(
             lambda task, n: Order(task.id, Replay(actor, n / rate if rate else 0.0)),
-            type=type,
-            queue=queue,
-            fingerprint=fingerprint,
+            wanted,
             limit=limit,
             dry_run=dry_run,
+            own_first=True,
         )
 
     async def discard_dead(
@@ -127,53 +134,39 @@ class DeadLetters(Operate):
         """Ends all dead letters that match, for good; how many."""
         return await self._each_dead(
             lambda task, _: Order(task.id, Abort(actor, reason)),
-            type=type,
-            queue=queue,
-            fingerprint=fingerprint,
+            {"type": type, "queue": queue, "fingerprint": fingerprint},
             limit=limit,
             dry_run=dry_run,
         )
 
     async def _each_dead(
         self,
-        make: Any,
+        make: Make,
+        wanted: Wanted,
         *,
-        type: str | None,
-        queue: str | None,
-        fingerprint: str | None,
         limit: int | None,
         dry_run: bool,
+        own_first: bool = False,
     ) -> int:
+        """How many are dead no more. `own_first`: those that died of their own bring others back with
+        them; only what is left then is taken as it comes."""
         backend = await self.open()
-        before = backend.store.now()
-        done = 0
-        skip = 0
-        while limit is None or done < limit:
-            size = REPLAY_BATCH if limit is None else min(REPLAY_BATCH, limit - done)
-            tasks = await self._dead(
-                limit=size,
-                skip=skip,
-                type=type,
-                queue=queue,
-                fingerprint=fingerprint,
-                before=before,
-            )
-            if not tasks:
-                break
-            if dry_run:
-                done += len(tasks)
-                skip += len(tasks)
-                continue
-            decisions = await backend.store.apply(
-                [make(task, done + n) for n, task in enumerate(tasks)]
-            )
-            moved = sum(isinstance(decision, Transition) for decision in decisions)
-            done += moved
-            skip += len(tasks) - moved
-        if done and not dry_run:
+        sweep = _Sweep(self, make, wanted | {"before": backend.store.now()}, limit)
+        were = await self._count_dead(sweep.wanted)
+        if dry_run:
+            return were if limit is None else min(were, limit)
+        while own_first and await sweep.once(own=True):
+            pass
+        await sweep.once(own=False)
+        if sweep.done:
             backend.bus.publish(WORK)
             backend.bus.publish(FEED)
-        return done
+        return max(sweep.done, were - await self._count_dead(sweep.wanted))
+
+    async def _count_dead(self, wanted: Wanted) -> int:
+        backend = await self.open()
+        rows = await backend.store.query("count_dead", **wanted)
+        return int(rows[0][0])
 
     async def _dead(
         self, *, limit: int, skip: int, before: float | None = None, **wanted: str | None
@@ -183,3 +176,34 @@ class DeadLetters(Operate):
             "find_dead", limit=limit, skip=skip, before=before, **wanted
         )
         return [task for task in tasks if task.status is Status.FAILED]
+
+
+class _Sweep:
+    """Goes over the dead letters that match, a batch at a time."""
+
+    def __init__(self, queue: DeadLetters, make: Make, wanted: Wanted, limit: int | None) -> None:
+        self._queue = queue
+        self._make = make
+        self.wanted = wanted
+        self._limit = limit
+        self.done = 0
+
+    async def once(self, *, own: bool) -> int:
+        """From the newest to the oldest; how many changed. `own`: only those that died of their own."""
+        backend = await self._queue.open()
+        before = self.done
+        skip = 0
+        while self._limit is None or self.done < self._limit:
+            size = (
+                REPLAY_BATCH if self._limit is None else min(REPLAY_BATCH, self._limit - self.done)
+            )
+            tasks = await self._queue._dead(limit=size, skip=skip, **self.wanted)
+            if not tasks:
+                break
+            chosen = [task for task in tasks if not (own and fell_with_a_parent(task))]
+            orders = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
+            decisions = await backend.store.apply(orders) if orders else []
+            moved = sum(isinstance(decision, Transition) for decision in decisions)
+            self.done += moved
+            skip += len(tasks) - moved
+        return self.done - before

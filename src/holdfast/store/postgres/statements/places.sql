@@ -73,6 +73,14 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
     max(finished_at) AS last_at, max(id) AS sample_id
 FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
+-- name: count_dead
+-- index: holdfast_task_dead
+-- returns: n
+SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
+  AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint::text)
+  AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
+  AND (:before::float8 IS NULL OR finished_at <= :before::float8);
+
 -- name: find_dead
 -- index: holdfast_task_dead
 -- returns: task

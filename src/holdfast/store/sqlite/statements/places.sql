@@ -73,6 +73,14 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
     max(finished_at) AS last_at, max(id) AS sample_id
 FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit;
 
+-- name: count_dead
+-- index: holdfast_task_dead
+-- returns: n
+SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
+  AND (:fingerprint IS NULL OR fingerprint = :fingerprint)
+  AND (:type IS NULL OR type = :type) AND (:queue IS NULL OR queue = :queue)
+  AND (:before IS NULL OR finished_at <= :before);
+
 -- name: find_dead
 -- index: holdfast_task_dead
 -- returns: task
