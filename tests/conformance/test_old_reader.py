@@ -197,6 +197,20 @@ async def test_numbering_does_not_either_while_somebody_writes_for_ever(bench: S
     assert read < 20 * 10
 
 
+async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) -> None:
+    store = await bench.open()
+    async with old_reader(bench.dsn):
+        for _ in range(50):
+            await put_plain(store, 1)
+            await store.counters()
+        before = await entries_read(bench, store, "holdfast_feed_head_last")
+        for _ in range(20):
+            await put_plain(store, 1)
+            await store.counters()
+        read = await entries_read(bench, store, "holdfast_feed_head_last") - before
+    assert 0 < read < 20 * 10
+
+
 async def test_nobody_idles_while_a_task_waits_below_a_floor(
     bench: SlowBench, clock: VirtualClock
 ) -> None:

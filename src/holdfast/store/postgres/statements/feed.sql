@@ -31,8 +31,9 @@ FROM (SELECT scan_xid > pg_snapshot_xmax(pg_current_snapshot()) AS is_other FROM
 WHERE is_other OR next_xid > pg_snapshot_xmax(pg_current_snapshot());
 
 -- name: feed_position
+-- index: holdfast_feed_head_last
 -- returns: epoch head oldest
-SELECT epoch, head, oldest FROM holdfast_feed_head;
+SELECT epoch, head, oldest FROM holdfast_feed_head ORDER BY head DESC LIMIT 1;
 
 -- name: read_records
 -- From the record that holds the next offset on.
@@ -65,12 +66,13 @@ SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
 -- Counted records only; the newest stays, so that the head is never forgotten. Only the first ones are
 -- looked at: behind those that are to stay nothing older is worth a search. From where on the feed is whole
 -- is said in the same statement.
--- index: holdfast_feed_offset
+-- index: holdfast_feed_offset, holdfast_feed_head_last
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_feed WHERE id IN (
         SELECT id FROM (
-            SELECT f.id, f.at FROM holdfast_feed f, holdfast_feed_head h
+            SELECT f.id, f.at FROM holdfast_feed f,
+                (SELECT head, counted_through FROM holdfast_feed_head ORDER BY head DESC LIMIT 1) h
             WHERE f.first_offset >= :floor::bigint AND f.first_offset <= h.counted_through
               AND f.first_offset + f.facts_count - 1 < h.head
             ORDER BY f.first_offset LIMIT :limit::int) first
