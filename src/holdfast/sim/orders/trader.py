@@ -86,6 +86,9 @@ class Trader:
         elif self.node.queue is not None:
             backend = await self.node.queue.open()
             trades.final = await SqlOrders(backend.store).orders()
+        for order in trades.final:
+            step = f"{order.client_order_id} {order.state} {order.version} {order.filled_qty}"
+            self.node.cluster.trace.step(step)
         trades.truth = self.server.truth()
         trades.acted = self.server.book.acted
         self._count_blind()

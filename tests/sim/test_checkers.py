@@ -1,0 +1,159 @@
+"""Every law can be broken: one good run, told differently, is noticed by the law that it breaks."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.core.task import Status
+from holdfast.sim.campaign import Options
+from holdfast.sim.checkers import CHECKERS, judge
+from holdfast.sim.record import Belief, Granted, Wait
+from holdfast.sim.server import PRUNED, Change
+from holdfast.sim.trades import Placed
+from holdfast.sim.world import Outcome, World
+
+CALM = Options(
+    hours=0.05,
+    faults=("slow",),
+    changes=(("traders", "files"), ("lock_servers", "3"), ("holders", "2"), ("act_seconds", "3")),
+)
+Tamper = Callable[[Outcome], Outcome]
+
+
+@pytest.fixture(scope="module")
+def good() -> Outcome:
+    return World(CALM.plan(5)).run()
+
+
+def changed(outcome: Outcome, want: Callable[[Change], bool], **fields: Any) -> Outcome:
+    """The first fitting change of a row was another one."""
+    n = next(n for n, change in enumerate(outcome.history) if want(change))
+    history = list(outcome.history)
+    history[n] = history[n]._replace(**fields)
+    return replace(outcome, history=history)
+
+
+def claimed(change: Change) -> bool:
+    return change.was == "queued" and change.status == "running"
+
+
+def without_an_event(outcome: Outcome) -> Outcome:
+    ends = [event for event in outcome.events if event.kind == "task.completed"]
+    return replace(outcome, events=[event for event in outcome.events if event is not ends[-1]])
+
+
+def with_a_silent_death(outcome: Outcome) -> Outcome:
+    task = next(iter(outcome.tasks.values()))
+    dead = replace(task, status=Status.FAILED, failure_json=None)
+    return replace(outcome, tasks={**outcome.tasks, task.id: dead})
+
+
+def with_a_queue_jumper(outcome: Outcome) -> Outcome:
+    """Of two that stood in line, the less urgent one was claimed."""
+    first = next(change for change in outcome.history if claimed(change))
+    ahead = first._replace(id="ahead", was=None, status="queued", started_at=None)
+    ahead = ahead._replace(transaction=-1, due_at=first.due_at - 1.0, gate=None)
+    task = replace(outcome.tasks[first.id], id="ahead")
+    return replace(
+        outcome, history=[ahead, *outcome.history], tasks={**outcome.tasks, "ahead": task}
+    )
+
+
+def with_one_who_starves(outcome: Outcome) -> Outcome:
+    first = outcome.history[0]
+    waiting = first._replace(id="low", was=None, status="queued", transaction=-1, gate=None)
+    waiting = waiting._replace(limits=None, due_at=0.0, type="quick")
+    started = [change for change in outcome.history if claimed(change)]
+    later = [
+        started[0]._replace(id=f"other {n}", transaction=10**6 + n, started_at=1e10)
+        for n in range(2000)
+    ]
+    return replace(outcome, history=[waiting, *outcome.history, *later])
+
+
+def tampered(outcome: Outcome, work: Callable[[Outcome], object]) -> Outcome:
+    work(outcome)
+    return outcome
+
+
+def two_savers(outcome: Outcome) -> None:
+    outcome.record.saving += [
+        Belief("report", "a", "e0#9", outcome.seconds - 5),
+        Belief("report", "b", "e1#9", outcome.seconds - 4),
+    ]
+    outcome.record.granted += [
+        Granted(server, "report", "a", outcome.seconds - 5) for server in ("k0", "k1")
+    ]
+
+
+def a_fill_too_many(outcome: Outcome) -> None:
+    trades = outcome.record.trades[0]
+    trades.final[0] = replace(trades.final[0], filled_qty=trades.final[0].qty + Decimal(1))
+
+
+def a_lost_order(outcome: Outcome) -> None:
+    trades = outcome.record.trades[0]
+    trades.final.remove(next(o for o in trades.final if o.client_order_id in trades.told))
+
+
+def placed_while_frozen(outcome: Outcome) -> None:
+    trades = outcome.record.trades[0]
+    trades.frozen[99] = 10.0
+    trades.placed.append(Placed("late", "hf-late", 98, 11.0))
+
+
+TAMPERS: dict[str, Tamper] = {
+    "only what has ended is pruned": lambda o: changed(
+        o, lambda c: c.was == "running", was="running", status=PRUNED
+    ),
+    "the feed adds up to the rows": without_an_event,
+    "nothing starts before its time": lambda o: changed(o, claimed, started_at=1.0),
+    "the most urgent starts first": with_a_queue_jumper,
+    "nobody starves": with_one_who_starves,
+    "attempts count what failed": lambda o: changed(
+        o, lambda c: (c.was, c.status) == ("running", "queued"), attempts=40
+    ),
+    "budgets of attempts and deaths hold": lambda o: changed(o, claimed, attempts=40),
+    "dead letters have their evidence": with_a_silent_death,
+    "a free lock is granted": lambda o: tampered(
+        o,
+        lambda o: o.record.waits.append(
+            Wait("attic", "l0#1", o.healed_at + 30.0, o.healed_at + 60.0)
+        ),
+    ),
+    "a quorum has one holder": lambda o: tampered(o, two_savers),
+    "a key has one answer": lambda o: tampered(
+        o, lambda o: o.record.answers.update({"pay bill-1": {"1", "2"}})
+    ),
+    "acknowledged orders survive": lambda o: tampered(o, a_lost_order),
+    "a restart finds the orders": lambda o: tampered(
+        o, lambda o: o.record.trades[0].lost.append("other orders")
+    ),
+    "an order acts once": lambda o: tampered(
+        o, lambda o: o.record.trades[0].acted.append(o.record.trades[0].acted[0])
+    ),
+    "both books agree": lambda o: tampered(o, a_fill_too_many),
+    "a freeze is final for its epoch": lambda o: tampered(o, placed_while_frozen),
+}
+
+
+def test_a_good_run_is_found_good(good: Outcome) -> None:
+    assert judge(good) == {}
+
+
+@pytest.mark.parametrize("law", TAMPERS)
+def test_a_run_that_broke_the_law_is_noticed(good: Outcome, law: str) -> None:
+    kept = copy.copy(good.record)
+    for name, value in vars(good.record).items():
+        setattr(kept, name, copy.copy(value))
+    kept.trades = [copy.copy(trades) for trades in good.record.trades]
+    for trades in kept.trades:
+        for name, value in vars(trades).items():
+            setattr(trades, name, copy.copy(value))
+    assert list(CHECKERS[law](TAMPERS[law](replace(good, record=kept))))
