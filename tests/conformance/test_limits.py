@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from holdfast.core.command import Abort, Edit, Pause, Release, Resume, Snooze
 from holdfast.core.limit import Rule
 from holdfast.core.task import Status, Task
 from holdfast.store.store import Store
-from tests.conformance.conftest import Bench
+from tests.conformance.conftest import Bench, PostgresBench
 from tests.conformance.helpers import (
     after,
     all_tasks,
@@ -98,6 +99,30 @@ async def test_a_claim_says_that_more_may_be_behind_what_it_parked(store: Store)
     assert [task.id for task in second.tasks] == ["free"]
     assert second.parked == 2
     assert (await store.claim(wanted(3))).parked == 0
+
+
+async def test_a_claim_says_that_others_were_quicker(
+    clock: VirtualClock, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On PostgreSQL tasks under limits are seen first and then taken; what another node took meanwhile
+    is not all that is ready."""
+    bench = PostgresBench(clock, pg_dsn)
+    mine, others = await bench.open(), await bench.open()
+    for n in range(6):
+        await put_limited(mine, f"{n}", "key", Rule(max_running=4))
+    write = mine._driver.write
+
+    async def late(script: Any) -> Any:
+        monkeypatch.undo()
+        assert len(await claim(others, 3)) == 3
+        return await write(script)
+
+    monkeypatch.setattr(mine._driver, "write", late)
+    first = await mine.claim(wanted(3))
+    assert (first.tasks, first.parked, first.look_again) == ([], 0, True)
+    second = await mine.claim(wanted(3))
+    assert (len(second.tasks), second.parked, second.look_again) == (1, 2, False)
+    await bench.close()
 
 
 async def test_a_new_task_waits_behind_those_that_wait(store: Store) -> None:

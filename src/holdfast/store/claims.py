@@ -19,7 +19,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 class Claimed(msgspec.Struct, frozen=True):
     """What it got, when a limit that refused tasks opens again, and how many were refused: behind
-    those there may be more that could start at once. `look_again`: part of the line was not looked at."""
+    those there may be more that could start at once. `look_again`: part of the line was not looked at,
+    or others were quicker with what was seen there."""
 
     tasks: list[Task]
     opens_at: float | None = None

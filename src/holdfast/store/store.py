@@ -180,7 +180,8 @@ class Store:
             )
         )
         tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
-        return Claimed(tasks, more.opens_at, more.parked, claimed.look_again)
+        others_took = len(ids) - len(more.tasks) - more.parked
+        return Claimed(tasks, more.opens_at, more.parked, claimed.look_again or others_took > 0)
 
     async def claim_aged(
         self,
