@@ -45,16 +45,18 @@ async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None
 
 
 async def test_a_timeout_really_kills_a_process_handler(url: str) -> None:
-    async with Gate() as gate, make_queue(url, "process_spin", **QUICK) as queue:
+    async with Gate() as gate, make_queue(url, "process_spin", "process_pid", **QUICK) as queue:
+        up = await (await queue.enqueue("process_pid")).result(20)  # its start takes what it takes
         task = await queue.enqueue(
-            "process_spin", {"gate": gate.address}, timeout=1.0, max_attempts=1
+            "process_spin", {"gate": gate.address}, timeout=0.5, max_attempts=1
         )
         pid = int((await gate.arrived(1))[0])
+        assert pid == up
         gate.open()
         ended = await task.wait(20)
         assert ended.failure is not None
         assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.TIMEOUT)
-        assert "timeout of 1 s" in (ended.error or "")
+        assert "timeout of 0.5 s" in (ended.error or "")
         assert not psutil.pid_exists(pid)
 
 
