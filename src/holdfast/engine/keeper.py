@@ -61,7 +61,8 @@ class Keeper(Loop):
         now = self._store.now()
         kept = await self._store.beat(self._node, info_json, leases, self._lease_seconds)
         # Whatever was committed while the renewal was on its way is not lost but done.
-        lost = kept.lost & self._pool.held.keys()
+        held = self._pool.held
+        lost = {task for task in kept.lost if task in held and not held[task].has_ended}
         if lost:
             self.lost += len(lost)
             log.warning(

@@ -57,6 +57,11 @@ class Held:
         return self.cancelled is not None
 
     @property
+    def has_ended(self) -> bool:
+        """Only its commit is outstanding, which says itself whether it came too late."""
+        return self.started and self.worker is None
+
+    @property
     def current(self) -> Task:
         """With what reports have changed."""
         return self.context.task if self.context is not None else self.task

@@ -1,0 +1,44 @@
+"""The keeper in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.core.command import Order
+from holdfast.core.decide import Decision
+from holdfast.core.task import Task
+from holdfast.testing import harness
+
+
+async def test_what_is_being_committed_is_not_taken_for_lost(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A renewal that meets a task after its completion, before the completer has heard of that."""
+    committed, go_on = asyncio.Event(), asyncio.Event()
+
+    @queue.task
+    async def work() -> None: ...
+
+    async with harness(queue) as h:
+        store = (await queue.open()).store
+        finish = store.finish
+
+        async def slow(ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+            decisions = await finish(ended)
+            committed.set()
+            await go_on.wait()
+            return decisions
+
+        monkeypatch.setattr(store, "finish", slow)
+        await work.enqueue()
+        running = asyncio.create_task(h.run_until_idle())
+        await committed.wait()
+        await h.engine.keeper.step()
+        go_on.set()
+        await running
+        assert h.engine.keeper.lost == 0
+    assert not caplog.records
