@@ -144,6 +144,12 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("first_due", {"queues": ["default"]}, "holdfast_task_ready"),
     ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
     ("open_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
+    ("fail_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
+    (
+        "count_dead",
+        {"fingerprint": None, "type": None, "queue": None, "before": 1.0},
+        "holdfast_task_dead",
+    ),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
     ("page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
@@ -197,6 +203,7 @@ POSTGRES_CALLS = CALLS | {
     ),
     "read_records": (Call("read_records", {"after": 5, "limit": 50}), "holdfast_feed_offset"),
     "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "open_parents": (Call("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
     "lock_tasks": (Call("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
     "extend_leases": (Call("extend_leases", {"until": 1.0}, [("a", 1)]), "holdfast_task_pkey"),
     "records_by_id": (Call("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
@@ -215,6 +222,7 @@ SQLITE_CALLS = CALLS | {
     ),
     "read_records": (Call("read_records", {"after": 5, "limit": 50}), "INTEGER PRIMARY KEY"),
     "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "sqlite_autoindex_holdfast_task_1"),
+    "open_parents": (Call("open_parents", {"ids": ["a"]}), "SEARCH e USING"),
     "records_by_id": (Call("records_by_id", {"ids": [1]}), "SEARCH holdfast_feed USING"),
     "scan_lane": (
         Call(

@@ -24,10 +24,11 @@ def revive_dependents(work: Work) -> Script[None]:
     revived = [t.after.id for t in work.transitions if _came_back(t)]
     held: dict[str, list[OpenEdge]] = {}
     while revived:
-        rows = yield call("dead_dependents", ids=sorted(revived))
+        rows = yield call("fail_edges", ids=sorted(revived))
         because = dict(reversed(rows))
         yield from load(work, because)
-        children = [i for i in sorted(because) if fell_with_a_parent(work.tasks[i])]
+        found = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
+        children = [task.id for task in found if fell_with_a_parent(task)]
         edges = yield from _open_edges(work, children)
         revived = []
         for child_id in children:

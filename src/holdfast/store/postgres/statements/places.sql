@@ -74,12 +74,13 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
 FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
 -- name: count_dead
+-- Among the dead alone: a sum hides the time from the index of all that has ended.
 -- index: holdfast_task_dead
 -- returns: n
 SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
   AND (:fingerprint::text IS NULL OR fingerprint = :fingerprint::text)
   AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
-  AND (:before::float8 IS NULL OR finished_at <= :before::float8);
+  AND (:before::float8 IS NULL OR finished_at + 0 <= :before::float8);
 
 -- name: find_dead
 -- index: holdfast_task_dead

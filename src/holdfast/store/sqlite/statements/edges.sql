@@ -30,13 +30,12 @@ UPDATE holdfast_edge AS e SET settled = 1
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
--- name: dead_dependents
--- Who may come back when these do.
--- index: holdfast_edge_parent, holdfast_task (primary key)
+-- name: fail_edges
+-- Who has failed with these, or would. Which of them have is seen when they are locked.
+-- index: holdfast_edge_parent
 -- returns: child_id parent_id
-SELECT e.child_id, e.parent_id FROM holdfast_edge e JOIN holdfast_task t ON t.id = e.child_id
-WHERE e.parent_id IN (SELECT value FROM json_each(:ids)) AND e.policy = 'fail' AND t.status = 'failed'
-ORDER BY e.child_id, e.parent_id;
+SELECT child_id, parent_id FROM holdfast_edge
+WHERE parent_id IN (SELECT value FROM json_each(:ids)) AND policy = 'fail' ORDER BY child_id, parent_id;
 
 -- name: open_parents
 -- What these wait for, or would wait for if they came back; no status when a parent was pruned.
