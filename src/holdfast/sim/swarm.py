@@ -7,6 +7,7 @@ than it shows.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final, get_type_hints
 
 import msgspec
@@ -99,9 +100,9 @@ def plan(
 def changed(plan: Plan, changes: Iterable[tuple[str, str]]) -> Plan:
     """The plan with other figures, each given by name as a text; lists are joined by commas."""
     for name, text in changes:
-        field = _FIELDS.get(name)
+        field = _fields().get(name)
         if field is None:
-            raise BadConfig(f"a plan has no '{name}': choose from {', '.join(sorted(_FIELDS))}")
+            raise BadConfig(f"a plan has no '{name}': choose from {', '.join(sorted(_fields()))}")
         value: object = text
         if isinstance(getattr(plan, name), (tuple, frozenset)) or name == "only":
             value = [each for each in text.split(",") if each]
@@ -129,8 +130,8 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_FIELDS: Final[dict[str, type]] = {
-    name: kind
-    for name, kind in get_type_hints(Plan).items()
-    if name in Plan.__struct_fields__ and name != "seed"
-}
+@cache
+def _fields() -> dict[str, type]:
+    """What can be changed, and what it must be."""
+    hints = get_type_hints(Plan)
+    return {name: hints[name] for name in Plan.__struct_fields__ if name != "seed"}
