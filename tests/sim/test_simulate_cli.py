@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.cli.main import main
+from holdfast.sim.scenarios import SCENARIOS
 
 SMALL = (
     *("--seed", "3", "--hours", "0.01", "--nodes", "2", "--faults", "crash,loss"),
@@ -84,3 +85,16 @@ def test_what_cannot_be_is_a_wrong_use(
 ) -> None:
     assert main(["simulate", *options]) == 2
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
+def test_a_scenario_says_what_there_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, told = answer(capsys, name, "--seed", "3", "--hours", "0.005", "--no-shrink")
+    assert (code, told["verdict"]) == (0, "every law held")
+
+
+def test_an_unknown_scenario_is_told_with_the_known_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["simulate", "nonsense"]) == 2
+    assert "any, tasks, locks, orders, idle" in capsys.readouterr().err

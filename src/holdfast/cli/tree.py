@@ -191,7 +191,7 @@ VERBS: Final = (
         f"{_HERE}.simulate:simulate",
         (
             "holdfast simulate --seed 7 --hours 1 -o json",
-            "holdfast simulate --seeds 200 --processes 2",
+            "holdfast simulate locks --seeds 200 --processes 2",
             'holdfast simulate --app myapp:queue --payload \'send_email={"to": "a"}\'',
             "holdfast simulate --seeds 5 --without fence",
         ),

@@ -34,14 +34,38 @@ class Stuck(Exception):
     """Nothing is ready and no timer is set, yet the run is not over."""
 
 
+class SimHandle(asyncio.TimerHandle):
+    """A callback that waits for its turn or its time; asyncio's own keeps more than is needed here."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context,
+    ) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._context = context
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._callback = _nothing
+        self._args = ()
+
+
 class SimLoop(asyncio.AbstractEventLoop):
     """See the module. Only what asyncio's tasks, futures, locks and timeouts need is there."""
 
     def __init__(self, draw: Draw, *, start: float = 0.0) -> None:
         self._draw = draw
         self._time = start
-        self._ready: dict[str, deque[asyncio.Handle]] = {}
-        self._timers: list[tuple[float, int, str, asyncio.TimerHandle]] = []
+        self._ready: dict[str, deque[SimHandle]] = {}
+        self._timers: list[tuple[float, int, str, SimHandle]] = []
         self._order = 0
         self._running = False
         self._stopping = False
@@ -65,10 +89,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        node = _node_of(context)
+        if context is None:
+            context = contextvars.copy_context()
+        handle = SimHandle(self._time, callback, args, context)
+        node = context.get(NODE, OUTSIDE)
         if node not in self._dead:
-            self._ready.setdefault(node, deque()).append(handle)
+            queue = self._ready.get(node)
+            if queue is None:
+                self._ready[node] = queue = deque()
+            queue.append(handle)
         return handle
 
     call_soon_threadsafe = call_soon
@@ -80,7 +109,8 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._time + max(0.0, delay), callback, *args, context=context)
+        when = self._time + delay if delay > 0.0 else self._time
+        return self.call_at(when, callback, *args, context=context)
 
     def call_at(
         self,
@@ -89,8 +119,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        node = _node_of(context)
+        if context is None:
+            context = contextvars.copy_context()
+        handle = SimHandle(when, callback, args, context)
+        node = context.get(NODE, OUTSIDE)
         if node not in self._dead:
             self._order += 1
             heapq.heappush(self._timers, (when, self._order, node, handle))
@@ -159,8 +191,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         if not queue:
             del ready[node]
         if not handle._cancelled:
-            self.steps += 1
-            handle._run()
+            self._step(handle)
         return True
 
     def _jump(self) -> bool:
@@ -174,9 +205,18 @@ class SimLoop(asyncio.AbstractEventLoop):
                 heapq.heappush(self._timers, (self._frozen[node], self._order, node, handle))
                 continue
             self._time = max(self._time, when)
-            self._ready.setdefault(node, deque()).append(handle)
+            self._step(handle)
             return True
         return False
+
+    def _step(self, handle: SimHandle) -> None:
+        self.steps += 1
+        try:
+            handle._context.run(handle._callback, *handle._args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.failures.append({"message": "a callback failed", "exception": error})
 
     def stop(self) -> None:
         self._stopping = True
@@ -246,6 +286,10 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
         """Left in the heap; skipped when its time comes."""
+
+
+def _nothing() -> None:
+    """What is left of a callback that was cancelled."""
 
 
 @contextmanager

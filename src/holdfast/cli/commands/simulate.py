@@ -20,11 +20,15 @@ from holdfast.cli.problem import Usage
 from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
 from holdfast.sim.own import Own, own_handlers
+from holdfast.sim.scenarios import changes_of
 from holdfast.sim.shrink import RUNS_MAX, Shrunk, shrink as make_small
 from holdfast.sim.swarm import Plan
 
 
 def simulate(
+    scenario: Annotated[
+        str, Parameter(help="any (as drawn), tasks, locks, orders or idle.", show_default=False)
+    ] = "any",
     *,
     seed: Annotated[int, Parameter(help="The first seed.")] = 0,
     seeds: Annotated[int, Parameter(help="How many.")] = 1,
@@ -58,7 +62,10 @@ def simulate(
         nodes=nodes,
         faults=_faults(faults),
         ablation=_known(without),
-        changes=tuple(_pair("set", each, "NAME=VALUE") for each in plan),
+        changes=(
+            *changes_of(scenario),
+            *(_pair("set", each, "NAME=VALUE") for each in plan),
+        ),
     )
     own = _own(app, payload)
     if own is not None and processes > 1:

@@ -1,0 +1,47 @@
+"""Named parts of the whole: what a cluster has to do, where that is not left to the seed.
+
+Promises: a scenario only says figures of the plan; the seed draws the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from holdfast.errors import BadConfig
+
+
+class Scenario(NamedTuple):
+    """What it is for, and the figures that it sets, as texts."""
+
+    about: str
+    changes: tuple[tuple[str, str], ...]
+
+
+_NO_LOCKS: Final = (("holders", "0"), ("lock_servers", "0"))
+_NO_ORDERS: Final = (("traders", ""),)
+SCENARIOS: Final = {
+    "any": Scenario("everything, as the seed draws it", ()),
+    "tasks": Scenario("workers and clients only", (*_NO_LOCKS, *_NO_ORDERS)),
+    "locks": Scenario(
+        "locks, leases and bills paid once, beside few tasks",
+        (*_NO_ORDERS, ("clients", "1"), ("holders", "3"), ("lock_servers", "5")),
+    ),
+    "orders": Scenario(
+        "traders with their order stores, beside few tasks",
+        (*_NO_LOCKS, ("clients", "1"), ("traders", "database,files")),
+    ),
+    "idle": Scenario(
+        "five workers with nothing to do, heartbeats every ten seconds, no faults",
+        (
+            *(*_NO_LOCKS, *_NO_ORDERS),
+            *(("clients", "0"), ("nodes", "5"), ("lease_seconds", "30"), ("faults", "")),
+        ),
+    ),
+}
+
+
+def changes_of(name: str) -> tuple[tuple[str, str], ...]:
+    """The figures that a scenario sets."""
+    if name not in SCENARIOS:
+        raise BadConfig(f"there is no scenario '{name}': choose from {', '.join(SCENARIOS)}")
+    return SCENARIOS[name].changes
