@@ -1,4 +1,4 @@
-"""The memory twin and a real Redis, driven with the same commands: every answer and every error is equal.
+"""The memory twin and real servers, driven with the same commands: every answer and every error is equal.
 
 Time: the twin's clock follows the server. After a command that sets an expiry, the server's deadline says
 at which millisecond it ran; the twin runs the command at that very moment, so the deadlines must be equal
@@ -69,20 +69,17 @@ step: st.SearchStrategy[tuple[Any, ...]] = mostly(
 """A method of the machine and its arguments."""
 
 
-class Twins(RuleBasedStateMachine):
-    """One step does the same to both and compares what they say."""
+class Twins:
+    """A server and a twin of its own. One step does the same to both and compares what they say."""
 
-    live: ClassVar[RedisKV]
-    seen: ClassVar[Counter[str]]
-
-    @initialize()
-    def start(self) -> None:
+    def __init__(self, live: RedisKV, seen: Counter[str]) -> None:
+        self.live = live
+        self.seen = seen
         self.now_ms = 1_000_000
         self.live.execute(raw("FLUSHALL"))
         self.twin = RedisKV(lambda: self.now_ms / 1000)
         self.shift_ms: int | None = None
 
-    @rule(steps=st.lists(step, min_size=10, max_size=30))
     def go_on(self, steps: list[tuple[Any, ...]]) -> None:
         for name, *arguments in steps:
             getattr(self, name)(*arguments)
@@ -117,18 +114,12 @@ class Twins(RuleBasedStateMachine):
         self.shift_ms = None if self.shift_ms is None else self.shift_ms + seconds * 1000
         self.seen["time"] += 1
 
-    @rule(
-        watch=st.lists(st.sampled_from(KEYS), max_size=2),
-        between=st.none() | writes,
-        ops=st.lists(valid | malformed(), max_size=4),
-    )
     def transact(self, watch: list[str], between: AnyOp | None, ops: list[AnyOp]) -> None:
         mine, real = ([*transacted(kv, watch, between, ops)] for kv in (self.twin, self.live))
         assert mine == real
         self.seen["transaction"] += 1
         self.seen[str(real[-1])] += 1
 
-    @rule(ops=st.lists(writes, min_size=8, max_size=16))
     def notice(self, ops: list[AnyOp]) -> None:
         """Whether a write changes what it writes to, as those see it who watch."""
         for op in ops:
@@ -144,10 +135,7 @@ class Twins(RuleBasedStateMachine):
     def scan_badly(self, words: str) -> None:
         self.compare(raw("SCAN", *words.split(" ")))
 
-    @invariant()
     def keys_end_at_the_same_time(self) -> None:
-        if not hasattr(self, "twin"):
-            return
         with self.live.transaction() as tx:
             ends = {key: tx.add(raw("PEXPIRETIME", key)) for key in KEYS}
         for key, end in ends.items():
@@ -180,6 +168,40 @@ class Twins(RuleBasedStateMachine):
         if self.shift_ms is None:
             self.shift_ms = self.now_ms - live_ms
         self.now_ms = live_ms + self.shift_ms
+
+
+class Machine(RuleBasedStateMachine):
+    """Redis and Valkey with a twin each: what is drawn once is done to both."""
+
+    servers: ClassVar[list[tuple[RedisKV, Counter[str]]]]
+
+    @initialize()
+    def start(self) -> None:
+        self.pairs = [Twins(live, seen) for live, seen in self.servers]
+
+    @rule(steps=st.lists(step, min_size=10, max_size=30))
+    def go_on(self, steps: list[tuple[Any, ...]]) -> None:
+        for pair in self.pairs:
+            pair.go_on(steps)
+
+    @rule(
+        watch=st.lists(st.sampled_from(KEYS), max_size=2),
+        between=st.none() | writes,
+        ops=st.lists(valid | malformed(), max_size=4),
+    )
+    def transact(self, watch: list[str], between: AnyOp | None, ops: list[AnyOp]) -> None:
+        for pair in self.pairs:
+            pair.transact(watch, between, ops)
+
+    @rule(ops=st.lists(writes, min_size=8, max_size=16))
+    def notice(self, ops: list[AnyOp]) -> None:
+        for pair in self.pairs:
+            pair.notice(ops)
+
+    @invariant()
+    def keys_end_at_the_same_time(self) -> None:
+        for pair in getattr(self, "pairs", []):
+            pair.keys_end_at_the_same_time()
 
 
 def outcome(call: Callable[[], object]) -> tuple[object, ...]:
@@ -298,28 +320,21 @@ def server_url(request: pytest.FixtureRequest, redis_url: str, valkey: Redis) ->
     return redis_url if request.param == "redis" else valkey.url
 
 
-def test_the_memory_twin_answers_as_redis_does(server_url: str) -> None:
-    with RedisKV.connect(server_url) as kv:
-        run_twins(kv)
-
-
-def run_twins(kv: RedisKV) -> None:
+def test_the_memory_twin_answers_as_redis_and_valkey_do(redis_url: str, valkey: Redis) -> None:
     pool()
-
-    class Machine(Twins):
-        live = kv
-        seen: ClassVar[Counter[str]] = Counter()
-
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=EXAMPLES,
-            stateful_step_count=15,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-            derandomize=IS_SHORT,
-            phases=[Phase.generate] if IS_SHORT else list(Phase),
-        ),
-    )
+    with RedisKV.connect(redis_url) as redis, RedisKV.connect(valkey.url) as other:
+        Machine.servers = [(redis, Counter()), (other, Counter())]
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=15,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
+                derandomize=IS_SHORT,
+                phases=[Phase.generate] if IS_SHORT else list(Phase),
+            ),
+        )
     wanted = {*COMMANDS, *REFUSALS, "transaction", "time"}
-    assert {name for name in wanted if not Machine.seen[name]} == set()
+    for _, seen in Machine.servers:
+        assert {name for name in wanted if not seen[name]} == set()
