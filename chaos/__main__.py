@@ -115,7 +115,7 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
     if args.merge:
         outcomes = report.merged(args.json, outcomes)
-    sys.stdout.write(report.full(outcomes) + "\n")
+    sys.stdout.write(f"{report.full(outcomes)}\n\n{report.summary(outcomes)}\n")
     report.write(args.json, outcomes, quick=args.quick, plan=asdict(plan))
     say(f"written: {args.json}")
     return 0

@@ -55,6 +55,34 @@ def full(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(parts)
 
 
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """All cases and subjects in one table of Markdown."""
+    by_cell = {(outcome.case, outcome.subject): outcome for outcome in outcomes}
+    subjects = [s.name for s in SUBJECTS if any(s.name == cell[1] for cell in by_cell)]
+    lines = ["| case | " + " | ".join(subjects) + " |", "|---" * (len(subjects) + 1) + "|"]
+    for case in CASES:
+        cells = [_cell(by_cell.get((case.name, subject))) for subject in subjects]
+        lines.append(f"| `{case.name}` | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(outcome: Outcome | None) -> str:
+    """Recovered, how soon, and whatever was not as it should be."""
+    if outcome is None or outcome.failed:
+        return "" if outcome is None else "failed"
+    back = outcome.back_after_seconds
+    parts = [f"{min(outcome.recovered, 1.0):.0%}", "never" if back is None else f"{back:.1f} s"]
+    wrong = {
+        "lost": outcome.lost,
+        "ended twice": outcome.ended_twice,
+        "ran twice": outcome.ran_twice,
+        "unfinished": outcome.unfinished or 0,
+        "of 2 workers died": outcome.workers_died,
+    }
+    parts += [f"{count:,} {what}" for what, count in wrong.items() if count]
+    return ", ".join(parts)
+
+
 def merged(path: Path, fresh: Sequence[Outcome]) -> list[Outcome]:
     """The cells of a result file, with those measured anew in their places."""
     known = [Outcome.from_dict(each) for each in json.loads(path.read_text())["outcomes"]]

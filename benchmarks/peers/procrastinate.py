@@ -26,7 +26,7 @@ class ProcrastinateSubject(Subject):
         app = App(connector=PsycopgConnector(conninfo=self.options.url))
         self.tasks = {kind: app.task(name=kind)(_handler(kind)) for kind in KINDS}
         if self.options.scenario == "crash":
-            app.periodic(cron="*/10 * * * * *")(
+            app.periodic(cron="* * * * * */10")(
                 app.task(name="rescue", queueing_lock="rescue", pass_context=True)(_rescue)
             )
         return app

@@ -20,7 +20,7 @@ class ProcrastinateChaos(Chaotic):
         self.app = App(connector=PsycopgConnector(conninfo=options.url))
         self.job = self.app.task(name="job", pass_context=True)(_handler)
         rescue = self.app.task(name="rescue", queueing_lock="rescue", pass_context=True)(_rescue)
-        self.app.periodic(cron="*/2 * * * * *")(rescue)
+        self.app.periodic(cron="* * * * * */2")(rescue)  # seconds come last
 
     async def install(self) -> None:
         app = App(connector=PsycopgConnector(conninfo=self.options.url))
