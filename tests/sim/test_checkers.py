@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from holdfast.core.task import Status
 from holdfast.sim.campaign import Options
 from holdfast.sim.checkers import CHECKERS, judge
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.record import Belief, Granted, Wait
 from holdfast.sim.server import PRUNED, Change
 from holdfast.sim.trades import Placed
-from holdfast.sim.world import Outcome, World
+from holdfast.sim.world import World
 
 CALM = Options(
     hours=0.05,

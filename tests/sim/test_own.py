@@ -12,7 +12,7 @@ import pytest
 from holdfast import Context, TaskQueue
 from holdfast.errors import BadConfig, NotRunning
 from holdfast.sim import checkers
-from holdfast.sim.world import Outcome
+from holdfast.sim.outcome import Outcome
 from holdfast.testing.plugin import simulate
 
 __all__ = ["simulate"]  # the fixture that users get from the plugin

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import PRUNED, Change
-from holdfast.sim.world import Outcome
 
 RECOVERIES: Final = {
     "taken-back": "a lease ended and the task went back into the queue",

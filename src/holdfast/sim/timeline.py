@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.trace import Line
-from holdfast.sim.world import Outcome
 
 WIDTH: Final = 26
 LINES: Final = 60

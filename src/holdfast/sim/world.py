@@ -13,9 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import msgspec
-
-from holdfast.core.event import Event
 from holdfast.core.ids import Ids
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import StoreUnavailable
@@ -28,47 +25,20 @@ from holdfast.sim.faults import Trouble
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
+from holdfast.sim.outcome import Outcome, all_events, all_tasks, held, told
 from holdfast.sim.own import Own, bind
 from holdfast.sim.part import Part
 from holdfast.sim.parts import parts_of
 from holdfast.sim.primitives import PAID, Holders, live
 from holdfast.sim.record import Record
-from holdfast.sim.server import NAME, Change, Database
-from holdfast.sim.strand import Killed
+from holdfast.sim.server import NAME, Database
 from holdfast.sim.swarm import Plan
 from holdfast.sim.trace import Trace
 from holdfast.sim.workload import TICK, TICK_SECONDS, Client, Temper
-from holdfast.store.scripts.feed import Page
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 20.0
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """Everything that the checkers need."""
-
-    plan: Plan
-    record: Record
-    history: list[Change]
-    tasks: dict[str, Task]
-    events: list[Event]
-    edges: list[tuple[str, str]]
-    """(child, parent)"""
-    counters: list[tuple[str, str, int, str, int]]
-    held: dict[str, int]
-    """Tasks that each worker still holds."""
-    lost: list[str]
-    """Commits that a power loss took."""
-    unfinished: list[Task]
-    """What had not come to rest when the time to recover was over."""
-    failures: list[str]
-    """What nobody caught in product code."""
-    healed_at: float
-    """When the bad days were over."""
-    seconds: float
-    trace: Trace
-    steps: int
 
 
 class World:
@@ -198,7 +168,7 @@ class World:
         end = self.loop.time() + self.plan.recover_hours * 3600
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            waiting = [task for task in (await self._all(store)) if task.status not in ENDED]
+            waiting = [task for task in (await all_tasks(store)) if task.status not in ENDED]
             waiting = [task for task in waiting if task.type not in (TICK, PAID)]
             is_at_rest = not waiting and all(part.is_at_rest() for part in self.parts)
             if is_at_rest or self.loop.time() > end:
@@ -224,41 +194,12 @@ class World:
         """The store without a network in between."""
         return Store(self.database.driver, SqliteDialect(), Ids(self._draw.stream("judge")))
 
-    def _held(self) -> dict[str, int]:
-        found = {}
-        for node in self.cluster.nodes.values():
-            engine = node.queue._engine if node.queue is not None else None
-            if engine is not None:
-                held = engine.pool.held.values()
-                # The schedule goes on: a tick may be running at any moment.
-                found[node.name] = sum(each.task.type != TICK for each in held)
-        return found
-
-    async def _all(self, store: Store) -> list[Task]:
-        found: list[Task] = []
-        while True:
-            page = await store.find(after=found[-1].id if found else None, limit=1000)
-            found += page
-            if len(page) < 1000:
-                return found
-
     async def _outcome(self, unfinished: Sequence[Task]) -> Outcome:
         store = self._store()
-        events: list[Event] = []
-        while True:
-            page = await store.events(events[-1].position if events else None)
-            assert isinstance(page, Page)
-            if not page.events:
-                break
-            events += page.events
-        tasks = {task.id: task for task in await self._all(store)}
+        events = await all_events(store)
+        tasks = {task.id: task for task in await all_tasks(store)}
         for part in self.parts:
             await part.report()
-        failures = [
-            _told(failure)
-            for failure in self.loop.failures
-            if not isinstance(failure.get("exception"), Killed)
-        ]
         return Outcome(
             plan=self.plan,
             record=self.record,
@@ -267,16 +208,12 @@ class World:
             events=events,
             edges=self.database.edges(),
             counters=await store.counters(),
-            held=self._held(),
+            held=held(self.cluster.nodes.values()),
             lost=self.database.lost,
             unfinished=list(unfinished),
-            failures=failures,
+            failures=told(self.loop.failures),
             healed_at=self.plan.hours * 3600,
             seconds=self.loop.time(),
             trace=self.trace,
             steps=self.loop.steps,
         )
-
-
-def _told(failure: dict[str, object]) -> str:
-    return f"{failure.get('message')}: {failure.get('exception')!r}"

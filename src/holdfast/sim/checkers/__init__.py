@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from holdfast.sim.checkers import attempts, feed, locks, orders, starts, tasks
-from holdfast.sim.world import Outcome
+from holdfast.sim.outcome import Outcome
 
 Check = Callable[[Outcome], Iterator[str]]
 

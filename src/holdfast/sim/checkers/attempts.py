@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.core.task import FailureKind, Status
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import Change
-from holdfast.sim.world import Outcome
 
 FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
 """Ways back into the queue that cost no attempt."""

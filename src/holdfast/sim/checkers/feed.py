@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.core.event import Event
-from holdfast.sim.world import Outcome
+from holdfast.sim.outcome import Outcome
 
 
 def feed_is_whole(outcome: Outcome) -> Iterator[str]:

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Final
 
 from holdfast.core.quorum import majority
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import CALM_SECONDS, PAID
 from holdfast.sim.record import Belief, Record
-from holdfast.sim.world import Outcome
 
 GRANT_SECONDS: Final = 6.0
 """Within which a free lock is granted to one of those who wait: dead waiters ahead cost 3 s in total, and a

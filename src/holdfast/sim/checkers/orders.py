@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from holdfast.orders.reconcile import compare
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.trades import Trades
-from holdfast.sim.world import Outcome
 
 
 def acknowledged_orders_survive(outcome: Outcome) -> Iterator[str]:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.sim.checkers.history import transactions
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import PAID
 from holdfast.sim.server import Change
 from holdfast.sim.workload import CONCURRENCY, RATE, RATE_SECONDS, TICK, TICK_SECONDS
-from holdfast.sim.world import Outcome
 
 TOLERANCE = 1e-6
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
 from holdfast.sim.checkers.history import transactions
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import PRUNED
-from holdfast.sim.world import Outcome
 
 OVER: Final = frozenset({PRUNED, *(status.value for status in ENDED)})
 
