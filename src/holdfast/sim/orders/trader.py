@@ -14,8 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from holdfast.errors import StoreFailed, StoreUnavailable
-from holdfast.orders.book import Cut, MemoryBook
-from holdfast.orders.commands import Change
 from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.sql import SqlOrders
 from holdfast.orders.sql_blocking import BlockingSqlOrders
@@ -26,6 +24,7 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.orders.exchange import RemoteExchange, Server
 from holdfast.sim.orders.files import Files
+from holdfast.sim.orders.memory import Memory
 from holdfast.sim.orders.meter import Noticing
 from holdfast.sim.orders.strategy import RESTS, Strategy
 from holdfast.sim.strand import Killed, Strand, StrandClock
@@ -62,7 +61,7 @@ class Trader:
         """A Redis that outlives the process, or none that does."""
         self._store: DurableOrderStore | None = None
         self._exchange: RemoteExchange | None = None
-        self._expected: tuple[Cut, list[Change]] | None = None
+        self._memory = Memory(node.cluster.trace)
         node.when_dead = self._crashed
 
     # -- the world's side --------------------------------------------------------------------------
@@ -156,39 +155,16 @@ class Trader:
             timer=self.node.clock.monotonic,
         )
         meter.is_opening = False
-        self._compare(store)
+        if (lost := self._memory.compare(store)) is not None:
+            self.trades.lost.append(f"{self.node.life} {lost}")
         self._store = store
         return store
 
     # -- restarts ----------------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        """What is durable as the store believes, and what is on its way. The first word counts: a store
-        that has failed takes nothing more."""
-        if self._store is not None and self._expected is None:
-            unsynced = self._store._commit.unsynced()
-            self._expected = (self._store._book.cut(unsynced), [u.change for u in unsynced])
-
-    def _compare(self, store: DurableOrderStore) -> None:
-        """What was durable is there; what was on its way is there up to some record."""
-        if self._expected is None:
-            return
-        (cut, maybe), self._expected = self._expected, None
-        found = store._book.cut()
-        book = MemoryBook()
-        book.load(cut.orders, cut.answered)
-        book.freeze = cut.freeze
-        for change in (None, *maybe):
-            if change is not None:
-                book.apply(change)
-            if (found.orders, found.freeze) == (book.orders(), book.freeze):
-                if change is not None:
-                    self.node.cluster.trace.sometimes("orders-unanswered-but-durable")
-                return
-        self.trades.lost.append(
-            f"{self.node.life} found {len(found.orders)} orders, epoch {found.freeze.epoch}; before it "
-            f"{len(cut.orders)} orders, epoch {cut.freeze.epoch} were durable"
-        )
+        if self._store is not None:
+            self._memory.note(self._store)
 
     def _dying(self, kind: str) -> None:
         """In the middle of a step of the disk, of the loop or of a caller beside it."""
