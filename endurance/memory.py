@@ -13,6 +13,7 @@ from endurance.report import say
 
 FIGURES = ("own_mb", "rss_mb", "blocks", "tasks", "files", "threads")
 POSTGRES_WORKERS = 2
+KEPT = 60
 
 
 class Watched:
@@ -48,7 +49,7 @@ def run(
         "cores_used": _cores(samples),
         "counts": counts,
         "processes": _verdicts(samples),
-        "samples": samples,
+        "samples": _kept(samples),
     }
 
 
@@ -85,6 +86,20 @@ def _sample(watched: list[Watched], postgres: Any, passed: float) -> Sample:
                 key: sum(m[key] for m in found) / len(found) for key in found[0]
             } | {"cpu_seconds": sum(m["cpu_seconds"] for m in found), "sessions": len(found)}
     return {"seconds": round(passed, 1), "processes": processes}
+
+
+def _kept(samples: list[Sample]) -> list[Sample]:
+    """About one a minute of an hour, as far as people read them."""
+    return [
+        {
+            "seconds": sample["seconds"],
+            "processes": {
+                name: {figure: round(value, 2) for figure, value in figures.items()}
+                for name, figures in sample["processes"].items()
+            },
+        }
+        for sample in samples[:: max(1, len(samples) // KEPT)]
+    ]
 
 
 def _summed(found: list[dict[str, float]]) -> dict[str, float]:

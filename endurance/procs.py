@@ -64,12 +64,12 @@ class Process:
         assert self._popen.stdin
         assert self._popen.stdout
         self._popen.stdin.close()
-        self._popen.stdout.close()
         try:
             self._popen.wait(20)
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
+        self._popen.stdout.close()
 
 
 def cpu_seconds(pid: int) -> float:
