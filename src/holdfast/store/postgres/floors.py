@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Hashable
 from typing import Final, TypeAlias
 
-WORTH: Final = 30.0
+WORTH: Final = 60.0
 """A look from the front is good for this many times as long as it took."""
 LONGEST_SECONDS: Final = 30.0
 CHEAP_SECONDS: Final = 0.02

@@ -134,10 +134,14 @@ WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::tex
 -- Those that have ended, or else the one that ends first.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
-SELECT id, fence, lease_until FROM holdfast_task
-WHERE status = 'running' AND lease_until >= :floor::float8 AND lease_until <= greatest(:now::float8,
-    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8))
-ORDER BY lease_until LIMIT :limit::int;
+WITH first AS MATERIALIZED (
+    SELECT lease_until FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8
+    ORDER BY lease_until LIMIT 1
+)
+SELECT t.id, t.fence, t.lease_until FROM first, holdfast_task t
+WHERE t.status = 'running' AND t.lease_until >= first.lease_until
+  AND t.lease_until <= greatest(:now::float8, first.lease_until)
+ORDER BY t.lease_until LIMIT :limit::int;
 
 -- name: find_tasks
 -- index: holdfast_task_pkey, or the partial index of the status
