@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -77,3 +78,25 @@ def test_a_full_disk_leaves_a_part_of_the_write(tmp_path: Path) -> None:
         disk.write(file, b"x" * 100, "log")
     assert os.fstat(file).st_size < 100
     os.close(file)
+
+
+@pytest.mark.parametrize("step", range(2, 60, 2))
+def test_what_a_killed_process_left_is_made_durable_before_it_is_built_on(
+    tmp_path: Path, step: int
+) -> None:
+    """Killed at any step of a snapshot: the next one opens what is there, acknowledges, and loses power."""
+    disk = files(tmp_path, step)
+    store = opened(disk)
+    keys = ("a", "b", "c")
+    told = [store.place_order("BTCUSDT", Side.BUY, 1, 100, key).client_order_id for key in keys]
+    disk.dying = (step, "crash")
+    with contextlib.suppress(Killed):
+        store.save_snapshot()
+        store.save_snapshot()
+    store._journal.close()
+    disk.revive()
+    store = opened(disk)
+    told.append(store.place_order("BTCUSDT", Side.BUY, 1, 100, "last").client_order_id)
+    lose_power(store, disk)
+    with opened(disk) as again:
+        assert [order.client_order_id for order in again.orders()] == told

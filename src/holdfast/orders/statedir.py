@@ -106,7 +106,8 @@ class StateDir:
 
     def mend(self, found: Found) -> Path:
         """The log file to go on with. It is written anew: without a write that was cut off, and so
-        that nothing in it depends on a sync that may have failed before the restart."""
+        that nothing in it depends on a sync that may have failed before the restart. The folder is
+        synced too: whoever was here before may have died between a rename and that."""
         paths = self.log_paths()
         if not paths:
             return self.start_log(found.lineage, found.seq + 1)
@@ -117,6 +118,8 @@ class StateDir:
         whole = data[: good.good_bytes].rstrip(b"\0]\n") + b"]\n"
         if good.records or whole != data:
             self._disk.replace(path, whole, "log")
+        else:
+            self._disk.sync_folder(self.folder, "log")
         return path
 
     def start_log(self, lineage: str, first: int) -> Path:
