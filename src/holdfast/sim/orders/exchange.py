@@ -71,6 +71,16 @@ class Server:
     def truth(self) -> list[ExchangeOrder]:
         return self.book.views(self.now())
 
+    def is_quiet(self) -> bool:
+        """Whether no fill is to come any more."""
+        now = self.now()
+        return all(
+            fill.filled_at <= now
+            for order in self.book.resting.values()
+            for fill in order.plan
+            if order.canceled_at is None
+        )
+
     def _tell(self, client_order_id: str) -> None:
         """A message for each fill, when it happens."""
         order = self.book.resting.get(client_order_id)

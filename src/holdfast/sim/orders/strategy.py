@@ -35,10 +35,13 @@ VERBS: Final = (*("place",) * 8, *("again",) * 2, "cancel", "freeze", *("save",)
 class Strategy:
     """Of one trader, through all its lives."""
 
-    def __init__(self, node: Node, trades: Trades, draw: Draw) -> None:
+    def __init__(
+        self, node: Node, trades: Trades, is_quiet: Callable[[], bool], draw: Draw
+    ) -> None:
         self._node = node
         self._trace = node.cluster.trace
         self._trades = trades
+        self._is_quiet = is_quiet
         self._draw = draw
         self._wishes = 0
         self.is_calm = False
@@ -98,7 +101,8 @@ class Strategy:
         if state.frozen and not loop.store.open_orders():
             self._trades.thaws(state.epoch)
             loop.thaw()
-        is_even = not loop.reconcile() and not loop.store.freeze_state().frozen
+        is_quiet = self._is_quiet()
+        is_even = not loop.reconcile() and not loop.store.freeze_state().frozen and is_quiet
         self.rests = self.rests + 1 if is_even else 0
 
     def _place(self, loop: ExecutionLoop, intent: Intent) -> None:

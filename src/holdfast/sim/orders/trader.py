@@ -46,7 +46,7 @@ class Trader:
         self._draw = draw
         self._strand = Strand()
         self.trades = Trades(node.name, kind, node.cluster.loop.time)
-        self._strategy = Strategy(node, self.trades, draw.stream("strategy"))
+        self._strategy = Strategy(node, self.trades, server.is_quiet, draw.stream("strategy"))
         self.files: Files | None = None
         self._folder: TemporaryDirectory[str] | None = None
         if kind == FILES:
