@@ -25,6 +25,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: str
     commit: str
     test: str
+    changes: dict[str, str] = {}
+    """Figures of the plan that were given, not drawn."""
 
 
 TABLE = tomllib.loads((ROOT / "tests/sim/kept_seeds.toml").read_text("utf-8"))
@@ -33,7 +35,9 @@ KEPT = msgspec.convert(TABLE["seed"], list[Kept])
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: str(kept.seed))
 def test_a_seed_that_found_something_finds_nothing_now(kept: Kept) -> None:
-    verdict = run_seed(kept.seed, Options(hours=kept.hours, recover_hours=0.5))
+    changes = tuple(kept.changes.items())
+    options = Options(hours=kept.hours, recover_hours=0.5, changes=changes)
+    verdict = run_seed(kept.seed, options)
     assert verdict.broken == {}, verdict.timeline
 
 
