@@ -1,13 +1,15 @@
 """Fixtures that every test may ask for: the real servers. One that is missing is an error.
 
 Set for all tests: their folders lie on tmpfs, as the servers' data does (no test takes the power away, so
-none can tell), and the many short processes keep what they have compiled, whatever the environment says.
+none can tell); the many short processes keep what they have compiled, whatever the environment says; and
+they hear an interrupt, which the children of a shell's background job would ignore.
 """
 
 import asyncio
 import gc
 import itertools
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -24,6 +26,8 @@ _database_numbers = itertools.count(1)
 
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
 
 

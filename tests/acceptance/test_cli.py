@@ -195,8 +195,12 @@ def test_an_interrupt_is_exit_code_130(cli: Cli, stock: Stock) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert following.stdout is not None
-    assert following.stdout.readline()
-    following.send_signal(signal.SIGINT)
-    _, said = following.communicate(timeout=30)
+    with following:
+        try:
+            assert following.stdout is not None
+            assert following.stdout.readline()
+            following.send_signal(signal.SIGINT)
+            _, said = following.communicate(timeout=30)
+        finally:
+            following.kill()
     assert (following.returncode, said) == (130, b"")
