@@ -58,9 +58,13 @@ class Session:
         if self.postgres is None:
             return None
         rounds = self.args.rounds or (1 if self.args.quick else 3)
-        return reader.run(
-            postgres=self.postgres, log=self.log, seconds=self._seconds(), rounds=rounds
-        )
+        other = Postgres(self.root / "other")
+        try:
+            return reader.run(
+                servers=(self.postgres, other), log=self.log, seconds=self._seconds(), rounds=rounds
+            )
+        finally:
+            other.stop()
 
     def size(self) -> dict[str, Any]:
         tasks = 2_000 if self.args.quick else 20_000

@@ -57,15 +57,23 @@ class Load:
         """What its processes have used so far."""
         return sum(cpu_seconds(each.pid) for each in self._processes)
 
-    def samples(self, seconds: float, look: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        """How many tasks were run by when, and what `look` saw of the store then."""
-        begun = time.monotonic()
-        samples = []
-        while (passed := time.monotonic() - begun) < seconds:
-            ran = sum(each.listen().get("ran", 0) for each in self._processes)
-            samples.append({"seconds": round(passed, 2), "ran": ran, **look()})
-            time.sleep(min(SAMPLE_SECONDS, seconds / 10))
-        return samples
+    def ran(self) -> float:
+        """Tasks so far."""
+        return sum(each.listen().get("ran", 0) for each in self._processes)
+
+
+def sampled(
+    loads: list[Load], seconds: float, look: Callable[[int], dict[str, Any]]
+) -> list[list[dict[str, Any]]]:
+    """For each load: how many tasks were run by when, and what `look` saw of its store then."""
+    begun = time.monotonic()
+    samples: list[list[dict[str, Any]]] = [[] for _ in loads]
+    while time.monotonic() - begun < seconds:
+        for n, load in enumerate(loads):
+            passed = round(time.monotonic() - begun, 2)
+            samples[n].append({"seconds": passed, "ran": load.ran(), **look(n)})
+        time.sleep(min(SAMPLE_SECONDS, seconds / 10))
+    return samples
 
 
 def rate(samples: list[dict[str, Any]]) -> float:

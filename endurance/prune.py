@@ -8,7 +8,7 @@ from typing import Any
 
 from endurance.databases import counts, database, megabytes
 from endurance.judge import is_level
-from endurance.load import FOR_EVER, Load, rate
+from endurance.load import FOR_EVER, Load, rate, sampled
 from endurance.report import say
 
 KEEP_SECONDS = 5.0
@@ -36,7 +36,7 @@ def _window(
         database(postgres, "prune") if store == "postgres" else nullcontext(file)
     )
     with place as url, Load(url, log, keep=keep) as load:
-        samples = load.samples(seconds, lambda: {**counts(url), "megabytes": megabytes(url)})
+        [samples] = sampled([load], seconds, lambda _: {**counts(url), "megabytes": megabytes(url)})
     return {
         "rate": round(rate(samples), 1),
         "level": {

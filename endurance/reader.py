@@ -1,6 +1,7 @@
-"""An old reader: throughput while somebody else's session holds its snapshot, beside clean windows.
+"""An old reader: throughput while somebody else's session holds its snapshot, beside a clean run.
 
-Windows alternate (clean, held, held, clean, ...), each on a fresh database under the same load.
+The two run at the same time, each on a server of its own under the same load: whatever else the machine does
+hits both alike, so their ratio says what the snapshot costs. Which of them starts first alternates.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import asyncpg
 
 from endurance.databases import database, tables
-from endurance.load import Load, last_third, rate
+from endurance.load import Load, last_third, rate, sampled
 from endurance.procs import children, cpu_seconds
 from endurance.report import say
 
@@ -41,67 +42,59 @@ class OldReader:
         await self._connection.fetchval("SELECT count(*) FROM holdfast_node")
 
 
-def run(*, postgres: Any, log: Path, seconds: float, rounds: int) -> dict[str, Any]:
-    """Clean and held windows in turn."""
-    windows = [
-        _window(postgres, log, held=held, seconds=seconds)
-        for n in range(rounds)
-        for held in ((False, True) if n % 2 == 0 else (True, False))
-    ]
-    clean, held = _of(windows, "rate_at_end")
-    cheap, dear = _of(windows, "cpu_ms_per_task_at_end")
-    ratio = median(held) / median(clean)
+def run(*, servers: tuple[Any, Any], log: Path, seconds: float, rounds: int) -> dict[str, Any]:
+    """So many times both at once."""
+    pairs = []
+    for n in range(rounds):
+        pairs.append(_pair(servers if n % 2 == 0 else servers[::-1], log, seconds))
+        say(f"held / clean: {pairs[-1]['ratio']} at the end, {pairs[-1]['cpu_ratio']} by CPU")
+    ratio = median(pair["ratio"] for pair in pairs)
     return {
         "bar": BAR,
         "seconds": seconds,
         "rounds": rounds,
         "ratio": round(ratio, 3),
-        "ratios_of_pairs": [round(b / a, 3) for a, b in zip(clean, held, strict=True)],
-        "cpu_ratio": round(median(cheap) / median(dear), 3),
+        "cpu_ratio": round(median(pair["cpu_ratio"] for pair in pairs), 3),
         "reached": ratio >= BAR,
-        "windows": windows,
+        "pairs": pairs,
     }
 
 
-def _of(windows: list[dict[str, Any]], key: str) -> tuple[list[float], list[float]]:
-    """A figure of the clean windows, and of the held ones."""
-    clean, held = ([w[key] for w in windows if w["held"] is kind] for kind in (False, True))
-    return clean, held
-
-
-def _window(postgres: Any, log: Path, *, held: bool, seconds: float) -> dict[str, Any]:
+def _pair(servers: tuple[Any, Any], log: Path, seconds: float) -> dict[str, Any]:
+    """A clean window on the first server, a held one on the second."""
     with ExitStack() as stack:
-        url = stack.enter_context(database(postgres, "reader"))
-        load = stack.enter_context(Load(url, log))
-        if held:
-            stack.enter_context(OldReader(url))
-        samples = load.samples(
-            seconds,
-            lambda: {
-                "tables": tables(url),
-                "cpu_seconds": round(load.cpu_seconds() + _server_cpu(postgres.proc.pid), 2),
-            },
-        )
-    end = last_third(samples)
-    say(
-        f"{'held ' if held else 'clean'} {rate(end):8.0f}/s at the end, {rate(samples):.0f}/s in all"
-    )
+        urls = [stack.enter_context(database(server, "reader")) for server in servers]
+        loads = [stack.enter_context(Load(url, log)) for url in urls]
+        stack.enter_context(OldReader(urls[1]))
+        samples = sampled(loads, seconds, lambda n: _look(servers[n], loads[n], urls[n]))
+    clean, held = (_window(each) for each in samples)
     return {
+        "ratio": round(held["rate_at_end"] / clean["rate_at_end"], 3),
+        "cpu_ratio": round(clean["cpu_ms_at_end"] / held["cpu_ms_at_end"], 3),
+        "clean": clean,
         "held": held,
+    }
+
+
+def _look(server: Any, load: Load, url: str) -> dict[str, Any]:
+    """All of the server, also what has ended, as autovacuum does."""
+    pid = server.proc.pid
+    cpu = cpu_seconds(pid) + sum(cpu_seconds(each) for each in children(pid))
+    return {"tables": tables(url), "cpu_seconds": round(load.cpu_seconds() + cpu, 2)}
+
+
+def _window(samples: list[dict[str, Any]]) -> dict[str, Any]:
+    end = last_third(samples)
+    return {
         "rate_at_end": round(rate(end), 1),
         "rate_in_all": round(rate(samples), 1),
-        "cpu_ms_per_task_at_end": round(_cpu_ms(end), 4),
+        "cpu_ms_at_end": round(_cpu_ms(end), 4),
         "samples": samples,
     }
 
 
-def _server_cpu(postmaster: int) -> float:
-    """All of the server, also what has ended, as autovacuum does."""
-    return cpu_seconds(postmaster) + sum(cpu_seconds(pid) for pid in children(postmaster))
-
-
 def _cpu_ms(samples: list[dict[str, Any]]) -> float:
-    """What a task costs everybody: says more than its rate where others use the machine too."""
+    """What a task costs everybody."""
     first, last = samples[0], samples[-1]
     used = last["cpu_seconds"] - first["cpu_seconds"]
     return float(used * 1_000 / (last["ran"] - first["ran"]))
