@@ -110,6 +110,7 @@ class Journal:
 
     def save(self, cut: Cut, seq: int, now: float) -> Path:
         """Writes a snapshot of everything up to record `seq`."""
+        self.check_writable()
         begun = self._timer()
         head = SnapshotHead(
             format=FORMAT,
@@ -145,6 +146,8 @@ class Journal:
             raise told(error, "old log files cannot be removed") from error
 
     def _next_file(self) -> None:
+        """Never after a write of which nobody knows how it ended: its number may be taken."""
+        self.check_writable()
         assert self._file is not None
         try:
             path = self._place.start_log(self.lineage, self.seq + 1)
@@ -155,7 +158,9 @@ class Journal:
         self._file, self._size = following, os.fstat(following).st_size
 
     def check_same(self, cut: Cut) -> None:
-        """CorruptState unless the directory says what the store says."""
+        """CorruptState unless the directory says what the store says. After a failed write nobody knows
+        what it should say."""
+        self.check_writable()
         book = MemoryBook()
         _fill(book, self._place.recover(lambda: self.lineage))
         found = book.cut()

@@ -212,3 +212,32 @@ def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cannot be used"):
         open_store(tmp_path / "file" / "state")
+
+
+class LyingDisk(BadDisk):
+    """Writes, and then says that it did not."""
+
+    lies = False
+
+    def put(self, file: int, data: bytes | memoryview) -> int:
+        done = super().put(file, data)
+        if self.lies:
+            raise BROKEN
+        return done
+
+
+@pytest.mark.parametrize("call", ["recover_from_snapshot", "save_snapshot"])
+def test_a_store_that_failed_builds_nothing_on_what_is_not_known(tmp_path: Path, call: str) -> None:
+    """The record is there and was not acknowledged: neither damage, nor something to number over."""
+    disk = LyingDisk()
+    store = open_store(tmp_path, disk=disk)
+    place(store, "1")
+    disk.lies = True
+    with pytest.raises(StoreFailed):
+        place(store, "2")
+    disk.lies = False
+    with pytest.raises(StoreFailed, match="open it again"):
+        getattr(store, call)()
+    store.close()
+    with open_store(tmp_path) as again:
+        assert keys(again) == ["1", "2"]
