@@ -62,6 +62,7 @@ class Trader:
         self._store: DurableOrderStore | None = None
         self._exchange: RemoteExchange | None = None
         self._memory = Memory(node.cluster.trace)
+        self._end = asyncio.Event()
         node.when_dead = self._crashed
 
     # -- the world's side --------------------------------------------------------------------------
@@ -120,7 +121,8 @@ class Trader:
         try:
             await self._strand.run(lambda: self._live(store, draw))
         except Killed:
-            await asyncio.Event().wait()  # for the end that is on its way
+            self._end = asyncio.Event()  # kept: a task that only its own event knows is collected
+            await self._end.wait()  # for the end that is on its way
 
     def _live(self, database: Store | None, draw: Draw) -> None:
         """Blocks for as long as the node lives."""
