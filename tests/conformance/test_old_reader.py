@@ -229,3 +229,21 @@ async def test_nobody_idles_while_a_task_waits_below_a_floor(
     assert await claim_ids(store) == []
     await runner_says(other, held[1], Release("not here"))
     assert await claim_ids(store) == [held[1].id], "idle: the whole line is looked at"
+
+
+async def test_who_may_have_missed_something_is_told_when_to_look_again(
+    bench: SlowBench, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where looks from the front are dear, on a busy server, an idle node sleeps no longer than that."""
+    monkeypatch.setattr("holdfast.store.postgres.floors.CHEAP_SECONDS", 0.0)
+    store, other = await bench.open(), await bench.open()
+    await put_plain(store, 1)
+    held = await claim_one(other)
+    clock.set(clock.now() + 5)
+    assert await claim_ids(store) == []
+    await runner_says(other, held, Release("not here"))
+    missed = await store.claim(wanted(10))
+    assert (missed.tasks, missed.look_again) == ([], False)
+    assert 0.0 < missed.blind_seconds < 1.0
+    clock.set(clock.now() + missed.blind_seconds)
+    assert await claim_ids(store) == [held.id]

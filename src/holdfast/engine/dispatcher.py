@@ -63,6 +63,7 @@ class Dispatcher(Loop):
         self._starts = 0
         self._no_aged_until = 0.0
         self._gates_at = 0.0
+        self._blind_seconds = 0.0
         self.stopping = False
         self.claiming = False
         self._trickle = False
@@ -156,8 +157,7 @@ class Dispatcher(Loop):
         claim = self._wanted(room)
         tasks: list[Task] = []
         parked = 0
-        opens_at = None
-        look_again = False
+        claimed = Claimed([])
         share = aged_share(self._starts, room)
         now = self._store.now()
         # As long as a claim gets all that is ready, the aged are among it.
@@ -178,9 +178,7 @@ class Dispatcher(Loop):
             self._served = max((task.priority for task in claimed.tasks), default=Priority.CRITICAL)
             tasks += claimed.tasks
             parked += claimed.parked
-            opens_at = claimed.opens_at
-            look_again = claimed.look_again
-        self._took(Claimed(tasks, opens_at, parked, look_again), room)
+        self._took(replace(claimed, tasks=tasks, parked=parked), room)
         return tasks
 
     def _took(self, claimed: Claimed, room: int) -> None:
@@ -189,6 +187,7 @@ class Dispatcher(Loop):
             self._gates_at = min(self._gates_at, claimed.opens_at)
         self._starts = aged_share(self._starts, len(claimed.tasks)).counted
         self._is_saturated = len(claimed.tasks) + claimed.parked >= room
+        self._blind_seconds = claimed.blind_seconds
         self.claimed += len(claimed.tasks)
         if claimed.parked or claimed.look_again:
             self.wake()  # Others may be ready behind those that a limit refused.
@@ -206,6 +205,9 @@ class Dispatcher(Loop):
 
     def _pause(self, due_at: float | None) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
+        if self._blind_seconds > 0.0:
+            # What this claim may have missed can be seen then.
+            poll, self._blind_seconds = min(poll, self._blind_seconds), 0.0
         moments = [at for at in (due_at, self._gates_at) if at is not None]
         now = self._store.now()
         return max(0.0, min([poll, *(at - now for at in moments)]))

@@ -20,9 +20,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 class Claimed(msgspec.Struct, frozen=True):
     """What it got, when a limit that refused tasks opens again, and how many were refused: behind
     those there may be more that could start at once. `look_again`: part of the line was not looked at,
-    or others were quicker with what was seen there."""
+    or others were quicker with what was seen there. `blind_seconds`: for so long, looks do not see all."""
 
     tasks: list[Task]
     opens_at: float | None = None
     parked: int = 0
     look_again: bool = False
+    blind_seconds: float = 0.0

@@ -181,7 +181,8 @@ class Store:
         )
         tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
         others_took = len(ids) - len(more.tasks) - more.parked
-        return Claimed(tasks, more.opens_at, more.parked, claimed.look_again or others_took > 0)
+        look_again = claimed.look_again or others_took > 0
+        return Claimed(tasks, more.opens_at, more.parked, look_again, claimed.blind_seconds)
 
     async def claim_aged(
         self,

@@ -166,14 +166,14 @@ class PostgresDialect:
         limited = records[0]["limited"] or []
         taken = [record for record in records if record["id"] is not None]
         taken.sort(key=itemgetter("priority", "due_at", "nth"))
-        look_again = look.claimed(
+        look_again, blind_seconds = look.claimed(
             firsts_of(map(itemgetter("queue", "priority", "due_at", "nth"), taken)),
             picked=len(taken) + len(limited),
             now=now,
             limited_due_at=records[0]["limited_due_at"],
         )
         tasks = [to_task(record[3:]) for record in taken]
-        return Claimed(tasks, look_again=look_again), limited
+        return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), limited
 
     def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
         """Whether anything is before it in line cannot be known here without locking the line."""

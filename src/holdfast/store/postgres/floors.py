@@ -67,6 +67,11 @@ class Floors:
         elif (found := self._floors.get(key)) is not None:
             found.at = max(found.at, nothing_below)
 
+    def holds_for(self, key: Hashable) -> float:
+        """Seconds for which a look would start at the floor."""
+        found = self._floors.get(key)
+        return 0.0 if found is None else max(0.0, found.until - self._monotonic())
+
     def distrust(self) -> None:
         """Something may have come in below: look from the front again, where that costs little."""
         for found in self._floors.values():

@@ -66,10 +66,10 @@ class Look:
 
     def claimed(
         self, firsts: Firsts, *, picked: int, now: float, limited_due_at: float | None
-    ) -> bool:
+    ) -> tuple[bool, float]:
         """What `claim_plain` saw: the first task that it took of each lane, and how many it picked. Tasks
-        under limits are seen but not yet taken. Answers whether a look from the front would be due: the
-        claim before was full, and this one was not."""
+        under limits are seen but not yet taken. Answers whether to look again at once, because the claim
+        before was full and this one was not; else for how long the next looks will not see everything."""
         due_at = now - SLACK_SECONDS
         ceiling = (due_at if limited_due_at is None else min(due_at, limited_due_at), 0)
         # Lanes are served by priority, then by queue; behind a full claim nothing was seen.
@@ -82,7 +82,13 @@ class Look:
                     self._learn(
                         n, queue, priority, min(firsts.get((queue, priority), ceiling), ceiling)
                     )
-        return was_flowing and not is_full and any(start != FRONT for start in self._starts)
+        below = [
+            self._lanes.floors.holds_for((queue, priority))
+            for n, queue in enumerate(self._claim.queues)
+            for priority in Priority
+            if not is_full and self._starts[n * len(Priority) + priority] != FRONT
+        ]
+        return (True, 0.0) if below and was_flowing else (False, max(below, default=0.0))
 
     def aged(self, tasks: Sequence[Task], *, horizon: float, below: Priority) -> None:
         """What `pick_aged` gave: the oldest of all lanes together."""
