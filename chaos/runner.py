@@ -22,6 +22,9 @@ from chaos.stores import STORES, SmallDisk
 
 FIRST_SECONDS = 30.0
 SHORT_SECONDS = 0.5
+SETTLE_SECONDS = 20.0
+SETTLED_SHARE = 0.5
+"""Of a second's jobs, unfinished: those that run."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Outcome:
     lost: int = 0
     unfinished: int | None = None
     ended_twice: int = 0
+    handler_ended_twice: int | None = None
+    """By the journals, so the same measure for all; whether the system took both ends is `ended_twice`."""
     ran_twice: int = 0
     enqueued_twice: int = 0
     refused: int = 0
@@ -58,7 +63,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Outcome:
-        return cls(**{name: data[name] for name in cls.__dataclass_fields__})
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
 
 
 async def run(
@@ -100,10 +105,12 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
     plan = stage.plan
     stage.call("pace", rate=plan.rate)
     await stage.first_end(FIRST_SECONDS)
+    await _settle(stage)
     await asyncio.sleep(plan.warm)
     base_from = time.monotonic()
     await asyncio.sleep(plan.base)
-    base = rate(stage.ends(), base_from, time.monotonic())
+    # What was left from the start would make the base look better than what is offered.
+    base = min(rate(stage.ends(), base_from, time.monotonic()), float(plan.rate))
     await case.strike(stage)
     await _recover(stage, base)
     hushed = time.monotonic()
@@ -130,6 +137,7 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
         lost=max(0, count.never_ended - (unfinished or 0)),
         unfinished=unfinished,
         ended_twice=count.handler_ended_twice if twice is None else int(twice),
+        handler_ended_twice=count.handler_ended_twice,
         ran_twice=count.ran_twice,
         enqueued_twice=count.enqueued_twice,
         refused=refused,
@@ -137,6 +145,16 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
         drained_seconds=None if drained is None else round(drained, 1),
         notes={**stage.notes, **offered, **verdict},
     )
+
+
+async def _settle(stage: Stage) -> None:
+    """Until what gathered while the workers started is done: the base must be a steady state."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while stage.call("unfinished")["unfinished"] > stage.plan.rate * SETTLED_SHARE:
+        if time.monotonic() > until:
+            stage.notes["behind_before_the_fault"] = 1
+            return
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def _during(ends: list[float], phases: Phases, base: float) -> float | None:
