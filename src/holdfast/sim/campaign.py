@@ -44,7 +44,7 @@ MUST_MEET: Final = {
 
 CAMPAIGN: Final = 20
 """Seeds from which on every kind of fault must have happened."""
-LONG: Final = 200
+LONG: Final = 1_000
 """Seeds from which on every way of recovery must have been met."""
 
 
