@@ -22,7 +22,7 @@ BUSY = Options(hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), (
 
 def begin(first_seed: int, hash_seed: str) -> subprocess.Popen[str]:
     """A campaign in a process of its own."""
-    options = ["--seed", str(first_seed), "--seeds", str(CHUNK), "--hours", "0.03", "--no-shrink"]
+    options = ["--seed", str(first_seed), "--seeds", str(CHUNK), "--hours", "0.02", "--no-shrink"]
     return subprocess.Popen(
         [sys.executable, "-m", "holdfast", "simulate", *options, "-o", "json"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
