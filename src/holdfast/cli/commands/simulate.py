@@ -37,7 +37,7 @@ def simulate(
         str | None, Parameter(help="Only these, e.g. crash,loss; 'none' for none.")
     ] = None,
     hours: Annotated[float | None, Parameter(help="With faults; else drawn.")] = None,
-    plan: Annotated[
+    set_: Annotated[
         tuple[str, ...],
         Parameter(name="--set", negative="", help="NAME=VALUE of the plan; repeat it."),
     ] = (),
@@ -64,7 +64,7 @@ def simulate(
         ablation=_known(without),
         changes=(
             *changes_of(scenario),
-            *(_pair("set", each, "NAME=VALUE") for each in plan),
+            *(_pair("set", each, "NAME=VALUE") for each in set_),
         ),
     )
     own = _own(app, payload)
