@@ -210,15 +210,15 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     await complete(store, tasks[1])
     head = await store.head()
     clock.set(clock.now() + 5.0)
-    lost = await store.extend(
-        [leases[0], leases[1], Lease(ids[2], tasks[2].fence - 1), Lease("nobody", 1)], 9.0
-    )
-    assert lost == {ids[1], ids[2], "nobody"}
+    believed = [leases[0], leases[1], Lease(ids[2], tasks[2].fence - 1), Lease("nobody", 1)]
+    beat = await store.beat("node-a", "{}", believed, 9.0)
+    assert beat.lost == {ids[1], ids[2], "nobody"}
+    assert {row[0] for row in beat.owned} == {ids[0], ids[2]}
     kept = await get(store, ids[0])
     assert kept.lease_until == clock.now() + 9.0
     assert kept.version == tasks[0].version
     assert await store.head() == head, "a renewal is no event"
-    assert await store.extend([], 9.0) == set()
+    assert (await store.beat("node-a", "{}", [], 9.0)).lost == set()
     clock.set(clock.now() + 5.0)
     expired = await store.expire()
     assert [decision.after.id for decision in expired if isinstance(decision, Transition)] == [

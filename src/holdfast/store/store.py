@@ -260,12 +260,6 @@ class Store:
             answers.update(zip((order.task_id for order in rest), decided, strict=True))
         return [answers[order.task_id] for _, order in ended]
 
-    async def extend(self, leases: Sequence[Lease], lease_seconds: float) -> set[str]:
-        """Renews leases; the ids that this runner has lost."""
-        held = [(lease.task_id, lease.fence) for lease in leases]
-        until = self.now() + lease_seconds
-        return await self._driver.write_one(lambda: beats.extend(held, until))
-
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
         return await self._driver.read(lambda: self._dialect.owned(node))

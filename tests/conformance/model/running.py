@@ -103,13 +103,6 @@ class Running(Hands):
         return {i for i in self.claims if self.model.status[i] is not Status.RUNNING}
 
     @RUNS
-    @rule()
-    def extend(self) -> None:
-        self.tick()
-        assert self.both(lambda store: store.extend(self.leases(), 9.0)) == self.lost()
-        self.did("extend")
-
-    @RUNS
     @rule(node=st.sampled_from(["x", "y", "node-a"]))
     def beat(self, node: str) -> None:
         self.tick()

@@ -28,7 +28,7 @@ RULES = {
     *("insert", "insert_plain", "insert_and_claim", "insert_child", "insert_child refused"),
     *("insert_family", "insert_limited", "repeat", "repeat refused", "schedule", "fire"),
     *("unschedule", "claim", "claim_aged", "complete", "fail", "bury", "bury_all", "snooze"),
-    *("release", "cancel", "report", "stale", "extend", "beat", "expire", "wait", "open_gates"),
+    *("release", "cancel", "report", "stale", "beat", "expire", "wait", "open_gates"),
     *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
     *("look", "prune", "prune the dead"),
 }

@@ -44,7 +44,6 @@ def _bring_in(machine: Machine) -> None:
 
 
 def _run(machine: Machine) -> None:
-    machine.extend()
     machine.beat(node="node-a")
     machine.report(number=0)
     machine.fail(number=0)

@@ -38,13 +38,13 @@ def beat(
     now: float,
 ) -> Script[Kept]:
     """`held` are the (task id, fence) to renew."""
-    lost = yield from extend(held, until)
+    lost = yield from _extend(held, until)
     yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
     return Kept(lost, owned)
 
 
-def extend(held: Sequence[tuple[str, int]], until: float) -> Script[set[str]]:
+def _extend(held: Sequence[tuple[str, int]], until: float) -> Script[set[str]]:
     """Renews leases; the ids that were lost."""
     rows: list[tuple[Any, ...]] = list(held)
     kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
