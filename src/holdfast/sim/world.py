@@ -111,7 +111,8 @@ class World:
         client = Client(node.life, queue, self.record, draw, self._own)
         while not self._calm:
             await node.clock.sleep(draw.wait(self.plan.act_seconds))
-            await client.act()
+            if not self._calm:
+                await client.act()
 
     async def _holder(self, node: Node, queue: Queue) -> None:
         await live(node, queue, self.record, self._draw.stream(f"holder {node.life}"))
@@ -195,11 +196,11 @@ class World:
         return Store(self.database.driver, SqliteDialect(), Ids(self._draw.stream("judge")))
 
     async def _outcome(self, unfinished: Sequence[Task]) -> Outcome:
+        for part in self.parts:
+            await part.report()  # Time may pass meanwhile; from here on it does not.
         store = self._store()
         events = await all_events(store)
         tasks = {task.id: task for task in await all_tasks(store)}
-        for part in self.parts:
-            await part.report()
         return Outcome(
             plan=self.plan,
             record=self.record,
