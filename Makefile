@@ -34,8 +34,9 @@ fmt: setup  ## format the code and fix what can be fixed
 demo: setup  ## watch holdfast survive a bad day
 	$(BIN)/holdfast demo
 
-sim: setup  ## live through many bad days in virtual time (SEEDS=200, FIRST=0)
-	$(BIN)/holdfast simulate --seed $(FIRST) --seeds $(SEEDS) --processes $(WORKERS)
+sim: setup  ## live through many bad days in virtual time (SEEDS=200 or SIM_MINUTES=60, FIRST=0)
+	$(BIN)/holdfast simulate --seed $(FIRST) --processes $(WORKERS) \
+		$(if $(SIM_MINUTES),--minutes $(SIM_MINUTES),--seeds $(SEEDS))
 
 chaos: setup  ## kill, freeze, cut and fill real processes, peers beside (about 25 minutes)
 	$(BIN)/python -m chaos

@@ -98,3 +98,14 @@ def test_an_unknown_scenario_is_told_with_the_known_ones(
 ) -> None:
     assert main(["simulate", "nonsense"]) == 2
     assert "any, tasks, locks, orders, idle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_time_can_be_given_instead_of_a_number(
+    processes: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.sim.campaign.BATCH", 2)
+    limits = ("--minutes", "0.000001", "--processes", processes)
+    code, told = answer(capsys, *SMALL, *limits)
+    assert (code, told["seeds"]) == (0, 1 if processes == "1" else 4)
+    assert main(["simulate", "--minutes", "0"]) == 2

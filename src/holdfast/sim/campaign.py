@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
+from itertools import islice, repeat
 from typing import Final
 
 import msgspec
@@ -42,6 +43,8 @@ MUST_MEET: Final = {
 """The counter that says that a kind of fault really happened."""
 
 
+BATCH: Final = 50
+"""Seeds for each process, until it is asked whether that is enough."""
 CAMPAIGN: Final = 20
 """Seeds from which on every kind of fault must have happened."""
 LONG: Final = 1_000
@@ -156,22 +159,28 @@ def campaign(
     processes: int = 1,
     own: Own | None = None,
     on_verdict: Callable[[Verdict], None] = lambda _: None,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Runs all seeds."""
+    """Runs all seeds, or as many as it comes to until `is_over`, which is asked now and then."""
     verdicts: list[Verdict] = []
 
     def take(verdict: Verdict) -> None:
         verdicts.append(verdict)
         on_verdict(verdict)
 
-    wanted = list(seeds)
+    left = iter(seeds)
     if processes == 1:
-        for seed in wanted:
+        for seed in left:
             take(run_seed(seed, options, own))
+            if is_over():
+                break
     else:
         with ProcessPoolExecutor(processes) as pool:
-            for verdict in pool.map(run_seed, wanted, [options] * len(wanted), chunksize=4):
-                take(verdict)
+            while batch := list(islice(left, processes * BATCH)):
+                for verdict in pool.map(run_seed, batch, repeat(options), chunksize=4):
+                    take(verdict)
+                if is_over():
+                    break
     return _report(verdicts, options)
 
 

@@ -8,6 +8,8 @@ that, and the exit code is 1.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from itertools import count
 from typing import Annotated
 
 import msgspec
@@ -17,6 +19,7 @@ from holdfast.cli import values
 from holdfast.cli.commands.simulate_answer import Answer, print_answer
 from holdfast.cli.options import COMMON, Common
 from holdfast.cli.problem import Usage
+from holdfast.clock import SystemClock
 from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
 from holdfast.sim.own import Own, own_handlers
@@ -32,6 +35,7 @@ def simulate(
     *,
     seed: Annotated[int, Parameter(help="The first seed.")] = 0,
     seeds: Annotated[int, Parameter(help="How many.")] = 1,
+    minutes: Annotated[float | None, Parameter(help="As many as come in so long.")] = None,
     nodes: Annotated[int | None, Parameter(help="Worker nodes; else drawn, 1 to 5.")] = None,
     faults: Annotated[
         str | None, Parameter(help="Only these, e.g. crash,loss; 'none' for none.")
@@ -71,9 +75,14 @@ def simulate(
     if own is not None and processes > 1:
         raise Usage("--app runs in this process: leave --processes out")
     options.plan(seed)  # What cannot be is said before anything runs.
-    progress = Progress(seeds)
+    progress = Progress(None if minutes is not None else seeds)
     report = campaign(
-        range(seed, seed + seeds), options, processes=processes, own=own, on_verdict=progress.seed
+        range(seed, seed + seeds) if minutes is None else count(seed),
+        options,
+        processes=processes,
+        own=own,
+        on_verdict=progress.seed,
+        is_over=_time_limit(minutes),
     )
     small = _small(report, options, own, progress) if shrink else None
     progress.end()
@@ -84,11 +93,21 @@ def simulate(
     return 0 if report.is_good else 1
 
 
+def _time_limit(minutes: float | None) -> Callable[[], bool]:
+    if minutes is None:
+        return lambda: False
+    if minutes <= 0:
+        raise Usage(f"--minutes is {minutes:g}: more than 0")
+    clock = SystemClock()
+    end = clock.monotonic() + minutes * 60
+    return lambda: clock.monotonic() >= end
+
+
 class Progress:
     """How far it is, for a person who watches."""
 
-    def __init__(self, seeds: int) -> None:
-        self._seeds = seeds
+    def __init__(self, seeds: int | None) -> None:
+        self._of = f"/{seeds}" if seeds is not None else ""
         self._done = 0
         self._bad = 0
         self._runs = 0
@@ -98,7 +117,7 @@ class Progress:
         self._done += 1
         self._bad += not verdict.is_good
         bad = f", {self._bad} broken" if self._bad else ""
-        self._say(f"{self._done}/{self._seeds} seeds{bad}")
+        self._say(f"{self._done}{self._of} seeds{bad}")
 
     def run(self, seed: int) -> None:
         self._runs += 1
