@@ -72,8 +72,8 @@ class Disk(apsw.VFS):
         self.name = name
         self.folder = folder
         self._draw = draw
-        self._full, self._sync, self._salt = (
-            draw.stream(name) for name in ("full", "sync", "salt")
+        self._full, self._sync, self._salt, self._last = (
+            draw.stream(name) for name in ("full", "sync", "salt", "last")
         )
         self._trace = trace
         self.files: dict[str, Blocks] = {}
@@ -131,6 +131,10 @@ class Disk(apsw.VFS):
             return True
         return False
 
+    def syncs_at_last(self) -> bool:
+        """Whether a sync in which the power fails has done its work: it is durable, and nobody knows."""
+        return self._last.chance(0.5)
+
     def die(self) -> dict[str, bytes]:
         """The power fails now: what each file will hold afterwards. Until `revive` nothing works."""
         self.dying, self.is_dead = None, True
@@ -171,7 +175,13 @@ class DiskFile(apsw.VFSFile):
         super().xTruncate(newsize)
 
     def xSync(self, flags: int) -> None:  # noqa: N802
-        self._disk.operate()
+        was_dead = self._disk.is_dead
+        try:
+            self._disk.operate()
+        except apsw.IOError:
+            if not was_dead and self._disk.syncs_at_last():
+                self._disk.blocks(self._name).sync()
+            raise
         if self._disk.fails_to_sync():
             raise apsw.IOError("the simulated sync has failed")
         self._disk.blocks(self._name).sync()
