@@ -29,7 +29,11 @@ QUICK: dict[str, Any] = {
 @pytest.mark.parametrize("kind", ["async_life", "thread_life", "process_life"])
 async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None:
     """Progress, checkpoints that outlive an attempt, parents' results, the fence."""
-    async with make_queue(url, kind, "work", **QUICK) as queue:
+    settings = {
+        **QUICK,
+        "lease_seconds": 9.0,
+    }  # A lease that ends by itself would be one more fence.
+    async with make_queue(url, kind, "work", **settings) as queue:
         parent = await queue.enqueue("work", {"value": {"from": "parent"}})
         task = await queue.enqueue(kind, {}, depends_on=[parent], max_attempts=2)
         found = await task.result(20)
