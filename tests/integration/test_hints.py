@@ -10,8 +10,9 @@ import asyncpg
 import pytest
 
 from holdfast import Task, TaskQueue
-from holdfast.bus.port import WORK
-from holdfast.bus.postgres import CHANNEL
+from holdfast.bus.local import LocalBus
+from holdfast.bus.port import FEED, WORK
+from holdfast.bus.postgres import CHANNEL, WORK_CHANNEL
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def heard(pg_dsn: str) -> AsyncIterator[asyncio.Event]:
             event.set()
 
     listener = await asyncpg.connect(pg_dsn)
-    await listener.add_listener(CHANNEL, receive)
+    await listener.add_listener(WORK_CHANNEL, receive)
     yield event
     await listener.close()
 
@@ -93,3 +94,41 @@ async def test_a_carried_enqueue_always_has_its_hint_with_it(
         await heard.wait()
     assert hints == [WORK, WORK]
     await connection.close()
+
+
+async def test_who_runs_no_workers_does_not_hear_of_every_enqueue(
+    queue: TaskQueue, heard: asyncio.Event, pg_dsn: str
+) -> None:
+    received: list[str] = []
+    last = asyncio.Event()
+    backend = await queue.open()
+
+    def receive(topic: str) -> None:
+        received.append(topic)
+        last.set()
+
+    backend.bus.subscribe(receive, FEED)
+    hinted: list[str] = []
+    LocalBus.subscribe(backend.bus, hinted.append)  # type: ignore[arg-type]
+    await queue.enqueue("work")
+    other = await asyncpg.connect(pg_dsn)
+    async with asyncio.timeout(10):
+        await heard.wait()
+        await other.execute(
+            "SELECT pg_notify($1, $2)", CHANNEL, FEED
+        )  # Comes behind all before it.
+        await last.wait()
+    await other.close()
+    # What this process publishes itself it hears at once; what comes over the wire is only the last.
+    assert (received, hinted.count(WORK)) == ([FEED], 0)
+
+
+async def test_a_listener_hears_of_its_topics_only() -> None:
+    bus, some, every = LocalBus(), list[str](), list[str]()
+    bus.subscribe(some.append, FEED)
+    end = bus.subscribe(every.append)
+    bus.publish(FEED)
+    bus.publish(WORK)
+    end()
+    bus.publish(FEED)
+    assert (some, every) == ([FEED, FEED], [FEED, WORK])

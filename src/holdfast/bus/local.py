@@ -11,7 +11,7 @@ class LocalBus:
     """See `holdfast.bus.port.Bus`: everybody is in this process."""
 
     def __init__(self) -> None:
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[Listener, tuple[str, ...]]] = []
 
     async def start(self) -> None:
         """Nothing to connect."""
@@ -20,12 +20,14 @@ class LocalBus:
         """Nothing to close."""
 
     def publish(self, topic: str) -> None:
-        for listener in list(self._listeners):
-            listener(topic)
+        for listener, topics in list(self._listeners):
+            if not topics or topic in topics:
+                listener(topic)
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+    def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
+        entry = (listener, topics)
+        self._listeners.append(entry)
+        return lambda: self._listeners.remove(entry) if entry in self._listeners else None
 
     def mode(self) -> Mode:
         return Mode(True, "one process: wake-ups are calls")

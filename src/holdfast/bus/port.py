@@ -36,8 +36,8 @@ class Bus(Protocol):
         """Wakes listeners here at once, and those of other processes soon."""
         ...
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Calls back on every hint; the answer ends it."""
+    def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
+        """Calls back on every hint about these topics, or about any; the answer ends it."""
         ...
 
     def mode(self) -> Mode: ...

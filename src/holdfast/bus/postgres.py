@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 import asyncpg
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK, Mode
+from holdfast.bus.port import FEED, WORK, Listener, Mode
 from holdfast.clock import Clock
 
 CHANNEL: Final = "holdfast"
+WORK_CHANNEL: Final = "holdfast_work"
+"""A process without workers need not hear of every enqueue, its own among them."""
 QUIET_SECONDS: Final = 0.005
 FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
@@ -36,6 +39,7 @@ class PostgresBus(LocalBus):
         self._mode = Mode(False, "not connected yet")
         self._task: asyncio.Task[None] | None = None
         self._outbox: set[str] = set()
+        self._needs_work = False
         self._stir = asyncio.Event()
         self._heard = asyncio.Event()
         self._lost = asyncio.Event()
@@ -60,6 +64,12 @@ class PostgresBus(LocalBus):
         super().publish(topic)
         self._outbox.add(topic)
         self._stir.set()
+
+    def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
+        if not self._needs_work and (not topics or WORK in topics):
+            self._needs_work = True
+            self._stir.set()
+        return super().subscribe(listener, *topics)
 
     def ride_along(self, topic: str, *, must: bool = False) -> str:
         now = self._clock.monotonic()
@@ -89,6 +99,7 @@ class PostgresBus(LocalBus):
             self._lost.clear()
             connection.add_termination_listener(self._ended)
             await connection.add_listener(CHANNEL, self._receive)
+            hears_work = await self._hear_work(connection)
             await self._probe(connection)
             ready.set()
             # Whatever was said while nobody listened is lost: look again.
@@ -97,12 +108,19 @@ class PostgresBus(LocalBus):
             while not self._lost.is_set():
                 await self._clock.wait(self._stir, PROBE_SECONDS)
                 if self._stir.is_set():
+                    hears_work = hears_work or await self._hear_work(connection)
                     await self._send(connection)
                 else:
                     await self._probe(connection)
             raise ConnectionError("the server closed the connection")
         finally:
             connection.terminate()
+
+    async def _hear_work(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+        if self._needs_work:
+            await connection.add_listener(WORK_CHANNEL, self._receive)
+            LocalBus.publish(self, WORK)
+        return self._needs_work
 
     def _ended(self, _connection: object) -> None:
         self._lost.set()
@@ -113,7 +131,8 @@ class PostgresBus(LocalBus):
         self._stir.clear()
         topics, self._outbox = self._outbox, set()
         for topic in sorted(topics):
-            await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, topic)
+            channel = WORK_CHANNEL if topic == WORK else CHANNEL
+            await connection.execute("SELECT pg_notify($1, $2)", channel, topic)
         await self._clock.sleep(FEED_SECONDS)
 
     async def _probe(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:

@@ -137,7 +137,7 @@ class Engine:
         """Announces the node and its workers; starts nothing that ticks."""
         await self.keeper.tick()
         self.pool.start()
-        self._unsubscribe = self._bus.subscribe(self._hinted)
+        self._unsubscribe = self._bus.subscribe(self._hinted, WORK)
 
     async def start(self) -> None:
         await self.prepare()

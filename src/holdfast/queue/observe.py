@@ -172,7 +172,7 @@ class Observe(Define):
         backend = await self.open()
         position = Position.parse(after) if isinstance(after, str) else after
         stir = asyncio.Event()
-        unsubscribe = backend.bus.subscribe(lambda topic: stir.set() if topic == FEED else None)
+        unsubscribe = backend.bus.subscribe(lambda _: stir.set(), FEED)
         try:
             while True:
                 stir.clear()

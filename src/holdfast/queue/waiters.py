@@ -30,10 +30,10 @@ class Waiters:
 
     def attach(self, backend: Backend) -> None:
         self._backend = backend
-        backend.bus.subscribe(self._hinted)
+        backend.bus.subscribe(self._hinted, FEED)
 
     def _hinted(self, topic: str) -> None:
-        if topic == FEED and self._futures:
+        if self._futures:
             self._stir.set()
 
     async def wait(self, task_id: str, seconds: float | None) -> Task:

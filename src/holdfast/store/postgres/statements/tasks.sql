@@ -33,7 +33,7 @@ FROM {rows: id text, type text, queue text, priority smallint, status text, payl
 WITH recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
     VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text, :deltas_json::text)
-    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END
+    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
     attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
@@ -52,7 +52,7 @@ JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata:
 WITH recorded AS (
     INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
     VALUES (:batch::text::bigint, 1, :now::float8, :facts_json::text, :deltas_json::text)
-    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast', :hint::text) END
+    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
     attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
