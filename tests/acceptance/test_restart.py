@@ -174,7 +174,7 @@ async def test_each_outage_of_wake_ups_is_met_with_fresh_patience(
             await eventually(lambda: mode(queue).pushing, 5)
             await admin.fetch(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE datname = current_database() AND query ILIKE '%notify%' AND pid <> pg_backend_pid()"
+                "WHERE datname = current_database() AND query ~* 'notify|listen' AND pid <> pg_backend_pid()"
             )
             await eventually(lambda: not mode(queue).pushing, 5)
         await eventually(lambda: mode(queue).pushing, 5)
