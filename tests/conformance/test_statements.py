@@ -27,7 +27,6 @@ OWN = {
     "sqlite": {
         *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
         *(
-            "ahead",
             "mark_counted",
             "next_offset",
             "pick_lane",

@@ -18,13 +18,9 @@ def insert_one(task: Task, now: float) -> dict[str, Any]:
     return _bound(task, now, (enqueued(task, now),), "queued")
 
 
-def start_one(start: Transition, now: float) -> dict[str, Any]:
-    """The parameters of statement `start_one`: as above, and who runs it until when."""
-    born, after = start.before, start.after
-    bound = _bound(born, now, (enqueued(born, now), *start.facts), "running")
-    bound["node"] = after.node
-    bound["lease_until"] = after.lease_until
-    return bound
+def insert_started(start: Transition, now: float) -> dict[str, Any]:
+    """The same for a task that starts in the same transaction: both facts, and it counts as running."""
+    return _bound(start.before, now, (enqueued(start.before, now), *start.facts), "running")
 
 
 def _bound(task: Task, now: float, facts: tuple[Fact, ...], counts_as: str) -> dict[str, Any]:
@@ -39,6 +35,7 @@ def _bound(task: Task, now: float, facts: tuple[Fact, ...], counts_as: str) -> d
         "max_attempts": task.max_attempts,
         "due_at": now + (task.due_at - task.created_at),
         "now": now,
+        "facts_count": len(facts),
         "facts_json": _encode(facts).decode(),
         "deltas_json": _encode(
             ((task.queue, task.type, task.priority.value, counts_as, 1),)

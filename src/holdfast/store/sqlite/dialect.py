@@ -13,7 +13,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.one import insert_one, start_one
+from holdfast.store.one import insert_one, insert_started
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import counted, record, shifted
@@ -113,14 +113,19 @@ class SqliteDialect:
             return None
         if task.due_at > task.created_at:  # A delay counts from the commit.
             return None
-        rows = yield call("ahead", queues=claim.queues, queue=task.queue)
-        first_due, paused_at = rows[0]
-        if paused_at is not None or (first_due is not None and first_due <= now):
+        if not (yield from self._open_queues([task.queue])):
+            return None
+        ahead = yield call("first_due", queues=claim.queues)
+        if ahead[0][0] is not None and ahead[0][0] <= now:
             return None
         born = replace(task, created_at=now, updated_at=now, due_at=now)
         moved = decide.claim(born, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
-        yield call("start_one", **start_one(moved, now))
-        return moved.after
+        after = moved.after
+        yield call("insert_one", **insert_started(moved, now))
+        yield call(
+            "start_one", id=after.id, now=now, node=after.node, lease_until=after.lease_until
+        )
+        return after
 
     def _scan_next(self, claim: Claim, now: float) -> Script[list[tuple[int, int]]]:
         """Where the next tasks are, in order."""

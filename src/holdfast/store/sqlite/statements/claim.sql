@@ -56,29 +56,9 @@ SELECT min(due_at) AS due_at FROM (
             ORDER BY due_at LIMIT 1) AS due_at
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
 
--- name: ahead
--- Since when or from when on the first task in line is due, and whether a queue is paused.
--- index: holdfast_task_ready, holdfast_queue (primary key)
--- returns: due_at paused_at
-SELECT (SELECT min(due_at) FROM (
-    SELECT (SELECT due_at FROM holdfast_task
-            WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
-            ORDER BY due_at LIMIT 1) AS due_at
-    FROM json_each(:queues) q, json_each('[0,1,2,3]') p)) AS due_at,
-    (SELECT paused_at FROM holdfast_queue WHERE name = :queue) AS paused_at;
-
 -- name: start_one
--- As `insert_one`, and the task starts in the same breath: what a caller beside an idle worker waits for.
--- index: holdfast_task (primary key), holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
-VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
-                                                           ORDER BY first_offset DESC LIMIT 1), 1)
-         FROM holdfast_feed), 2, :now, :facts_json, :deltas_json);
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
-    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
-    history)
-VALUES (:id, :type, :queue, :priority, 'queued', :payload_json, :metadata_json, :options_json,
-    0, :max_attempts, 0, 1, 0, :now, :now, :due_at, CAST(last_insert_rowid() AS text));
+-- A task that was brought in right before, in the same transaction.
+-- index: holdfast_task (primary key)
 UPDATE holdfast_task SET status = 'running', version = 2, fence = 1, attempts = 1, started_at = :now,
     node = :node, lease_until = :lease_until
-WHERE rowid = last_insert_rowid();
+WHERE id = :id AND status = 'queued' AND version = 1;

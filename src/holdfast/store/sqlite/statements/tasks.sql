@@ -42,7 +42,7 @@ FROM {rows: id text, type text, queue text, priority integer, payload_json text,
 INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
 VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
                                                            ORDER BY first_offset DESC LIMIT 1), 1)
-         FROM holdfast_feed), 1, :now, :facts_json, :deltas_json);
+         FROM holdfast_feed), :facts_count, :now, :facts_json, :deltas_json);
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
     options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
     history)
