@@ -210,9 +210,8 @@ class Engine:
 
     # -- wiring ----------------------------------------------------------------------------------
 
-    def _hinted(self, topic: str) -> None:
-        if topic == WORK:
-            self.dispatcher.wake()
+    def _hinted(self, _topic: str) -> None:
+        self.dispatcher.wake()
 
     def _freed(self) -> None:
         self.dispatcher.wake()
