@@ -232,14 +232,14 @@ async def test_pruning_does_not_lose_what_was_not_counted_yet(
 # -- state and event are one transaction -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["insert", "insert_plain", "claim", "finish", "apply", "expire"])
+@pytest.mark.parametrize("verb", ["insert", "insert_plain", "claim", "finish", "apply", "sweep"])
 async def test_without_its_record_nothing_is_written(
     bench: Bench, clock: VirtualClock, verb: str
 ) -> None:
     store = await bench.open()
     await put_plain(store, 4)
     running = await claim(store, 2)
-    if verb == "expire":
+    if verb == "sweep":
         clock.set(clock.now() + 100)
     before = await all_tasks(store)
     await bench.sql("ALTER TABLE holdfast_feed RENAME TO holdfast_feed_away")
@@ -251,7 +251,7 @@ async def test_without_its_record_nothing_is_written(
         "claim": lambda: claim(store, 2),
         "finish": lambda: store.finish(list(zip(running, orders, strict=True))),
         "apply": lambda: store.apply(orders),
-        "expire": lambda: store.expire(),
+        "sweep": lambda: store.sweep(),
     }
     with pytest.raises(Exception, match="holdfast_feed"):
         await attempts[verb]()

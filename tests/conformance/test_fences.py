@@ -57,7 +57,7 @@ async def taken_over(store: Store, clock: VirtualClock) -> tuple[Task, Task]:
     await put(store, "a", options=Options(max_deaths=10))
     old = await claim_one(store, node="old")
     clock.set(clock.now() + 10.0)
-    await store.expire()
+    await store.sweep()
     new = await claim_one(store, node="new")
     assert new.fence > old.fence
     return old, new
@@ -220,7 +220,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     assert await store.head() == head, "a renewal is no event"
     assert (await store.beat("node-a", "{}", [], 9.0)).lost == set()
     clock.set(clock.now() + 5.0)
-    expired = await store.expire()
+    expired = (await store.sweep()).expired
     assert [decision.after.id for decision in expired if isinstance(decision, Transition)] == [
         ids[2]
     ]
@@ -228,19 +228,19 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
 
 async def test_a_death_costs_no_attempt_but_counts(store: Store, clock: VirtualClock) -> None:
     await put(store, "a", max_attempts=1, options=Options(max_deaths=3))
-    assert await store.expire() == []
+    assert (await store.sweep()).expired == []
     for death in (1, 2):
         task = await claim_one(store, node=f"node-{death}")
-        assert await store.expire() == [], "the lease still runs"
+        assert (await store.sweep()).expired == [], "the lease still runs"
         clock.set(clock.now() + 9.0)
-        await store.expire()
+        await store.sweep()
         back = await get(store, "a")
         assert (back.status, back.attempts, back.deaths) == (Status.QUEUED, 0, death)
         assert back.fence == task.fence + 1
         clock.set(max(clock.now(), back.due_at))
     await claim_one(store, node="node-3")
     clock.set(clock.now() + 9.0)
-    await store.expire()
+    await store.sweep()
     dead = await get(store, "a")
     assert (dead.status, dead.deaths) == (Status.FAILED, 3)
     assert dead.failure is not None
@@ -255,7 +255,7 @@ async def test_expire_takes_no_more_than_asked(store: Store, clock: VirtualClock
     await put_plain(store, 5)
     await claim(store, 5)
     clock.set(clock.now() + 10.0)
-    assert [len(await store.expire(limit=2)) for _ in range(4)] == [2, 2, 1, 0]
+    assert [len((await store.sweep(limit=2)).expired) for _ in range(4)] == [2, 2, 1, 0]
 
 
 async def test_what_is_unknown_is_refused(store: Store) -> None:

@@ -153,7 +153,7 @@ async def leave(store: Store, clock: VirtualClock, task: Task, how: str) -> None
             await order(store, task.id, Pause("ann"))
         case _:
             clock.set(clock.now() + 10.0)
-            await store.expire()
+            await store.sweep()
             await order(store, task.id, Abort("ann"))
 
 

@@ -107,10 +107,10 @@ async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: Vir
             for task in await claim(store, 25, lease_seconds=2.0):
                 await complete(store, task)
         clock.set(clock.now() + 10)
-        assert await store.expire() == []
+        assert (await store.sweep()).expired == []
         before = await entries_read(bench, store, "holdfast_task_lease")
         for _ in range(10):
-            assert await store.expire() == []
+            assert (await store.sweep()).expired == []
             assert await store.owned("node-a") == []
         read = await entries_read(bench, store, "holdfast_task_lease") - before
     assert read < 750 * 5
@@ -173,12 +173,12 @@ async def test_a_lease_that_ends_is_noticed_above_the_floor(
     await put_plain(store, 2)
     for lease_seconds in (5.0, 20.0):
         await claim_one(store, lease_seconds=lease_seconds)
-    assert await store.expire() == []
+    assert (await store.sweep()).expired == []
     clock.set(clock.now() + 6)
-    assert len(await store.expire()) == 1
+    assert len((await store.sweep()).expired) == 1
     assert len(await store.owned("node-a")) == 1
     clock.set(clock.now() + 15)
-    assert len(await store.expire()) == 1
+    assert len((await store.sweep()).expired) == 1
 
 
 async def test_numbering_does_not_either_while_somebody_writes_for_ever(bench: SlowBench) -> None:

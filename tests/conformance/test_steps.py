@@ -70,7 +70,7 @@ async def context(store: Store) -> Context:
 async def taken_over(store: Store, clock: VirtualClock) -> Context:
     """The lease of whoever runs it runs out, and the next claim has it."""
     clock.set(clock.now() + 10.0)
-    await store.expire()
+    await store.sweep()
     return await context(store)
 
 
@@ -224,7 +224,7 @@ async def test_steps_live_as_long_as_their_task(
     entries = Entries(store)
     assert await entries.prune(100) == 0, "time alone does not end them"
     assert await entries.unfinished(None, 10) == []
-    await store.expire()
+    await store.sweep()
     await complete(store, await claim_one(store))
     clock.set(clock.now() + 1.0)
     now = clock.now()

@@ -284,10 +284,6 @@ class Store:
             return Swept([], rows[0][2] if rows else None)
         return Swept(await self.apply([Order(row[0], Expire(), fence=row[1]) for row in ended]))
 
-    async def expire(self, limit: int = 100) -> list[Decision]:
-        """The same, only what was taken back."""
-        return (await self.sweep(limit)).expired
-
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._one("get_tasks", ids=list(ids))
         return {task.id: task for task in tasks}

@@ -122,7 +122,7 @@ class Running(Hands):
             if task.limits and code(self.ask(task.id, c.Expire(), task.fence)) == "moved":
                 self.model.die(task.id)
         for store in self.stores:
-            found = self.run(store.expire())
+            found = self.run(store.sweep()).expired
             lost = {d.after.id for d in found if isinstance(d, Transition)}
             assert len(lost) == len(found)
             if store is self.sqlite:
