@@ -53,8 +53,10 @@ async def test_a_hint_makes_the_head_of_the_line_ask_at_once(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     first = await locks.acquire("r", ttl=30)
-    waiting = [asyncio.create_task(others.acquire("r", wait=60)) for _ in range(2)]
-    await locks_bench.settle()
+    waiting = []
+    for _ in range(2):  # One after the other: the line is in the order of their transactions.
+        waiting.append(asyncio.create_task(others.acquire("r", wait=60)))
+        await locks_bench.settle()
     await first.release()
     await locks_bench.settle()
     assert not waiting[0].done()
