@@ -50,8 +50,8 @@ def test_a_floor_never_falls_while_it_is_believed() -> None:
 def test_looks_from_the_front_take_a_small_share_of_the_time() -> None:
     watch = Watch()
     floors = Floors(watch)
-    looked(floors, watch, took=0.1, nothing_below=50.0)
-    watch.reading += 0.1 * WORTH - 0.001
+    looked(floors, watch, took=0.05, nothing_below=50.0)
+    watch.reading += 0.05 * WORTH - 0.001
     assert floors.start("lane") == (50.0, 0)
     watch.reading += 0.002
     assert floors.start("lane") == FRONT

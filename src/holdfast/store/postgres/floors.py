@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 WORTH: Final = 60.0
 """A look from the front is good for this many times as long as it took."""
-LONGEST_SECONDS: Final = 30.0
+LONGEST_SECONDS: Final = 5.0
 CHEAP_SECONDS: Final = 0.02
 """Looks that take less may be repeated whenever there is reason to."""
 SLACK_SECONDS: Final = 0.5
