@@ -66,6 +66,15 @@ class SqliteBench(Bench):
         return list(driver._writer.execute(text))
 
 
+INSANE = """
+SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
+    OR status NOT IN ('blocked', 'queued', 'running', 'paused', 'stuck', 'completed', 'failed', 'aborted')
+    OR (status = 'running') <> (lease_until IS NOT NULL)
+    OR (status IN ('completed', 'failed', 'aborted')) <> (finished_at IS NOT NULL)
+"""
+"""Rows that SQLite's CHECKs would have refused (PostgreSQL has none, see migration 0008)."""
+
+
 class PostgresBench(Bench):
     def __init__(self, clock: VirtualClock, dsn: str) -> None:
         super().__init__(clock)
@@ -74,6 +83,11 @@ class PostgresBench(Bench):
     def make(self) -> Store:
         driver = PostgresDriver(self.dsn, self.clock, server_time=False)
         return Store(driver, PostgresDialect(self.clock.monotonic), self._ids())
+
+    async def close(self) -> None:
+        found = await self.sql(INSANE) if self._stores else []
+        await super().close()
+        assert found == []
 
     async def sql(self, text: str) -> list[Any]:
         connection = await asyncpg.connect(self.dsn)
