@@ -56,4 +56,4 @@ def backend_for(
 
 def _bus(url: str, store: Store, clock: Clock, *, inline: bool) -> Bus:
     alone = not url.startswith(POSTGRES_SCHEMES) and (inline or not sqlite_path(url))
-    return bus_for(url, clock, None if alone else store.version)
+    return bus_for(url, clock, None if alone else store.version, name=store.ids.secret())

@@ -93,6 +93,30 @@ async def test_a_repeated_fast_insert_writes_nothing_twice(store: Store) -> None
     await check_counters(store)
 
 
+@pytest.mark.parametrize("delay", [0.0, 5.0])
+async def test_one_alone_leaves_the_same_row_and_event_as_in_a_group(
+    store: Store, delay: float
+) -> None:
+    name = 'a "quoted" \\ type'
+    fields = {"type": name, "queue": "ünï", "priority": "low", "delay_seconds": delay}
+    alone, first, second = (fresh(store, each, **fields) for each in ("1", "2", "3"))
+    assert (await store.insert_one(alone)).created
+    await store.insert_plain([first, second])
+    rows = [shown(await get(store, each)) | {"id": ""} for each in ("1", "2", "3")]
+    assert rows[0] == rows[1] == rows[2]
+    events = [(e.kind, e.type, e.at, e.data) for e in await read_all(store)]
+    assert events[0] == events[1] == events[2]
+    await check_counters(store)
+
+
+async def test_one_alone_that_is_there_already_is_answered_from_before(store: Store) -> None:
+    one = fresh(store, "a")
+    answers = [await store.insert_one(one) for _ in range(2)]
+    assert [each.created for each in answers] == [True, False]
+    assert await kinds(store, "a") == ["task.enqueued"]
+    await check_counters(store)
+
+
 async def test_the_same_id_and_request_is_answered_from_before(store: Store) -> None:
     await put(store, "a", payload=1)
     again = (await store.insert([asked(store, "a", payload=1)]))[0]

@@ -37,7 +37,7 @@ OWN = {
     },
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {
-        *("adopt_feed", "claim_plain", "hint", "number_records", "pick_aged"),
+        *("adopt_feed", "claim_next", "claim_plain", "hint", "number_records", "pick_aged"),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
@@ -183,6 +183,24 @@ POSTGRES_CALLS = CALLS | {
         ),
         "holdfast_task_ready",
     ),
+    "claim_next": (
+        Call(
+            "claim_next",
+            {
+                "queues": "default",
+                "floors": "0.0 0.0 0.0 0.0",
+                "floor_nths": "0 0 0 0",
+                "types": "work",
+                "now": 1.0,
+                "node": "n",
+                "lease_seconds": 9.0,
+                "batch": "1",
+                "fact_head": "",
+                "fact_node": "",
+            },
+        ),
+        "holdfast_task_ready",
+    ),
     "complete_plain": (
         Call(
             "complete_plain",
@@ -261,7 +279,7 @@ async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connectio
             assert "Seq Scan on holdfast_feed " not in plan, f"{name}: {plan}"
 
 
-async def explained(pg: postgres.Connection, text: str, values: list[Any]) -> list[str]:
+async def explained(pg: postgres.Connection, text: str, values: tuple[Any, ...]) -> list[str]:
     transaction = pg.transaction()
     await transaction.start()
     try:

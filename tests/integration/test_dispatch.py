@@ -9,6 +9,8 @@ import pytest
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.engine.engine import Engine
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import Call, Rows
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.jobs import make_queue
 
@@ -121,3 +123,69 @@ async def test_ten_thousand_at_once(url: str) -> None:
             await handle.wait(60)
         stats = await queue.get_stats()
         assert (stats.completed, stats.pending, stats.processing) == (10_000, 0, 0)
+
+
+async def test_an_idle_worker_asks_little_for_one_task(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One claim of one, one look whether there is more; its end wakes nobody."""
+    asked: list[str] = []
+    execute = postgres.execute
+
+    async def counting(connection: postgres.Connection, call: Call) -> Rows:
+        asked.append(call.name)
+        return await execute(connection, call)
+
+    queue, ran = Still(pg_dsn), asyncio.Event()
+
+    async def work(task: Task) -> None:
+        ran.set()
+
+    queue.register_handler("work", work)
+    await queue.start()
+    engine = queue.engine
+    engine._unsubscribe()  # Hints come from here only.
+    engine.dispatcher.wake()
+    await engine.dispatcher.step()  # Looks once at all there is.
+    monkeypatch.setattr(postgres, "execute", counting)
+    await queue.enqueue("work")
+    engine.dispatcher.hinted(one=True)
+    await engine.dispatcher.step()
+    async with asyncio.timeout(5):
+        await ran.wait()
+    await engine.completer.step()
+    counts_anew = [
+        name for name in asked if name in ("number_records", "count_records", "counters")
+    ]
+    assert [name for name in asked if name not in counts_anew] == [
+        *("insert_one", "claim_next", "first_due", "complete_plain")
+    ]
+    assert not engine.dispatcher.is_woken
+    await queue.stop()
+
+
+async def test_what_is_not_the_only_one_is_claimed_with_the_others(pg_dsn: str) -> None:
+    """Hints of single tasks that come together, or behind a claim that was full, are no single task."""
+    queue, ran = Still(pg_dsn, max_workers=10), list[Task]()
+
+    async def work(task: Task) -> None:
+        ran.append(task)
+
+    queue.register_handler("work", work)
+    await queue.start()
+    dispatcher = queue.engine.dispatcher
+    queue.engine._unsubscribe()
+    for n in range(3):  # Nobody has looked yet: the first hint may not be all.
+        await queue.enqueue("work", n)
+    dispatcher.hinted(one=True)
+    await dispatcher.step()
+    await asyncio.sleep(0)
+    assert [task.payload for task in ran] == [0, 1, 2]
+    for n in range(3, 6):
+        await queue.enqueue("work", n)
+        dispatcher.hinted(one=True)
+    await dispatcher.step()
+    await asyncio.sleep(0)
+    assert [task.payload for task in ran] == list(range(6))
+    await queue.engine.completer.step()
+    await queue.stop()

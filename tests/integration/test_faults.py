@@ -52,7 +52,7 @@ def failing(
     return call
 
 
-@pytest.mark.parametrize("verb", ["claim", "finish", "beat", "sweep", "next_due", "open_gates"])
+@pytest.mark.parametrize("verb", ["claim", "finish", "beat", "sweep", "first_due", "open_gates"])
 async def test_a_loop_that_dies_is_started_again(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from holdfast import Task, TaskQueue
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK
-from holdfast.bus.postgres import CHANNEL, WORK_CHANNEL
+from holdfast.bus.port import FEED, WORK, Ride, is_of_one
+from holdfast.bus.postgres import AT_ONCE, CHANNEL, QUIET_SECONDS, WORK_CHANNEL, PostgresBus
+from holdfast.clock import VirtualClock
+from holdfast.queue.backend import Backend
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ async def heard(pg_dsn: str) -> AsyncIterator[asyncio.Event]:
     event = asyncio.Event()
 
     def receive(_connection: object, _pid: int, _channel: str, payload: object) -> None:
-        if payload == WORK:
+        if str(payload).startswith(WORK):
             event.set()
 
     listener = await asyncpg.connect(pg_dsn)
@@ -49,26 +51,32 @@ async def test_a_hint_that_does_not_ride_along_follows_the_commit(
     queue: TaskQueue, heard: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = await queue.open()
-    backend.bus.ride_along(WORK)  # A moment ago: the next enqueue carries none.
-    monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
+    let_none_ride(backend, monkeypatch)
     done: list[str] = []
-    publish, insert = backend.bus.publish, backend.store.insert_plain
+    landed, insert = backend.bus.landed, backend.store.insert_one
 
     async def inserting(*args: Any, **kwargs: Any) -> Any:
         found = await insert(*args, **kwargs)
         done.append("committed")
         return found
 
-    def publishing(topic: str) -> None:
-        done.append(topic)
-        publish(topic)
+    def landing(ride: Ride) -> None:
+        done.append(f"{ride.topic} '{ride.hint}'")
+        landed(ride)
 
-    monkeypatch.setattr(backend.store, "insert_plain", inserting)
-    monkeypatch.setattr(backend.bus, "publish", publishing)
+    monkeypatch.setattr(backend.store, "insert_one", inserting)
+    monkeypatch.setattr(backend.bus, "landed", landing)
     await queue.enqueue("work")
     async with asyncio.timeout(10):
         await heard.wait()
-    assert done == ["committed", WORK]
+    assert done == ["committed", "work ''"]
+
+
+def let_none_ride(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many rode a moment ago: the next enqueue carries no hint, unless it must."""
+    monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
+    while backend.bus.ride_along(WORK).hint:
+        pass
 
 
 async def test_a_carried_enqueue_always_has_its_hint_with_it(
@@ -76,8 +84,7 @@ async def test_a_carried_enqueue_always_has_its_hint_with_it(
 ) -> None:
     """Nobody but the caller knows when it commits, so no hint may come before and none after."""
     backend = await queue.open()
-    backend.bus.ride_along(WORK)
-    monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
+    let_none_ride(backend, monkeypatch)
     hints: list[str] = []
     insert = backend.store.insert_carried
 
@@ -132,3 +139,73 @@ async def test_a_listener_hears_of_its_topics_only() -> None:
     end()
     bus.publish(FEED)
     assert (some, every) == ([FEED, FEED], [FEED, WORK])
+
+
+@pytest.fixture
+def bus() -> tuple[PostgresBus, VirtualClock]:
+    """Not connected: what it would send gathers in its outbox."""
+    clock = VirtualClock()
+    return PostgresBus("postgresql://nowhere", clock, "me"), clock
+
+
+def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock]) -> None:
+    sender, clock = bus
+    clock.set(clock.now() + 1.0)
+    burst = [bool(sender.ride_along(WORK).hint) for _ in range(2 * AT_ONCE)]
+    assert burst == [True] * AT_ONCE + [False] * AT_ONCE
+    stream = []
+    for _ in range(100):
+        clock.set(clock.now() + QUIET_SECONDS / 4)
+        stream.append(bool(sender.ride_along(WORK).hint))
+    assert sum(stream) == 25
+    clock.set(clock.now() + 1.0)
+    assert [is_of_one(sender.ride_along(WORK, one=one).hint) for one in (True, False)] == [
+        *(True, False)
+    ]
+
+
+def test_what_rides_is_heard_here_once_and_when_it_has_landed(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
+    """Its own hints come back over the wire; but for what nobody here sees land."""
+    sender, _ = bus
+    heard: list[str] = []
+    LocalBus.subscribe(sender, heard.append, WORK)
+    ride = sender.ride_along(WORK, one=True)
+    sender._receive(None, 1, WORK_CHANNEL, ride.hint)
+    assert heard == []
+    sender.landed(ride)
+    sender._receive(None, 1, WORK_CHANNEL, sender.ride_along(WORK, must=True).hint)
+    other = PostgresBus("postgresql://nowhere", VirtualClock(), "another")
+    sender._receive(None, 1, WORK_CHANNEL, other.ride_along(WORK).hint)
+    assert [hint.split(" ")[0] for hint in heard] == [WORK] * 3
+    assert [is_of_one(hint) for hint in heard] == [True, False, False]
+
+
+@pytest.mark.parametrize("later", ["lands", "began before", "is lost", "is not there"])
+async def test_a_hint_follows_unless_a_later_one_has_told_everybody(
+    bus: tuple[PostgresBus, VirtualClock], later: str
+) -> None:
+    """Whoever began to ride before this commit may have committed before it: its listeners saw nothing."""
+    sender, clock = bus
+    clock.set(clock.now() + 1.0)
+    before = sender.ride_along(WORK)
+    clock.set(clock.now() + 0.001)
+    since = clock.monotonic()
+    sender.landed(Ride(WORK, "", since))
+    timer = sender._follow
+    assert timer is not None
+    clock.set(clock.now() + 0.001)
+    match later:
+        case "lands":
+            sender.landed(sender.ride_along(WORK))
+        case "began before":
+            sender.landed(before)
+        case "is lost":
+            sender.ride_along(WORK)
+        case _:
+            pass
+    timer.cancel()
+    sender._follow_up(WORK, since)
+    assert sender._outbox == (set() if later == "lands" else {WORK})
+    await sender.stop()

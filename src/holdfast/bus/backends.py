@@ -12,12 +12,13 @@ from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 
 
-def bus_for(url: str, clock: Clock, version: Callable[[], int] | None) -> Bus:
-    """`version` changes with every commit of another process; None where no other process can come."""
+def bus_for(url: str, clock: Clock, version: Callable[[], int] | None, *, name: str) -> Bus:
+    """`version` changes with every commit of another process; None where no other process can come. The
+    name is this bus's alone."""
     if url.startswith(("postgresql://", "postgres://")):
         from holdfast.bus.postgres import PostgresBus
 
-        return PostgresBus(url, clock)
+        return PostgresBus(url, clock, name)
     if version is None:
         return LocalBus()
     from holdfast.bus.file import WatchedBus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.bus.port import Listener, Mode
+from holdfast.bus.port import Listener, Mode, Ride
 
 
 class LocalBus:
@@ -20,9 +20,12 @@ class LocalBus:
         """Nothing to close."""
 
     def publish(self, topic: str) -> None:
+        self._tell(topic, topic)
+
+    def _tell(self, topic: str, hint: str) -> None:
         for listener, topics in list(self._listeners):
             if not topics or topic in topics:
-                listener(topic)
+                listener(hint)
 
     def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
         entry = (listener, topics)
@@ -32,5 +35,8 @@ class LocalBus:
     def mode(self) -> Mode:
         return Mode(True, "one process: wake-ups are calls")
 
-    def ride_along(self, topic: str, *, must: bool = False) -> str:
-        return ""
+    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+        return Ride(topic, "")
+
+    def landed(self, ride: Ride) -> None:
+        self._tell(ride.topic, ride.topic)

@@ -2,7 +2,8 @@
 
 Promises: `publish` neither blocks nor raises; whoever subscribed is called in the event loop's thread;
 `mode` tells whether hints come by push or must be replaced by polling, and why.
-Never: carries data; every listener must look into the store.
+Never: carries data; every listener must look into the store. A hint may say that it is about one thing only,
+so that a listener knows how much to look for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,25 @@ FEED: Final = "feed"
 """There are new events."""
 
 Listener = Callable[[str], None]
+"""Is called with the hint: a topic, or `of_one`."""
+
+
+def of_one(topic: str) -> str:
+    """A hint about a single thing."""
+    return f"{topic} one"
+
+
+def is_of_one(hint: str) -> bool:
+    return " one" in hint
+
+
+class Ride(msgspec.Struct, frozen=True, gc=False):
+    """A hint that goes with a transaction."""
+
+    topic: str
+    hint: str
+    """The text to send, or '': then it follows by itself."""
+    began: float = 0.0
 
 
 class Mode(msgspec.Struct, frozen=True):
@@ -42,7 +62,13 @@ class Bus(Protocol):
 
     def mode(self) -> Mode: ...
 
-    def ride_along(self, topic: str, *, must: bool = False) -> str:
-        """A hint to send within a transaction. '' when there is no such way or one rode a moment ago:
-        then `publish` after the commit. `must`: nobody here will know of the commit."""
+    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+        """A hint to send within a transaction, be it about a single thing or not; without a text when
+        there is no such way or too many rode a moment ago. `landed` is to be called after the commit,
+        unless `must`: then nobody here will know of it."""
+        ...
+
+    def landed(self, ride: Ride) -> None:
+        """Its transaction is committed. Listeners here hear it at once; a hint that did not ride along
+        follows, unless a later one has ridden meanwhile."""
         ...

@@ -2,7 +2,8 @@
 
 Promises: a connection of its own; at the start and at intervals it sends itself a probe and must hear it;
 when it does not, `mode` says "polling" and why, and it keeps reconnecting. NOTIFY serialises commits in
-the server, so hints are few: one in `QUIET_SECONDS` rides along with an enqueue, a late one follows.
+the server, so hints are few: some may ride along with enqueues at once, then one in `QUIET_SECONDS`; what
+had none is covered by the next that rides, and if none does soon, a late one follows.
 """
 
 from __future__ import annotations
@@ -15,13 +16,16 @@ from typing import Final
 import asyncpg
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK, Listener, Mode
+from holdfast.bus.port import FEED, WORK, Listener, Mode, Ride, of_one
 from holdfast.clock import Clock
 
 CHANNEL: Final = "holdfast"
 WORK_CHANNEL: Final = "holdfast_work"
 """A process without workers need not hear of every enqueue, its own among them."""
 QUIET_SECONDS: Final = 0.005
+AT_ONCE: Final = 10
+"""Hints that may ride right behind each other after a quiet time."""
+FOLLOW_SECONDS: Final = 2 * QUIET_SECONDS
 FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
 PROBE_WAIT_SECONDS: Final = 3.0
@@ -32,9 +36,11 @@ log = logging.getLogger("holdfast.bus")
 class PostgresBus(LocalBus):
     """See `holdfast.bus.port.Bus`."""
 
-    def __init__(self, dsn: str, clock: Clock) -> None:
+    def __init__(self, dsn: str, clock: Clock, name: str) -> None:
         super().__init__()
         self._dsn = dsn
+        self._signature = f" by {name}"
+        """What rides along says whose it is: listeners here hear it when it lands, and once is enough."""
         self._clock = clock
         self._mode = Mode(False, "not connected yet")
         self._task: asyncio.Task[None] | None = None
@@ -43,7 +49,10 @@ class PostgresBus(LocalBus):
         self._stir = asyncio.Event()
         self._heard = asyncio.Event()
         self._lost = asyncio.Event()
-        self._rode_at: dict[str, float] = {}
+        self._rode_at = 0.0
+        self._spent_until = 0.0
+        """Each ride costs `QUIET_SECONDS`; some may be taken on credit."""
+        self._follow: asyncio.TimerHandle | None = None
         self._probes = 0
 
     async def start(self) -> None:
@@ -52,6 +61,9 @@ class PostgresBus(LocalBus):
         await ready.wait()
 
     async def stop(self) -> None:
+        if self._follow is not None:
+            self._follow.cancel()
+            self._follow = None
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -71,12 +83,32 @@ class PostgresBus(LocalBus):
             self._stir.set()
         return super().subscribe(listener, *topics)
 
-    def ride_along(self, topic: str, *, must: bool = False) -> str:
+    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
         now = self._clock.monotonic()
-        if must or now - self._rode_at.get(topic, 0.0) >= QUIET_SECONDS:
-            self._rode_at[topic] = now
-            return topic
-        return ""
+        spent_until = max(now, self._spent_until)
+        if not must and spent_until - now > QUIET_SECONDS * (AT_ONCE - 1):
+            return Ride(topic, "", now)
+        self._spent_until = spent_until + QUIET_SECONDS
+        hint = of_one(topic) if one else topic
+        return Ride(topic, hint if must else hint + self._signature, now)
+
+    def landed(self, ride: Ride) -> None:
+        if ride.hint:
+            self._tell(ride.topic, ride.hint)
+            self._rode_at = max(self._rode_at, ride.began)
+            return
+        self._tell(ride.topic, ride.topic)
+        if self._follow is None:
+            now = self._clock.monotonic()
+            call_later = asyncio.get_running_loop().call_later
+            self._follow = call_later(FOLLOW_SECONDS, self._follow_up, ride.topic, now)
+
+    def _follow_up(self, topic: str, since: float) -> None:
+        """Whoever set out to ride since then has woken listeners that see all that was committed before."""
+        self._follow = None
+        if self._rode_at <= since:
+            self._outbox.add(topic)
+            self._stir.set()
 
     async def _run(self, ready: asyncio.Event) -> None:
         failures = 0
@@ -149,5 +181,5 @@ class PostgresBus(LocalBus):
         text = str(payload)
         if text == f"probe {id(self)} {self._probes}":
             self._heard.set()
-        elif not text.startswith("probe "):
-            LocalBus.publish(self, text)
+        elif not text.startswith("probe ") and not text.endswith(self._signature):
+            self._tell(text.partition(" ")[0], text)

@@ -6,9 +6,17 @@ tasks. Never: blocks, drops silently, or raises for anything but a rejection.
 
 from __future__ import annotations
 
+import math
+import sys
 from enum import StrEnum
+from typing import Final
 
 import msgspec
+
+TRUSTED_SECONDS: Final = 1.0
+TRUSTED_SECONDS_MAX: Final = 30.0
+COMING_PER_SECOND: Final = 200_000
+"""Tasks that all producers together may bring at most."""
 
 
 class Pressure(StrEnum):
@@ -53,3 +61,20 @@ def judge(bounds: Bounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
                 f"{name} near its bound: {value:g} of {bound:g}",
             )
     return answer, reason
+
+
+def ease(bounds: Bounds, load: Load) -> int:
+    """How many more may come before `judge` says anything but accepted, if only depth grows."""
+    oldest_max = bounds.oldest_seconds_max
+    if oldest_max is not None and load.oldest_seconds > oldest_max * bounds.warn_share:
+        return 0
+    if bounds.depth_max is None:
+        return sys.maxsize
+    return max(0, math.floor(bounds.depth_max * bounds.warn_share) - load.depth)
+
+
+def trusted_seconds(bounds: Bounds, left: int) -> float:
+    """For how long figures may be believed that leave so much `ease`: others must not use it up unseen."""
+    if bounds.oldest_seconds_max is not None:
+        return TRUSTED_SECONDS
+    return min(TRUSTED_SECONDS_MAX, max(TRUSTED_SECONDS, left / COMING_PER_SECOND))

@@ -36,10 +36,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     rules: tuple[tuple[str, Rule], ...] = ()
     """Limits that the task counts against: name and rule."""
 
-    @property
-    def is_plain(self) -> bool:
-        """Nothing to look up: no edges, no limits, no idempotency key."""
-        return not self.edges and not self.rules and self.task.idempotency_key is None
+    is_plain: bool = True
+    """Nothing to look up: no edges, no limits, no idempotency key."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +100,8 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
         if own_id or request.idempotency_key is not None
         else None,
     )
-    return Submission(task, request.depends_on, request.rules)
+    is_plain = not request.depends_on and not request.rules and task.idempotency_key is None
+    return Submission(task, request.depends_on, request.rules, is_plain)
 
 
 def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:
@@ -116,7 +115,7 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
         updated_at=now,
         due_at=now,
     )
-    return Submission(task, (), ())
+    return Submission(task)
 
 
 def request_hash(request: Request, payload_json: str, priority: Priority) -> str:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -19,16 +19,17 @@ STREAK_MAX: Final = 8
 """Writes on the spot in a row before others get a turn."""
 
 
-class Flush(Protocol[Item, Answer]):
-    """Writes a batch; an answer for each, in order."""
-
-    def __call__(self, group: list[Item], /, *, alone: bool) -> Awaitable[list[Answer]]: ...
+FlushOne: TypeAlias = Callable[[Item], Awaitable[Answer]]
+"""Writes a single item."""
+Flush: TypeAlias = Callable[[list[Item]], Awaitable[list[Answer]]]
+"""Writes a batch; an answer for each, in order."""
 
 
 class Batcher(Generic[Item, Answer]):
     """One batch on its way at a time."""
 
-    def __init__(self, flush: Flush[Item, Answer], size: int) -> None:
+    def __init__(self, one: FlushOne[Item, Answer], flush: Flush[Item, Answer], size: int) -> None:
+        self._one = one
         self._flush = flush
         self._size = size
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
@@ -48,13 +49,12 @@ class Batcher(Generic[Item, Answer]):
             return await future
         self._busy = True
         try:
-            answers = await self._flush([item], alone=self._is_alone())
-            return answers[0]
+            return await self._one(item)
         finally:
             self._next()
 
-    def _is_alone(self) -> bool:
-        """Whether the caller is the one that came the last time."""
+    def is_alone(self) -> bool:
+        """Whether the caller is the one that came the last time; asked once, while its item is written."""
         caller = asyncio.current_task()
         alone = self._last is not None and self._last() is caller
         if alone:
@@ -77,7 +77,7 @@ class Batcher(Generic[Item, Answer]):
 
     async def _send(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._flush([item for item, _ in batch], alone=False)
+            answers = await self._flush([item for item, _ in batch])
         except Exception as error:
             for _, future in batch:
                 if not future.done():

@@ -64,10 +64,15 @@ class Dispatcher(Loop):
         self._no_aged_until = 0.0
         self._gates_at = 0.0
         self._blind_seconds = 0.0
+        self._is_blind = False
+        """The last claim may have missed something."""
+        self._one_came = False
+        """The only hint since the last tick was about a single task."""
         self.stopping = False
         self.claiming = False
         self._trickle = False
         self._is_saturated = True
+        """There may be more than the last claim got."""
         self._served = Priority.CRITICAL
         """The least urgent priority that claims reach by themselves; only below it can anybody starve."""
         self.claimed = 0
@@ -83,6 +88,8 @@ class Dispatcher(Loop):
             return PUSHED_POLL_SECONDS
         if not self.was_woken and self._room() > 0 and (idle := await self._look()) is not None:
             return idle
+        if self._is_one_enough() and (idle := await self._claim_next()) is not None:
+            return idle
         # The next claim is on its way before the workers run what this one brought.
         while (room := self._room()) > 0:
             self.claiming = True
@@ -90,9 +97,45 @@ class Dispatcher(Loop):
                 self._pool.give(await self._claim(room))
             finally:
                 self.claiming = False
+            if not self._is_saturated:
+                # Nothing more to claim: what was claimed starts before anything else is asked.
+                await asyncio.sleep(0)
             if not (await self._open_gates() or self._is_saturated):
                 return self._pause(await self._store.next_due(self.queues))
+        # Nobody has looked: whoever comes free has reason to.
+        self._is_saturated = True
         return PUSHED_POLL_SECONDS
+
+    def freed(self) -> None:
+        """A worker is free. After a claim that got all there was, only a hint can mean more."""
+        if self._is_saturated:
+            self.wake()
+
+    def wake(self) -> None:
+        self._one_came = False
+        super().wake()
+
+    def hinted(self, *, one: bool) -> None:
+        """There is work; `one`: as far as is known, a single task."""
+        is_only = one and not self.is_woken
+        self.wake()
+        self._one_came = is_only
+
+    async def _claim_next(self) -> float | None:
+        """Takes the first in line, which is less work than a claim of all there is; then how long there is
+        nothing else to do. None when a claim is due."""
+        self.claiming = True
+        try:
+            tasks = await self._store.claim_next(self._wanted(1))
+            self.claimed += len(tasks)
+            self._starts = aged_share(self._starts, len(tasks)).counted
+            self._pool.give(tasks)
+        finally:
+            self.claiming = False
+        if not tasks:
+            return None
+        await asyncio.sleep(0)
+        return await self._look()
 
     async def _look(self) -> float | None:
         """How long there is nothing to do; None when something is due. A look costs less than a claim
@@ -112,6 +155,11 @@ class Dispatcher(Loop):
         enough = min(capacity.CLAIM_MAX, self._pool.maximum) // 4
         is_short = self._pool.is_flowing and self._pool.mean_seconds < SHORT_SECONDS
         return self._pool.busy > 0 and room < enough and is_short
+
+    def _is_one_enough(self) -> bool:
+        """Whether all that is known to have come since a claim that left nothing behind is one task."""
+        is_one, self._one_came = self._one_came, False
+        return is_one and not (self._is_saturated or self._is_blind) and self._room() > 0
 
     @property
     def is_idle(self) -> bool:
@@ -188,6 +236,7 @@ class Dispatcher(Loop):
         self._starts = aged_share(self._starts, len(claimed.tasks)).counted
         self._is_saturated = len(claimed.tasks) + claimed.parked >= room
         self._blind_seconds = claimed.blind_seconds
+        self._is_blind = claimed.blind_seconds > 0.0
         self.claimed += len(claimed.tasks)
         if claimed.parked or claimed.look_again:
             self.wake()  # Others may be ready behind those that a limit refused.

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.bus.port import FEED, WORK, Bus, is_of_one
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
 from holdfast.core.decide import Decision
@@ -210,11 +210,11 @@ class Engine:
 
     # -- wiring ----------------------------------------------------------------------------------
 
-    def _hinted(self, _topic: str) -> None:
-        self.dispatcher.wake()
+    def _hinted(self, hint: str) -> None:
+        self.dispatcher.hinted(one=is_of_one(hint))
 
     def _freed(self) -> None:
-        self.dispatcher.wake()
+        self.dispatcher.freed()
 
     def _work_came(self) -> None:
         self._bus.publish(WORK)
@@ -234,7 +234,7 @@ class Engine:
             self._bus.publish(WORK)
         self._bus.publish(FEED)
         if not self.pool.busy:
-            self.dispatcher.wake()
+            self.dispatcher.freed()
 
     def describe(self) -> dict[str, object]:
         """What other processes may know about this one."""

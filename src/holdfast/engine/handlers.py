@@ -88,19 +88,21 @@ class Handlers:
 
     def __init__(self) -> None:
         self._by_type: dict[str, Handler] = {}
+        self.get: Callable[[str], Handler | None] = self._by_type.get
+        self._types: tuple[str, ...] = ()
+        self._queues: tuple[str, ...] = ()
 
     def add(self, handler: Handler) -> None:
         check_name("type", handler.type)
         self._by_type[handler.type] = handler
-
-    def get(self, task_type: str) -> Handler | None:
-        return self._by_type.get(task_type)
+        self._types = tuple(sorted(self._by_type))
+        self._queues = tuple(sorted({each.config.queue for each in self}))
 
     def types(self) -> tuple[str, ...]:
-        return tuple(sorted(self._by_type))
+        return self._types
 
     def queues(self) -> tuple[str, ...]:
-        return tuple(sorted({handler.config.queue for handler in self._by_type.values()}))
+        return self._queues
 
     def __iter__(self) -> Iterator[Handler]:
         return iter(self._by_type.values())

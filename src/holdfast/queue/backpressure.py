@@ -1,23 +1,44 @@
 """Backpressure: how a queue takes new work, from figures that are cheap to keep.
 
-Promises: judged on figures at most a second old plus what was added here; a refusal only on fresh ones.
-What other processes add within that second may pass the bound.
+Promises: judged on figures at most a second old plus what was added here, or older ones where a bound is
+so far that nobody could have reached it since (`core.pressure.trusted_seconds`); a refusal only on fresh
+ones. What other processes add within that second may pass the bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from holdfast.core import pressure as pressures
-from holdfast.core.pressure import Load, Pressure
+from holdfast.core.pressure import Bounds, Load, Pressure
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status
 from holdfast.errors import QueueFull
 from holdfast.queue.backend import Backend
 from holdfast.queue.lifecycle import Lifecycle
+from holdfast.queue.settings import Settings
 
-LOAD_SECONDS: Final = 1.0
+
+class _Known:
+    """What is known of a queue: its load, what was added here since, and until when that is enough."""
+
+    __slots__ = ("added", "left", "load", "settings", "until")
+
+    def __init__(self, load: Load, now: float, settings: Settings) -> None:
+        self.load = load
+        self.added = 0
+        self.settings = settings
+        self.left = pressures.ease(settings.bounds, load)
+        """How many more need no second thought."""
+        self.until = now + pressures.trusted_seconds(settings.bounds, self.left)
+
+    def is_fresh(self, now: float, settings: Settings) -> bool:
+        return now <= self.until and self.settings is settings
+
+    def add(self, n: int) -> None:
+        self.added += n
+        self.left -= n
 
 
 class Backpressure(Lifecycle):
@@ -25,8 +46,7 @@ class Backpressure(Lifecycle):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._load: dict[str, tuple[Load, float]] = {}
-        self._added: dict[str, int] = {}
+        self._known: dict[str, _Known] = {}
 
     async def _pressures(
         self, backend: Backend, group: Sequence[Submission], *, carried: bool
@@ -39,33 +59,40 @@ class Backpressure(Lifecycle):
         ]
         return max(found, key=list(Pressure).index, default=Pressure.ACCEPTED)
 
+    def _is_at_ease(self, queue: str, now: float) -> bool:
+        """Whether one more is accepted without looking; counts it. Most enqueues end here."""
+        known = self._known.get(queue)
+        if known is None or known.left < 1 or now > known.until:
+            return False
+        if known.settings is not self._settings:
+            return False
+        known.added += 1
+        known.left -= 1
+        return True
+
     async def _pressure(
         self, backend: Backend, queue: str, adding: int, *, carried: bool = False
     ) -> Pressure:
-        """Judged on figures at most a second old plus what was added here; a refusal only on fresh.
-        `carried`: the caller's transaction is open and may be the only one that can write."""
+        """How the queue takes so many more. `carried`: the caller's transaction is open and may be the
+        only one that can write."""
         bounds = self._settings.bounds
         if bounds.depth_max is None and bounds.oldest_seconds_max is None:
             return Pressure.ACCEPTED
-        now = backend.store.now()
-        load, at = self._load.get(queue, (Load(0), float("-inf")))
-        if now - at > LOAD_SECONDS:
-            load = await self._fresh_load(backend, queue, carried=carried)
-        added = self._added.get(queue, 0)
-        answer, reason = pressures.judge(
-            bounds, Load(load.depth + added, load.oldest_seconds), adding
-        )
+        known = self._known.get(queue)
+        if known is None or not known.is_fresh(backend.store.now(), self._settings):
+            known = await self._look_anew(backend, queue, carried=carried)
+        answer, reason = _judged(bounds, known, adding)
         if answer is Pressure.REJECTED:
-            load = await self._fresh_load(backend, queue, carried=carried)
-            answer, reason = pressures.judge(bounds, load, adding)
+            known = await self._look_anew(backend, queue, carried=carried)
+            answer, reason = _judged(bounds, known, adding)
         if answer is Pressure.REJECTED:
             raise QueueFull(
                 f"queue '{queue}' takes no more: {reason}; try again later or shed work"
             )
-        self._added[queue] = self._added.get(queue, 0) + adding
+        known.add(adding)
         return answer
 
-    async def _fresh_load(self, backend: Backend, queue: str, *, carried: bool) -> Load:
+    async def _look_anew(self, backend: Backend, queue: str, *, carried: bool) -> _Known:
         # Counting writes; figures as of the last count are at most seconds old.
         rows = await (backend.store.query("counters") if carried else backend.store.counters())
         depth = sum(n for q, _, _, status, n in rows if q == queue and status == Status.QUEUED)
@@ -74,7 +101,11 @@ class Backpressure(Lifecycle):
             due = await backend.store.first_due([queue])
             if due is not None:
                 oldest = max(0.0, backend.store.now() - due)
-        load = Load(depth, oldest)
-        self._load[queue] = (load, backend.store.now())
-        self._added[queue] = 0
-        return load
+        known = _Known(Load(depth, oldest), backend.store.now(), self._settings)
+        self._known[queue] = known
+        return known
+
+
+def _judged(bounds: Bounds, known: _Known, adding: int) -> tuple[Pressure, str]:
+    load = Load(known.load.depth + known.added, known.load.oldest_seconds)
+    return pressures.judge(bounds, load, adding)

@@ -34,6 +34,13 @@ _DEFAULTS: Final[dict[str, object]] = {
     "key": None,
     "idempotency_key": None,
 }
+_UNSAID: Final = tuple(_DEFAULTS.values())
+
+
+def _given(said: tuple[object, ...]) -> dict[str, Any]:
+    """The options that a caller gave, by name."""
+    named = zip(_DEFAULTS.items(), said, strict=True)
+    return {name: value for (name, default), value in named if value != default}
 
 
 class Produce(Requests):
@@ -41,7 +48,7 @@ class Produce(Requests):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._plain: Batcher[Submission, Inserted] = Batcher(self._flush, GROUP_MAX)
+        self._plain: Batcher[Submission, Inserted] = Batcher(self._hand_in, self._flush, GROUP_MAX)
         self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
@@ -64,34 +71,40 @@ class Produce(Requests):
         """Hands a task in; durable when this returns. `key` is what key limits count by; `tx` is a
         connection of your own whose open transaction shall carry the enqueue."""
         backend = self._ready or await self.open()
-        self._check_open()
+        if self._stopping:
+            self._check_open()
         handler = self._handlers.get(type)
         config = handler.config if handler is not None else await self._config(backend, type)
-        options = {
-            "queue": queue,
-            "priority": priority,
-            "max_attempts": max_attempts,
-            "metadata": metadata,
-            "depends_on": depends_on,
-            "delay": delay,
-            "timeout": timeout,
-            "key": key,
-            "idempotency_key": idempotency_key,
-        }
-        given = {name: value for name, value in options.items() if value != _DEFAULTS[name]}
+        said = (
+            queue,
+            priority,
+            max_attempts,
+            metadata,
+            depends_on,
+            delay,
+            timeout,
+            key,
+            idempotency_key,
+        )
+        given = {} if said == _UNSAID else _given(said)
         now = backend.store.now()
         submission = self._submission(backend, config, type, payload, id, given, now)
-        pressure = await self._pressure(backend, submission.task.queue, 1, carried=tx is not None)
+        if self._is_at_ease(submission.task.queue, now):
+            pressure = Pressure.ACCEPTED
+        else:
+            pressure = await self._pressure(
+                backend, submission.task.queue, 1, carried=tx is not None
+            )
         if tx is not None:
-            hint = backend.bus.ride_along(WORK, must=True)
-            inserted = (await backend.store.insert_carried(tx, [submission], hint=hint))[0]
+            ride = backend.bus.ride_along(WORK, must=True)
+            inserted = (await backend.store.insert_carried(tx, [submission], hint=ride.hint))[0]
         elif id is None and submission.is_plain:
             inserted = await self._plain.put(submission)
         else:
-            hint = backend.bus.ride_along(WORK)
-            inserted = (await backend.store.insert([submission], hint=hint))[0]
-            self._handed_in(backend, hint)
-        return self._handle(inserted, pressure)
+            ride = backend.bus.ride_along(WORK)
+            inserted = (await backend.store.insert([submission], hint=ride.hint))[0]
+            backend.bus.landed(ride)
+        return TaskHandle(inserted, pressure, self)
 
     def _submission(
         self,
@@ -133,7 +146,7 @@ class Produce(Requests):
         group, plain = self._submissions(backend, asked)
         pressure = await self._pressures(backend, group, carried=tx is not None)
         inserted = await self._insert_group(backend, group, plain=plain and tx is None, tx=tx)
-        return [self._handle(each, pressure) for each in inserted]
+        return [TaskHandle(each, pressure, self) for each in inserted]
 
     def _submissions(
         self, backend: Backend, asked: list[Mapping[str, Any]]
@@ -158,38 +171,42 @@ class Produce(Requests):
     ) -> list[Inserted]:
         if not group:
             return []
-        hint = backend.bus.ride_along(WORK, must=tx is not None)
+        ride = backend.bus.ride_along(WORK, must=tx is not None)
         if tx is not None:
-            return await backend.store.insert_carried(tx, group, hint=hint)
+            return await backend.store.insert_carried(tx, group, hint=ride.hint)
         insert = backend.store.insert_plain if plain else backend.store.insert
-        found = await insert(group, hint=hint)
-        self._handed_in(backend, hint)
+        found = await insert(group, hint=ride.hint)
+        backend.bus.landed(ride)
         return found
 
-    async def _flush(self, group: list[Submission], *, alone: bool) -> list[Inserted]:
+    async def _hand_in(self, submission: Submission) -> Inserted:
+        """What a single caller handed in."""
+        backend = self._ready or await self.open()
+        store = backend.store
+        if store.one_writer and self._engine is not None:
+            dispatcher = self._engine.dispatcher
+            if dispatcher.is_idle:
+                return (await dispatcher.take_in([submission]))[0]
+            # Woken before and after: a claim that comes right behind shares the commit.
+            dispatcher.wake()
+        ride = backend.bus.ride_along(WORK, one=True)
+        alone = store.is_quick and self._plain.is_alone()
+        inserted = await store.insert_one(submission, hint=ride.hint, alone=alone)
+        backend.bus.landed(ride)
+        return inserted
+
+    async def _flush(self, group: list[Submission]) -> list[Inserted]:
         """What concurrent callers handed in, as one statement."""
         backend = self._ready or await self.open()
         if backend.store.one_writer and self._engine is not None:
             dispatcher = self._engine.dispatcher
             if dispatcher.is_idle:
                 return await dispatcher.take_in(group)
-            # Woken before and after: a claim that comes right behind shares the commit.
             dispatcher.wake()
-        hint = backend.bus.ride_along(WORK)
-        found = await backend.store.insert_plain(group, hint=hint, alone=alone)
-        self._handed_in(backend, hint)
+        ride = backend.bus.ride_along(WORK)
+        found = await backend.store.insert_plain(group, hint=ride.hint)
+        backend.bus.landed(ride)
         return found
-
-    def _handed_in(self, backend: Backend, hint: str) -> None:
-        """Tasks are in the store. A hint that did not ride along follows only now: earlier, whoever hears
-        it would look before there is anything to see."""
-        if not hint:
-            backend.bus.publish(WORK)
-        elif self._engine is not None:
-            self._engine.dispatcher.wake()
-
-    def _handle(self, inserted: Inserted, pressure: Pressure) -> TaskHandle:
-        return TaskHandle(inserted, pressure, self)
 
     async def get_task(self, task_id: str) -> Task | None:
         """The task, or None when there is none of that id."""

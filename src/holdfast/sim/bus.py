@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import Mode
+from holdfast.bus.port import Mode, Ride, of_one
 from holdfast.sim.net import Net
 
 
@@ -28,11 +28,18 @@ class SimBus(LocalBus):
         return Mode(True, "simulated network")
 
     def publish(self, topic: str) -> None:
-        super().publish(topic)
-        self._spread(topic)
+        self._spread(topic, topic)
 
-    def _spread(self, topic: str) -> None:
+    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+        """Follows the commit, but says what those say that ride along on PostgreSQL."""
+        return Ride(topic, of_one(topic) if one else topic)
+
+    def landed(self, ride: Ride) -> None:
+        self._spread(ride.topic, ride.hint)
+
+    def _spread(self, topic: str, hint: str) -> None:
+        self._tell(topic, hint)
         for name, bus in self._others():
             if bus is not self:
-                hear = partial(LocalBus.publish, bus, topic)
+                hear = partial(LocalBus._tell, bus, topic, hint)
                 self._net.send(self._node, name, "hint", hear)

@@ -16,7 +16,7 @@ from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
 from holdfast.store.port import RowExists
-from holdfast.store.script import Script
+from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.server_clock import ServerClock
 
 T = TypeVar("T")
@@ -60,6 +60,9 @@ class RemoteDriver:
             return await self.write(make)
         except apsw.ConstraintError as error:
             raise RowExists from error
+
+    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+        return await self.write_one(lambda: one(wanted))
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         return await self._run(lambda: self._database.read(make))

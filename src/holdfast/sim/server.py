@@ -118,7 +118,9 @@ class Database:
         if self.disk is not None:
             self.disk.has_committed = False
         try:
-            self.driver._write_inline(lambda: self._watched(make, by, at, answers))
+            self.driver._write_inline(
+                lambda writer: connection.run(writer, self._watched(make, by, at, answers))
+            )
         except StoreUnavailable:
             if self.disk is not None and self.disk.is_dead:
                 self._unknown()

@@ -13,7 +13,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.script import Script
+from holdfast.store.script import Call, Rows, Script
 
 T = TypeVar("T")
 
@@ -30,10 +30,8 @@ class Driver(Protocol):
         """Changes with every commit that somebody else makes; always 0 where that is not known."""
         ...
 
-    @property
-    def is_quick(self) -> bool:
-        """Whether a small write would be done on the spot, without a turn of the event loop."""
-        ...
+    is_quick: bool
+    """Whether a small write would be done on the spot, without a turn of the event loop."""
 
     async def open(self) -> None:
         """Connects and migrates; SchemaMismatch when the schema is newer than this code."""
@@ -48,6 +46,11 @@ class Driver(Protocol):
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         """A script whose statements may each stand alone: no transaction need be around them."""
+        ...
+
+    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+        """One statement that writes and stands alone, by the shortest way: `write_one` for those who need
+        no script."""
         ...
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -96,6 +99,10 @@ class Dialect(Protocol):
         """Wakes whoever listens, once this transaction is committed; '' does nothing."""
         ...
 
+    def insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Call:
+        """One task with nothing to check, in one statement that finds no such row."""
+        ...
+
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
@@ -104,6 +111,10 @@ class Dialect(Protocol):
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
         """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
+        ...
+
+    def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
+        """Takes the first in line; nothing if a limit counts it."""
         ...
 
     def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:

@@ -7,12 +7,14 @@ PostgreSQL, a caller's own connection and the simulator.
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """Run this statement. `rows` fill its {rows: ...}, `params` its :names."""
 
     name: str
@@ -30,3 +32,8 @@ def call(statement: str, **params: Any) -> Call:
 
 def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Call:
     return Call(statement, params, rows)
+
+
+def one(wanted: Call) -> Script[Rows]:
+    """A script of a single call."""
+    return (yield wanted)

@@ -20,27 +20,29 @@ class ServerClock:
     """One for each driver of a server."""
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._offset: float | None = None
         self._due_at = float("-inf")
         self._high_water = 0.0
 
     def reading(self) -> float:
         """What the server's clock says now, be it earlier than before."""
-        return self._clock.monotonic() + (self._offset or 0.0)
+        return self._monotonic() + (self._offset or 0.0)
 
     def now(self) -> float:
-        self._high_water = max(self._high_water, self.reading())
+        reading = self._monotonic() + (self._offset or 0.0)
+        if reading > self._high_water:
+            self._high_water = reading
         return self._high_water
 
     def is_due(self) -> bool:
         """Whether it is time to read it off."""
-        return self._clock.monotonic() >= self._due_at
+        return self._monotonic() >= self._due_at
 
     async def read_off(self, ask: Callable[[], Awaitable[float]]) -> None:
-        before = self._clock.monotonic()
+        before = self._monotonic()
         theirs = await ask()
-        after = self._clock.monotonic()
+        after = self._monotonic()
         is_sure = after - before <= SURE_SECONDS
         if is_sure or self._offset is None:
             self._offset = theirs - (before + after) / 2

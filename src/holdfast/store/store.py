@@ -62,6 +62,9 @@ class Store:
         self._driver = driver
         self._dialect = dialect
         self._ids = ids
+        self.now = driver.now
+        """The store's time, the one that judges leases."""
+        self.one_writer = dialect.one_writer
 
     async def open(self) -> None:
         await self._driver.open()
@@ -79,17 +82,9 @@ class Store:
         return self._driver.version()
 
     @property
-    def one_writer(self) -> bool:
-        return self._dialect.one_writer
-
-    @property
     def is_quick(self) -> bool:
         """Whether small writes are done on the spot."""
         return self._driver.is_quick
-
-    def now(self) -> float:
-        """The store's time, the one that judges leases."""
-        return self._driver.now()
 
     def reading(self) -> float:
         """What the store's clock says, without the promise that it never goes back."""
@@ -102,21 +97,30 @@ class Store:
         now = self.now()
         return await self._driver.write(lambda: self._insert(group, now, hint=hint))
 
-    async def insert_plain(
-        self, group: Sequence[Submission], *, hint: str = "", alone: bool = False
-    ) -> list[Inserted]:
-        """Tasks of many callers with nothing to check, in one statement where the dialect can.
-        `alone`: no other caller is about."""
+    async def insert_one(
+        self, submission: Submission, *, hint: str = "", alone: bool = False
+    ) -> Inserted:
+        """One task with nothing to check, made just now. `alone`: no other caller is about."""
+        task = submission.task
+        now = task.created_at
+        wanted = self._dialect.insert_one(task, now=now, batch=self._ids.record(now), hint=hint)
+        try:
+            await self._driver.call(wanted, small=alone)
+        except RowExists:
+            # An answer was lost and the request repeated: the general path sees what is there.
+            return (await self.insert([submission], hint=hint))[0]
+        return Inserted(task.id, Status.QUEUED, True)
+
+    async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
+        """Tasks of many callers with nothing to check, in one statement where the dialect can."""
         now = self.now()
         try:
             new = await self._driver.write_one(
                 lambda: self._dialect.insert_plain(
                     group, now=now, batch=self._ids.record(now), hint=hint
-                ),
-                small=alone,
+                )
             )
         except RowExists:
-            # An answer was lost and the request repeated: the general path sees what is there.
             return await self.insert(group, hint=hint)
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
 
@@ -183,6 +187,14 @@ class Store:
         others_took = len(ids) - len(more.tasks) - more.parked
         look_again = claimed.look_again or others_took > 0
         return Claimed(tasks, more.opens_at, more.parked, look_again, claimed.blind_seconds)
+
+    async def claim_next(self, claim: Claim) -> list[Task]:
+        """The first in line alone, unless a limit counts it: quicker than `claim` where that is all."""
+        return await self._driver.write_one(
+            lambda: self._dialect.claim_next(
+                claim, now=(now := self.now()), batch=self._ids.record(now)
+            )
+        )
 
     async def claim_aged(
         self,

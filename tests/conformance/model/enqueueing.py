@@ -31,6 +31,14 @@ class Enqueueing(Hands):
         self.insert_one(self.asked(priority=priority, queue=queue, delay_seconds=delay))
         self.did("insert")
 
+    @rule(queue=st.sampled_from(QUEUES), delay=st.sampled_from([0.0, 0.0, 5.0]))
+    def insert_alone(self, queue: str, delay: float) -> None:
+        self.tick()
+        submission = self.asked(queue=queue, delay_seconds=delay)
+        self.both(lambda store: store.insert_one(submission))
+        self.model.add(submission.task.id, {})
+        self.did("insert_alone")
+
     @rule(count=st.integers(1, 3), queue=st.sampled_from(QUEUES))
     def insert_plain(self, count: int, queue: str) -> None:
         self.tick()
@@ -186,6 +194,24 @@ class Enqueueing(Hands):
         self.tick()
         claimed = self.both(lambda store: store.claim(wanted(100, queues=queues, node=node)))
         self.took(claimed.tasks, "claim")
+
+    @precondition(lambda self: self.has(Status.QUEUED))
+    @rule(queues=st.sampled_from([QUEUES, ("default",)]), node=st.sampled_from("xy"))
+    def claim_next(self, queues: tuple[str, ...], node: str) -> None:
+        self.tick()
+        if self.is_first_certain(queues):
+            tasks = self.both(lambda store: store.claim_next(wanted(1, queues=queues, node=node)))
+            self.took(tasks, "claim_next")
+
+    def is_first_certain(self, queues: tuple[str, ...]) -> bool:
+        """Of tasks that one transaction let in at the same moment, each database has its own first."""
+        found = self.run(self.sqlite.find(status=Status.QUEUED, limit=1_000))
+        places = sorted(
+            (task.priority, queues.index(task.queue), task.due_at)
+            for task in found
+            if task.queue in queues
+        )
+        return len(places) == len(set(places))
 
     @precondition(lambda self: self.has(Status.QUEUED))
     @rule()

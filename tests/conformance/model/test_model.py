@@ -25,9 +25,26 @@ from tests.test_docs import emitted
 
 EXAMPLES = int(os.environ.get("HOLDFAST_MODEL_EXAMPLES", "16"))
 RULES = {
-    *("insert", "insert_plain", "insert_and_claim", "insert_child", "insert_child refused"),
+    *(
+        "insert",
+        "insert_alone",
+        "insert_plain",
+        "insert_and_claim",
+        "insert_child",
+        "insert_child refused",
+    ),
     *("insert_family", "insert_limited", "repeat", "repeat refused", "schedule", "fire"),
-    *("unschedule", "claim", "claim_aged", "complete", "fail", "bury", "bury_all", "snooze"),
+    *(
+        "unschedule",
+        "claim",
+        "claim_next",
+        "claim_aged",
+        "complete",
+        "fail",
+        "bury",
+        "bury_all",
+        "snooze",
+    ),
     *("release", "cancel", "report", "stale", "beat", "expire", "wait", "open_gates"),
     *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
     *("look", "prune", "prune the dead"),

@@ -39,6 +39,8 @@ def _bring_in(machine: Machine) -> None:
     machine.insert_plain(count=3, queue="default")
     for payload in (0, 0, 1):
         machine.repeat(payload=payload)
+    machine.insert_alone(queue="default", delay=0.0)
+    machine.claim_next(queues=QUEUES, node="y")
     machine.insert_and_claim()
     machine.look(number=0)
 

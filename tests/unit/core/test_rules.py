@@ -255,6 +255,34 @@ def test_pressure_is_a_typed_answer(
     assert bool(reason) == (answer is not Pressure.ACCEPTED)
 
 
+@given(
+    depth=st.integers(0, 200),
+    bound=st.one_of(st.none(), st.integers(1, 150)),
+    age=st.floats(0, 100),
+    age_bound=st.one_of(st.none(), st.floats(1, 90)),
+)
+def test_whoever_is_at_ease_would_be_accepted(
+    depth: int, bound: int | None, age: float, age_bound: float | None
+) -> None:
+    bounds, load = Bounds(bound, age_bound), Load(depth, age)
+    left = pressure.ease(bounds, load)
+    if left:
+        assert pressure.judge(bounds, load, left)[0] is Pressure.ACCEPTED
+    if bound is not None:
+        assert pressure.judge(bounds, load, left + 1)[0] is not Pressure.ACCEPTED
+
+
+def test_figures_are_believed_as_long_as_nobody_can_have_reached_the_bound() -> None:
+    def seconds(left: int, age_bound: float | None = None) -> float:
+        return pressure.trusted_seconds(Bounds(10_000_000, age_bound), left)
+
+    assert seconds(0) == seconds(100) == pressure.TRUSTED_SECONDS
+    assert seconds(4 * pressure.COMING_PER_SECOND) == 4.0
+    assert seconds(10**9) == pressure.TRUSTED_SECONDS_MAX
+    # Age grows though nobody adds anything.
+    assert seconds(10**9, age_bound=60.0) == pressure.TRUSTED_SECONDS
+
+
 def test_pressure_warns_before_it_refuses() -> None:
     answers = [pressure.judge(Bounds(depth_max=10), Load(n))[0].value for n in (0, 7, 8, 9, 10)]
     assert answers == ["accepted", "accepted", "under_pressure", "under_pressure", "rejected"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -81,17 +82,26 @@ async def test_an_outage_is_waited_for_with_growing_pauses(
     assert "the store is back after 7 tries" in caplog.text
 
 
+def one_of(flush: Callable[[list[int]], Awaitable[list[int]]]) -> Callable[[int], Awaitable[int]]:
+    """Writes a single item as a batch of one."""
+
+    async def one(item: int) -> int:
+        return (await flush([item]))[0]
+
+    return one
+
+
 async def test_callers_that_come_together_are_written_together() -> None:
     batches: list[list[int]] = []
     gate = asyncio.Event()
 
-    async def flush(items: list[int], *, alone: bool) -> list[int]:
+    async def flush(items: list[int]) -> list[int]:
         batches.append(items)
         if len(batches) == 1:
             await gate.wait()
         return [10 * item for item in items]
 
-    batcher: Batcher[int, int] = Batcher(flush, 4)
+    batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 4)
     calls = [asyncio.create_task(batcher.put(n)) for n in range(10)]
     for _ in range(5):
         await asyncio.sleep(0)
@@ -102,13 +112,13 @@ async def test_callers_that_come_together_are_written_together() -> None:
 
 
 async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
-    async def flush(items: list[int], *, alone: bool) -> list[int]:
+    async def flush(items: list[int]) -> list[int]:
         await asyncio.sleep(0)
         if 1 in items:
             raise StoreUnavailable("away")
         return items
 
-    batcher: Batcher[int, int] = Batcher(flush, 2)
+    batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 2)
     answers = await asyncio.gather(*(batcher.put(n) for n in range(6)), return_exceptions=True)
     # The first went at once and alone, the next two together.
     failed = [isinstance(answer, StoreUnavailable) for answer in answers]
@@ -120,11 +130,14 @@ async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
 async def test_who_comes_back_and_back_is_alone_until_somebody_else_comes() -> None:
     seen: list[bool] = []
 
-    async def flush(items: list[int], *, alone: bool) -> list[int]:
-        seen.append(alone)
+    async def one(item: int) -> int:
+        seen.append(batcher.is_alone())
+        return item
+
+    async def flush(items: list[int]) -> list[int]:
         return items
 
-    batcher: Batcher[int, int] = Batcher(flush, 4)
+    batcher: Batcher[int, int] = Batcher(one, flush, 4)
     for n in range(3):
         await batcher.put(n)
     await asyncio.create_task(batcher.put(4))
@@ -133,10 +146,14 @@ async def test_who_comes_back_and_back_is_alone_until_somebody_else_comes() -> N
 
 
 async def test_who_is_alone_leaves_turns_to_others() -> None:
-    async def flush(items: list[int], *, alone: bool) -> list[int]:
+    async def one(item: int) -> int:
+        batcher.is_alone()
+        return item
+
+    async def flush(items: list[int]) -> list[int]:
         return items
 
-    batcher: Batcher[int, int] = Batcher(flush, 4)
+    batcher: Batcher[int, int] = Batcher(one, flush, 4)
     turns = 0
 
     async def others() -> None:
@@ -158,11 +175,11 @@ async def test_a_caller_that_gives_up_leaves_nobody_waiting(victim: int, turns: 
     """Whoever is cancelled, and whenever: all others get their answers."""
     gate = asyncio.Event()
 
-    async def flush(items: list[int], *, alone: bool) -> list[int]:
+    async def flush(items: list[int]) -> list[int]:
         await gate.wait()
         return items
 
-    batcher: Batcher[int, int] = Batcher(flush, 3)
+    batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 3)
     calls = [asyncio.create_task(batcher.put(n)) for n in range(7)]
     for _ in range(turns):
         await asyncio.sleep(0)

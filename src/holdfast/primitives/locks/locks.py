@@ -315,7 +315,8 @@ def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
         return MemoryBackend(used), LocalBus()
     store = store_for(url, used, server_time=clock is None)()
     is_shared = url.startswith(POSTGRES_SCHEMES) or bool(sqlite_path(url))
-    return StoreBackend(store), bus_for(url, used, store.version if is_shared else None)
+    version = store.version if is_shared else None
+    return StoreBackend(store), bus_for(url, used, version, name=store.ids.secret())
 
 
 def _info(lease: rules.Lease, now: float) -> LeaseInfo:

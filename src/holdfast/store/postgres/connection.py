@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import asyncpg
@@ -71,6 +73,8 @@ class Prepared(NamedTuple):
     names: tuple[str, ...]
     columns: tuple[Column, ...]
     returns: str
+    pick: Callable[[dict[str, Any]], tuple[Any, ...]]
+    """The values in order, out of those by name."""
 
 
 @cache
@@ -95,18 +99,25 @@ def _prepared(statement: Statement) -> Prepared:
         return f"${names.index(found[1]) + 1}"
 
     text = _NAME.sub(number, statement.text)
-    return Prepared(text, tuple(names), statement.columns, statement.returns)
+    return Prepared(text, tuple(names), statement.columns, statement.returns, _picker(names))
 
 
-def bind(prepared: Prepared, call: Call) -> list[Any]:
+def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda values: tuple(values[name] for name in names)
+
+
+def bind(prepared: Prepared, call: Call) -> tuple[Any, ...]:
     """Parameters by number; rows become one array for each column."""
-    values = dict(call.params)
+    values = call.params
     if call.rows is not None:
+        values = dict(values)
         values["r_count"] = len(call.rows)
         arrays = zip(*call.rows, strict=True)
         for column, array in zip(prepared.columns, arrays, strict=True):
             values[f"r_{column.name}"] = array
-    return [values[name] for name in prepared.names]
+    return prepared.pick(values)
 
 
 async def execute(connection: Connection, call: Call) -> Rows:
@@ -140,48 +151,99 @@ class Pool:
     def __init__(self, dsn: str, size: int) -> None:
         self._dsn = dsn
         self._idle: list[Connection] = []
-        self._free = asyncio.Semaphore(size)
+        self._free = size
+        self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._watch = Watch(lambda: connect(dsn), SETTINGS["application_name"])
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection for the caller alone; it is thrown away if it broke."""
-        async with self._free:
-            connection = await self._take()
-            self._watch.lent(connection)
-            try:
-                yield connection
-            except GONE:
+        connection = await self.take()
+        try:
+            yield connection
+        except BaseException as error:
+            self.back(connection, error)
+            raise
+        self.back(connection)
+
+    async def take(self) -> Connection:
+        """A connection for the caller alone, who gives it `back`, come what may."""
+        if self._free < 1 or self._waiting:
+            await self._wait()
+        self._free -= 1
+        try:
+            connection = self._idle_one() or await connect(self._dsn)
+        except BaseException:
+            self._release()
+            raise
+        self._watch.lent(connection)
+        return connection
+
+    def take_idle(self) -> Connection | None:
+        """The same, if one is there and nobody waits for it."""
+        if self._free < 1 or self._waiting or (connection := self._idle_one()) is None:
+            return None
+        self._free -= 1
+        self._watch.lent(connection)
+        return connection
+
+    def back(self, connection: Connection, error: BaseException | None = None) -> None:
+        """With what went wrong on it, if anything did."""
+        self._watch.back(connection)
+        match error:
+            case None:
+                self._keep(connection)
+            case _ if isinstance(error, GONE):
                 # Those that idle are most likely as dead.
                 connection.terminate()
                 while self._idle:
                     self._idle.pop().terminate()
-                raise
-            except (HoldfastError, asyncpg.PostgresError):
+            case HoldfastError() | asyncpg.PostgresError():
                 # A refusal: its transaction was rolled back, the connection itself is sound.
-                self._give_back(connection)
-                raise
-            except BaseException:
+                self._keep(connection)
+            case _:
                 # It may be in the middle of anything.
                 connection.terminate()
-                raise
-            finally:
-                self._watch.back(connection)
-            self._give_back(connection)
+        self._release()
 
-    def _give_back(self, connection: Connection) -> None:
+    def _keep(self, connection: Connection) -> None:
         if self._closed or connection.is_closed() or connection.is_in_transaction():
             connection.terminate()
         else:
             self._idle.append(connection)
 
-    async def _take(self) -> Connection:
+    def _idle_one(self) -> Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
-        return await connect(self._dsn)
+        return None
+
+    async def _wait(self) -> None:
+        """Until it is this caller's turn: first come, first served."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self._release()  # The turn came, but its caller has gone.
+            raise
+        finally:
+            if turn in self._waiting:
+                self._waiting.remove(turn)
+        self._free += 1  # It was kept for this caller.
+
+    def _release(self) -> None:
+        """One more may take a connection: whoever has waited longest, for whom it is kept."""
+        self._free += 1
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._free -= 1
+                turn.set_result(None)
+                return
 
     async def close(self) -> None:
         self._closed = True

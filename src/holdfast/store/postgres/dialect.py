@@ -16,7 +16,7 @@ from holdfast.store.one import insert_one
 from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors
 from holdfast.store.postgres.lanes import Lanes, firsts_of
-from holdfast.store.script import Script, call
+from holdfast.store.script import Call, Script, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
@@ -114,11 +114,19 @@ class PostgresDialect:
         if text:
             yield call("hint", hint=text)
 
+    def insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Call:
+        params = insert_one(task, now)
+        params["batch"] = str(batch)
+        params["hint"] = hint
+        return Call("insert_one", params)
+
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
         if len(group) == 1:
-            return (yield from self._insert_one(group[0].task, now=now, batch=batch, hint=hint))
+            task = group[0].task
+            yield self.insert_one(task, now=now, batch=batch, hint=hint)
+            return {task.id}
         shapes: dict[Shape, int] = {}
         places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
         columns = list(zip(*shapes, strict=True))
@@ -144,10 +152,6 @@ class PostgresDialect:
         )
         return set(ids)
 
-    def _insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Script[set[str]]:
-        yield call("insert_one", **insert_one(task, now), batch=str(batch), hint=hint)
-        return {task.id}
-
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
         look = self._lanes.look(claim)
         records = yield call(
@@ -156,12 +160,7 @@ class PostgresDialect:
             **look.params(),
             types=claim.types,
             limit=claim.limit,
-            now=now,
-            node=claim.node,
-            lease_seconds=claim.lease_seconds,
-            batch=str(batch),
-            fact_head=f'["task.started",{now!r},',
-            fact_node=f',{{"worker_id":{encode(claim.node).decode()},"attempt":',
+            **_taking(claim, now, batch),
         )
         limited = records[0]["limited"] or []
         taken = [record for record in records if record["id"] is not None]
@@ -174,6 +173,17 @@ class PostgresDialect:
         )
         tasks = [to_task(record[3:]) for record in taken]
         return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), limited
+
+    def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
+        return (
+            yield call(
+                "claim_next",
+                queues="\n".join(claim.queues),
+                types="\n".join(claim.types),
+                **self._lanes.look(claim).texts(),
+                **_taking(claim, now, batch),
+            )
+        )
 
     def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
         """Whether anything is before it in line cannot be known here without locking the line."""
@@ -225,3 +235,15 @@ class PostgresDialect:
             batch=str(batch),
         )
         return {row[0] for row in written}
+
+
+def _taking(claim: Claim, now: float, batch: int) -> dict[str, Any]:
+    """Who takes, and the constant parts of the facts."""
+    return {
+        "now": now,
+        "node": claim.node,
+        "lease_seconds": claim.lease_seconds,
+        "batch": str(batch),
+        "fact_head": f'["task.started",{now!r},',
+        "fact_node": f',{{"worker_id":{encode(claim.node).decode()},"attempt":',
+    }

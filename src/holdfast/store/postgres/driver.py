@@ -8,8 +8,8 @@ machine's monotonic clock, so a wrong wall clock here judges no lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
 
 import asyncpg
 
@@ -18,7 +18,7 @@ from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreUnavaila
 from holdfast.store import schema
 from holdfast.store.port import RowExists
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.script import Script, call
+from holdfast.store.script import Call, Rows, Script, call, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
 
@@ -40,26 +40,16 @@ class PostgresDriver:
         self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE
     ) -> None:
         self._dsn = dsn
-        self._clock = clock
-        self._server_time = server_time
         self._size = size
         self._pool: postgres.Pool | None = None
         self._theirs = ServerClock(clock)
+        self.now: Callable[[], float] = self._theirs.now if server_time else clock.now
+        self.reading: Callable[[], float] = self._theirs.reading if server_time else clock.now
 
     is_quick = False
 
     def version(self) -> int:
         return 0
-
-    def now(self) -> float:
-        if not self._server_time:
-            return self._clock.now()
-        return self._theirs.now()
-
-    def reading(self) -> float:
-        if not self._server_time:
-            return self._clock.now()
-        return self._theirs.reading()
 
     async def open(self) -> None:
         self._pool = postgres.Pool(self._dsn, self._size)
@@ -79,14 +69,35 @@ class PostgresDriver:
             await self._pool.close()
             self._pool = None
 
-    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        return await self._run(make, atomic=True)
+    def write(
+        self, make: Callable[[], Script[T]], *, small: bool = False
+    ) -> Coroutine[Any, Any, T]:
+        return self._run(make, atomic=True)
 
-    async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        return await self._run(make, atomic=False)
+    def write_one(
+        self, make: Callable[[], Script[T]], *, small: bool = False
+    ) -> Coroutine[Any, Any, T]:
+        return self._run(make, atomic=False)
 
-    async def read(self, make: Callable[[], Script[T]]) -> T:
-        return await self._run(make, atomic=False)
+    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+        pool = self._pool
+        if pool is None or self._theirs.is_due() or (connection := pool.take_idle()) is None:
+            return await self._run(lambda: one(wanted), atomic=False)
+        try:
+            rows = await postgres.execute(connection, wanted)
+        except BaseException as error:
+            pool.back(connection, error)
+            if isinstance(error, asyncpg.UniqueViolationError):
+                raise RowExists from error
+            if not isinstance(error, (*RACES, *postgres.GONE, *postgres.STRAINED)):
+                raise
+        else:
+            pool.back(connection)
+            return rows
+        return await self._run(lambda: one(wanted), atomic=False, tried=1)
+
+    def read(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
+        return self._run(make, atomic=False)
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
@@ -100,9 +111,9 @@ class PostgresDriver:
             )
         return await postgres.run(connection, make())  # type: ignore[arg-type]
 
-    async def _run(self, make: Callable[[], Script[T]], *, atomic: bool) -> T:
+    async def _run(self, make: Callable[[], Script[T]], *, atomic: bool, tried: int = 0) -> T:
         """Again after a lost race, and once after a connection that was found dead."""
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(tried + 1, TRIES + 1):
             try:
                 return await self._once(make, atomic=atomic)
             except RACES as error:
@@ -116,16 +127,24 @@ class PostgresDriver:
         raise AssertionError("unreachable")
 
     async def _once(self, make: Callable[[], Script[T]], *, atomic: bool) -> T:
-        if self._pool is None:
+        pool = self._pool
+        if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
-            async with self._pool.connection() as connection:
+            connection = await pool.take()
+            try:
                 if self._theirs.is_due():
                     await self._read_off_clock(connection)
-                if not atomic:
-                    return await postgres.run(connection, make())
-                async with connection.transaction():
-                    return await postgres.run(connection, make())
+                if atomic:
+                    async with connection.transaction():
+                        answer = await postgres.run(connection, make())
+                else:
+                    answer = await postgres.run(connection, make())
+            except BaseException as error:
+                pool.back(connection, error)
+                raise
+            pool.back(connection)
+            return answer
         except HoldfastError:
             raise
         except postgres.GONE as error:

@@ -64,6 +64,13 @@ class Look:
             "floor_nths": [nth for _, nth in self._starts],
         }
 
+    def texts(self) -> dict[str, str]:
+        """The same joined, for statements that idle workers wait for."""
+        return {
+            "floors": " ".join([repr(due_at) for due_at, _ in self._starts]),
+            "floor_nths": " ".join([str(nth) for _, nth in self._starts]),
+        }
+
     def claimed(
         self, firsts: Firsts, *, picked: int, now: float, limited_due_at: float | None
     ) -> tuple[bool, float]:

@@ -62,7 +62,7 @@ def bind(call: Call) -> dict[str, Any]:
     """Lists become JSON documents; everything else goes as it is."""
     params = call.params
     for name, value in params.items():
-        if isinstance(value, list | tuple):
+        if type(value) is list or type(value) is tuple:
             params[name] = _encode(value).decode()
     if call.rows is not None:
         params["rows"] = _encode(call.rows).decode()

@@ -69,12 +69,15 @@ class SqliteDialect:
         """Other processes notice by the file's version."""
         yield from ()
 
+    def insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Call:
+        return Call("insert_one", insert_one(task, now))
+
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, batch: int, hint: str
     ) -> Script[set[str]]:
         if len(group) == 1:
             task = group[0].task
-            yield call("insert_one", **insert_one(task, now))
+            yield self.insert_one(task, now=now, batch=batch, hint=hint)
             return {task.id}
         batch = yield from self.place(batch)
         ids = [submission.task.id for submission in group]
@@ -96,8 +99,11 @@ class SqliteDialect:
             picked = yield call("get_rows", row_ids=row_ids)
             claimed = yield from claim_these(picked, claim, now=now, batch=batch, recorder=self)
             return claimed, []
+        return Claimed((yield from self._take(row_ids, claim, now, batch))), []
+
+    def _take(self, row_ids: list[int], claim: Claim, now: float, batch: int) -> Script[list[Task]]:
         if not row_ids:
-            return Claimed([]), []
+            return []
         batch = yield from self.place(batch)
         node, lease = claim.node, claim.lease_seconds
         yield call(
@@ -106,7 +112,12 @@ class SqliteDialect:
         taken: list[Task] = yield call("get_rows", row_ids=row_ids)
         facts = [decide.started(task, now) for task in taken]
         yield from record(self, batch, now, facts, shifted(taken, Status.QUEUED, Status.RUNNING))
-        return Claimed(taken), []
+        return taken
+
+    def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
+        found = yield from self._scan_next(replace(claim, limit=1), now)
+        row_ids = [row_id for row_id, limited in found if not limited]
+        return (yield from self._take(row_ids, claim, now, batch))
 
     def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
         if task.queue not in claim.queues or task.type not in claim.types:

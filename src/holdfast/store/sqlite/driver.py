@@ -19,7 +19,7 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
 from holdfast.store.port import RowExists
-from holdfast.store.script import Script
+from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.sqlite import connection as sqlite
 
 T = TypeVar("T")
@@ -59,19 +59,18 @@ class SqliteDriver:
         self._threads: list[threading.Thread] = []
         self._writing = threading.Lock()
         self._commit_seconds = QUICK_SECONDS
+        self.is_quick = False
         self._answering = False
 
     def now(self) -> float:
         """Never goes back: a clock that is set back can only lengthen a lease."""
-        self._high_water = max(self._high_water, self._clock.now())
+        now = self._clock.now()
+        if now > self._high_water:
+            self._high_water = now
         return self._high_water
 
     def reading(self) -> float:
         return self._clock.now()
-
-    @property
-    def is_quick(self) -> bool:
-        return self._commit_seconds < QUICK_SECONDS
 
     def version(self) -> int:
         """Changes with every commit that another connection makes to the file."""
@@ -105,14 +104,12 @@ class SqliteDriver:
 
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         if self._inline:
-            return self._write_inline(make)
+            return self._write_inline(lambda writer: sqlite.run(writer, make()))
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
-                return self._write_on_the_spot(make)
+                return self._write_on_the_spot(lambda writer: sqlite.run(writer, make()))
             except StoreBusy:
                 pass  # Another process is writing: the writer thread can wait for it.
-            finally:
-                self._writing.release()
         return await self._submit(self._jobs, make)
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
@@ -121,9 +118,19 @@ class SqliteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
+    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+        if small and self.is_quick and self._writing.acquire(blocking=False):
+            try:
+                return self._write_on_the_spot(lambda writer: sqlite.execute(writer, wanted))
+            except apsw.ConstraintError as error:
+                raise RowExists from error
+            except StoreBusy:
+                pass
+        return await self.write_one(lambda: one(wanted))
+
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
-            return self._write_inline(make)
+            return self._write_inline(lambda writer: sqlite.run(writer, make()))
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
 
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
@@ -170,40 +177,44 @@ class SqliteDriver:
         if self._path != ":memory:" and not self._inline:
             self._reader = sqlite.connect(self._path, shared=True)
 
-    def _write_inline(self, make: Callable[[], Script[T]]) -> T:
-        if self._writer is None:
+    def _write_inline(self, work: Callable[[apsw.Connection], T]) -> T:
+        writer = self._writer
+        if writer is None:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         try:
-            self._writer.execute("BEGIN IMMEDIATE")
-            value = sqlite.run(self._writer, make())
-            self._writer.execute("COMMIT")
+            writer.execute("BEGIN IMMEDIATE")
+            value = work(writer)
+            writer.execute("COMMIT")
         except apsw.ConstraintError:
-            sqlite.rollback(self._writer)
+            sqlite.rollback(writer)
             raise
         except apsw.Error as error:
-            sqlite.rollback(self._writer)
+            sqlite.rollback(writer)
             raise sqlite.translated(error, "SQLite refused a transaction") from error
         except BaseException:
-            sqlite.rollback(self._writer)
+            sqlite.rollback(writer)
             raise
         return value
 
-    def _write_on_the_spot(self, make: Callable[[], Script[T]]) -> T:
+    def _write_on_the_spot(self, work: Callable[[apsw.Connection], T]) -> T:
         """A small write on a quick disk, in the event loop's own thread: the way to the writer and back
-        would take longer. StoreBusy at once when another process is writing."""
+        would take longer. StoreBusy at once when another process is writing. For whoever holds `_writing`,
+        which is given back."""
         begun = self._clock.monotonic()
         if self._writer is not None:
             self._writer.set_busy_timeout(0)
         try:
-            return self._write_inline(make)
+            return self._write_inline(work)
         finally:
             if self._writer is not None:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(begun)
+            self._writing.release()
 
     def _took(self, begun: float) -> None:
         took = self._clock.monotonic() - begun
         self._commit_seconds += 0.2 * (took - self._commit_seconds)
+        self.is_quick = self._commit_seconds < QUICK_SECONDS
 
     def _write_loop(self) -> None:
         assert self._writer is not None

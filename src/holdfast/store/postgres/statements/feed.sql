@@ -10,7 +10,8 @@ VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text
 
 -- name: hint
 -- returns: hinted
-SELECT pg_notify(CASE :hint::text WHEN 'work' THEN 'holdfast_work' ELSE 'holdfast' END, :hint::text) AS hinted;
+SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast_work' ELSE 'holdfast' END,
+    :hint::text) AS hinted;
 
 -- name: number_records
 -- The function is in migration 0007; 0005 says why it is one.

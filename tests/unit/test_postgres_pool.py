@@ -1,0 +1,131 @@
+"""The pool of connections: its books are right, whoever gives up and whenever."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from holdfast.errors import NotFound
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.postgres.connection import Pool
+
+SIZE = 3
+
+
+class Line:
+    """A connection without another end."""
+
+    def __init__(self) -> None:
+        self.is_dead = False
+
+    def is_closed(self) -> bool:
+        return self.is_dead
+
+    def is_in_transaction(self) -> bool:
+        return False
+
+    def terminate(self) -> None:
+        self.is_dead = True
+
+    async def close(self, timeout: float) -> None:
+        self.is_dead = True
+
+
+class Lines:
+    """Makes them, slowly, and not always; knows how many are alive."""
+
+    def __init__(self, draw: random.Random) -> None:
+        self._draw = draw
+        self.made: list[Line] = []
+
+    async def connect(self, _dsn: str) -> Line:
+        await asyncio.sleep(0)
+        if self._draw.random() < 0.1:
+            raise OSError("nobody there")
+        self.made.append(Line())
+        return self.made[-1]
+
+    @property
+    def alive(self) -> int:
+        return sum(not line.is_dead for line in self.made)
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    lines = Lines(random.Random(1))
+    monkeypatch.setattr(postgres, "connect", lines.connect)
+    return lines
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -> None:
+    draw, pool, out = random.Random(seed), Pool("", SIZE), set[int]()
+
+    async def use() -> None:
+        connection: Any = await pool.take()
+        out.add(id(connection))
+        assert len(out) <= SIZE
+        assert lines.alive <= SIZE
+        error: BaseException | None = None
+        try:
+            for _ in range(draw.randrange(3)):
+                await asyncio.sleep(0)
+            error = draw.choice([None, None, OSError(), NotFound("refused"), ValueError()])
+        except asyncio.CancelledError as cancelled:
+            error = cancelled
+            raise
+        finally:
+            out.discard(id(connection))
+            pool.back(connection, error)
+
+    for _ in range(20):
+        users = [asyncio.create_task(use()) for _ in range(12)]
+        for _ in range(draw.randrange(4)):
+            await asyncio.sleep(0)
+        for user in draw.sample(users, 5):
+            user.cancel()
+        async with asyncio.timeout(5):
+            await asyncio.gather(*users, return_exceptions=True)
+        assert [u.exception() for u in users if not u.cancelled() and not _is_fine(u)] == []
+        idle = pool.take_idle()
+        assert (pool._free, len(pool._waiting)) == (SIZE if idle is None else SIZE - 1, 0)
+        if idle is not None:
+            pool.back(idle)
+    await pool.close()
+    assert lines.alive == 0
+
+
+def _is_fine(user: asyncio.Task[None]) -> bool:
+    return user.exception() is None or isinstance(user.exception(), OSError)
+
+
+async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
+    pool = Pool("", 1)
+    first = await pool.take()
+    waiting = asyncio.create_task(pool.take())
+    await asyncio.sleep(0)
+    pool.back(first)
+    assert pool.take_idle() is None
+    assert await waiting is first
+    pool.back(first)
+    assert pool.take_idle() is first
+    pool.back(first)
+    await pool.close()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"), [(None, True), (NotFound("no"), True), (OSError(), False)]
+)
+async def test_what_broke_is_not_handed_out_again(
+    lines: Lines, error: Exception | None, is_kept: bool
+) -> None:
+    pool = Pool("", 2)
+    one, two = await pool.take(), await pool.take()
+    pool.back(two)
+    pool.back(one, error)
+    # When one line is dead, those that idle are most likely as dead.
+    assert (lines.alive == 2) == is_kept
+    await pool.close()
