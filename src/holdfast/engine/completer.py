@@ -61,7 +61,8 @@ class Completer(Loop):
             decisions = await self._store.finish(batch)
             del self._waiting[: len(batch)]
             self._room.set()
-            self.fenced += sum(is_stale(decision) for decision in decisions)
+            refused = [each for each in decisions if type(each) is Refusal]
+            self.fenced += sum(map(is_stale, refused))
             self._on_done(
                 [(task, decision) for (task, _), decision in zip(batch, decisions, strict=True)]
             )

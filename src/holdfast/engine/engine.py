@@ -17,7 +17,7 @@ import msgspec
 from holdfast.bus.port import FEED, WORK, Bus, is_of_one
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
-from holdfast.core.decide import Decision
+from holdfast.core.decide import Decision, Transition
 from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
@@ -68,7 +68,7 @@ class Engine:
         bus: Bus,
         handlers: Handlers,
         make_scheduled: Callable[[Schedule, float], Submission],
-        on_ended: Callable[[Task], None],
+        on_ended: Callable[[list[Task]], None],
         on_failed: Callable[[EngineFailed], None],
     ) -> None:
         self.config = config
@@ -222,15 +222,18 @@ class Engine:
     def _done(self, answers: Sequence[tuple[Task, Decision]]) -> None:
         """Outcomes that are in the store."""
         more_work = False
+        held, ended = self.pool.held, list[Task]()
         for task, decision in answers:
-            self.pool.held.pop(task.id, None)
-            now = applied(decision)
+            held.pop(task.id, None)
+            now = decision.after if type(decision) is Transition else applied(decision)
             if now is not None:
-                more_work |= (
-                    now.status is Status.QUEUED or bool(now.limits) or bool(now.has_dependents)
-                )
-                self._on_ended(now)
-        if more_work or any(task.has_dependents or task.limits for task, _ in answers):
+                ended.append(now)
+                if now.status is Status.QUEUED or now.limits or now.has_dependents:
+                    more_work = True
+            if task.has_dependents or task.limits:
+                more_work = True
+        self._on_ended(ended)
+        if more_work:
             self._bus.publish(WORK)
         self._bus.publish(FEED)
         if not self.pool.busy:

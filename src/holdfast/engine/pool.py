@@ -53,9 +53,6 @@ class Held:
         self.worker: asyncio.Task[None] | None = None
         self.cancelled: str | None = None
 
-    def is_cancelled(self) -> bool:
-        return self.cancelled is not None
-
     @property
     def has_ended(self) -> bool:
         """Only its commit is outstanding, which says itself whether it came too late."""
@@ -175,7 +172,7 @@ class Pool:
             self._buffer.append(held)
         self._busy_at = self._clock.monotonic()
         self._hand_out()
-        if self._buffer and self.workers < self.maximum:
+        if len(self._buffer) > self._woken and self.workers < self.maximum:
             self.rescale()
 
     def _set_apart(self, tasks: list[Task]) -> list[Task]:
@@ -203,7 +200,7 @@ class Pool:
                 waiter.set_result(True)
 
     async def _next(self) -> Held | None:
-        """The next task, or None when this worker is to leave."""
+        """The next task once there is one, or None when this worker is to leave."""
         while not self._buffer:
             waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -213,20 +210,24 @@ class Pool:
             finally:
                 if waiter.done() and not waiter.cancelled() and waiter.result():
                     self._woken -= 1
+        return self._take()
+
+    def _take(self) -> Held:
         self.busy += 1
         held = self._buffer.popleft()
-        if self._buffer and self._idle:
+        if self._idle and len(self._buffer) > self._woken:
             self._hand_out()
         return held
 
     async def _work(self) -> None:
         """A worker's life; the supervisor replaces it when it dies."""
         turns = 0
-        while (held := await self._next()) is not None:
+        me = asyncio.current_task()
+        while (held := self._take() if self._buffer else await self._next()) is not None:
             held.started = True
-            held.worker = asyncio.current_task()
+            held.worker = me
             try:
-                command = None if held.is_cancelled() else await self._run(held)
+                command = None if held.cancelled is not None else await self._run(held)
             finally:
                 self.busy -= 1
                 held.worker = None

@@ -185,9 +185,11 @@ class Lifecycle(ABC):
     def _scheduled(self, schedule: Schedule, now: float) -> Submission:
         """The task of a schedule that is due."""
 
-    def _ended(self, task: Task) -> None:
-        if task.status in ENDED:
-            self._waiters.ended(task)
+    def _ended(self, tasks: list[Task]) -> None:
+        if self._waiters.is_anybody:
+            for task in tasks:
+                if task.status in ENDED:
+                    self._waiters.ended(task)
 
     def _escalated(self, failure: EngineFailed) -> None:
         self._failure = failure

@@ -78,7 +78,7 @@ class Operate(Places):
             raise self._REFUSALS.get(decision.code, errors.Conflict)(decision.message)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
-        self._ended(decision.after)
+        self._ended([decision.after])
         if self._engine is not None:
             # A runner here hears at once that its lease is gone; others with their next renewal.
             self._engine.keeper.wake()

@@ -59,6 +59,10 @@ class Waiters:
         finally:
             self._drop(task_id, future)
 
+    @property
+    def is_anybody(self) -> bool:
+        return bool(self._futures)
+
     def ended(self, task: Task) -> None:
         for future in self._futures.pop(task.id, ()):
             if not future.done():

@@ -117,9 +117,9 @@ class Dialect(Protocol):
         """Takes the first in line; nothing if a limit counts it."""
         ...
 
-    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
-        """Brings a plain new task in as one that runs, where nothing is before it in line; else None and
-        nothing is done. For a store with one writer."""
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> tuple[Call, Task] | None:
+        """Brings a plain new task in as one that runs: the statement, which says whether that was possible or
+        writes nothing, and the task as it is then. None where there is no such way."""
         ...
 
     def pick_aged(

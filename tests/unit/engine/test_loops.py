@@ -132,7 +132,7 @@ async def test_two_engines_fire_a_schedule_once() -> None:
             bus=backend.bus,
             handlers=Handlers(),
             make_scheduled=queue._scheduled,
-            on_ended=lambda task: None,
+            on_ended=lambda tasks: None,
             on_failed=lambda error: None,
         )
 

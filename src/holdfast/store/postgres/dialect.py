@@ -185,9 +185,8 @@ class PostgresDialect:
             )
         )
 
-    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> tuple[Call, Task] | None:
         """Whether anything is before it in line cannot be known here without locking the line."""
-        yield from ()
         return None
 
     def pick_aged(

@@ -119,24 +119,19 @@ class SqliteDialect:
         row_ids = [row_id for row_id, limited in found if not limited]
         return (yield from self._take(row_ids, claim, now, batch))
 
-    def start_one(self, task: Task, claim: Claim, *, now: float) -> Script[Task | None]:
+    def start_one(self, task: Task, claim: Claim, *, now: float) -> tuple[Call, Task] | None:
         if task.queue not in claim.queues or task.type not in claim.types:
             return None
         if task.due_at > task.created_at:  # A delay counts from the commit.
             return None
-        if not (yield from self._open_queues([task.queue])):
-            return None
-        ahead = yield call("first_due", queues=claim.queues)
-        if ahead[0][0] is not None and ahead[0][0] <= now:
-            return None
         born = replace(task, created_at=now, updated_at=now, due_at=now)
         moved = decide.claim(born, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
         after = moved.after
-        yield call("insert_one", **insert_started(moved, now))
-        yield call(
-            "start_one", id=after.id, now=now, node=after.node, lease_until=after.lease_until
-        )
-        return after
+        params = insert_started(moved, now)
+        params["queues"] = claim.queues
+        params["node"] = after.node
+        params["lease_until"] = after.lease_until
+        return Call("start_one", params), after
 
     def _scan_next(self, claim: Claim, now: float) -> Script[list[tuple[int, int]]]:
         """Where the next tasks are, in order."""

@@ -57,8 +57,22 @@ SELECT min(due_at) AS due_at FROM (
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
 
 -- name: start_one
--- A task that was brought in right before, in the same transaction.
--- index: holdfast_task (primary key)
-UPDATE holdfast_task SET status = 'running', version = 2, fence = 1, attempts = 1, started_at = :now,
-    node = :node, lease_until = :lease_until
-WHERE id = :id AND status = 'queued' AND version = 1;
+-- A new task that runs with its first commit, both facts in one call: unless its queue is paused or somebody
+-- in these queues is before it in line. Then nothing is written; the number of rows says so.
+-- index: holdfast_task_ready, holdfast_task (primary key), holdfast_feed (primary key)
+INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
+SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+                                                          ORDER BY first_offset DESC LIMIT 1), 1)
+        FROM holdfast_feed), :facts_count, :now, :facts_json, :deltas_json
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM json_each(:queues) q CROSS JOIN json_each('[0,1,2,3]') p CROSS JOIN holdfast_task t
+    WHERE t.queue = q.value AND t.priority = p.value AND t.status = 'queued' AND t.gate IS NULL
+      AND t.due_at <= :now);
+INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
+    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, started_at,
+    node, lease_until, history)
+SELECT :id, :type, :queue, :priority, 'running', :payload_json, :metadata_json, :options_json,
+    1, :max_attempts, 0, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
+    CAST(last_insert_rowid() AS text)
+WHERE changes() = 1;

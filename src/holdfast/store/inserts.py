@@ -1,0 +1,108 @@
+"""The verbs of a store that bring tasks in.
+
+Promises: what a verb acknowledges is durable, with its facts; a request whose answer was lost may be
+repeated. `insert` looks up what there is to look up; the others are shorter ways for tasks that need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.ids import Ids
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task
+from holdfast.store.claims import Claim, Claimed
+from holdfast.store.port import Dialect, Driver, RowExists
+from holdfast.store.script import Script
+from holdfast.store.scripts import insert as insert_script
+from holdfast.store.scripts.insert import Inserted
+
+
+class Inserts:
+    """The part of a store that takes work in."""
+
+    def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
+        self._driver = driver
+        self._dialect = dialect
+        self._ids = ids
+        self.now = driver.now
+        """The store's time, the one that judges leases."""
+        self.one_writer = dialect.one_writer
+
+    async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
+        """One caller's tasks: all of them or none."""
+        now = self.now()
+        return await self._driver.write(lambda: self._insert(group, now, hint=hint))
+
+    async def insert_one(
+        self, submission: Submission, *, hint: str = "", alone: bool = False
+    ) -> Inserted:
+        """One task with nothing to check, made just now. `alone`: no other caller is about."""
+        task = submission.task
+        now = task.created_at
+        wanted = self._dialect.insert_one(task, now=now, batch=self._ids.record(now), hint=hint)
+        try:
+            await self._driver.call(wanted, small=alone)
+        except RowExists:
+            # An answer was lost and the request repeated: the general path sees what is there.
+            return (await self.insert([submission], hint=hint))[0]
+        return Inserted(task.id, Status.QUEUED, True)
+
+    async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
+        """Tasks of many callers with nothing to check, in one statement where the dialect can."""
+        now = self.now()
+        try:
+            new = await self._driver.write_one(
+                lambda: self._dialect.insert_plain(
+                    group, now=now, batch=self._ids.record(now), hint=hint
+                )
+            )
+        except RowExists:
+            return await self.insert(group, hint=hint)
+        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
+
+    async def insert_and_claim(
+        self, group: Sequence[Submission], claim: Claim
+    ) -> tuple[list[Inserted], Claimed]:
+        """New tasks with nothing to check, and the next ones to run, in one commit."""
+        now = self.now()
+
+        def script() -> Script[tuple[set[str], Claimed]]:
+            new = yield from self._dialect.insert_plain(
+                group, now=now, batch=self._ids.record(now), hint=""
+            )
+            claimed, _ = yield from self._dialect.claim(claim, now=now, batch=self._ids.record(now))
+            return new, claimed
+
+        try:
+            if len(group) == 1 and (started := await self._start_one(group[0].task, claim, now)):
+                return [Inserted(started.id, Status.QUEUED, True)], Claimed([started])
+            new, claimed = await self._driver.write_one(script, small=True)
+        except RowExists:
+            return await self.insert(group), Claimed([])
+        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group], claimed
+
+    async def _start_one(self, task: Task, claim: Claim, now: float) -> Task | None:
+        """By the shortest way, where nobody is before it in line."""
+        found = self._dialect.start_one(task, claim, now=now)
+        if found is None:
+            return None
+        wanted, started = found
+        written = await self._driver.call(wanted, small=True)
+        return started if written[0] else None
+
+    async def insert_carried(
+        self, connection: object, group: Sequence[Submission], *, hint: str = ""
+    ) -> list[Inserted]:
+        """Within the caller's own transaction."""
+        now = self.now()
+        return await self._driver.carry(connection, lambda: self._insert(group, now, hint=hint))
+
+    def _insert(
+        self, group: Sequence[Submission], now: float, *, hint: str = ""
+    ) -> Script[list[Inserted]]:
+        found = yield from insert_script.insert(
+            group, now=now, batch=self._ids.record(now), recorder=self._dialect
+        )
+        yield from self._dialect.hint(hint)
+        return found
