@@ -116,6 +116,18 @@ async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
     await pool.close()
 
 
+async def test_of_those_that_idle_the_oldest_is_taken(lines: Lines) -> None:
+    pool = Pool("", 3)
+    made = [await pool.take() for _ in range(3)]
+    for n in (1, 0, 2):
+        pool.back(made[n])
+    for each in made:
+        assert await pool.take() is each
+    for each in made:
+        pool.back(each)
+    await pool.close()
+
+
 @pytest.mark.parametrize(
     ("error", "is_kept"), [(None, True), (NotFound("no"), True), (OSError(), False)]
 )

@@ -27,11 +27,15 @@ class Ids:
 
     def task(self, now: float) -> str:
         """A new task id: 48 bits of milliseconds and 12 of a counter that rises, 62 random bits."""
-        self._stamp = max(int(now * 1000) << 12, self._stamp + 1)
-        millis, count = self._stamp >> 12, self._stamp & 0xFFF
-        value = millis << 80 | 7 << 76 | count << 64 | 2 << 62 | self._bits.getrandbits(62)
-        text = f"{value:032x}"
-        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+        stamp = int(now * 1000) << 12
+        if stamp <= self._stamp:
+            stamp = self._stamp + 1
+        self._stamp = stamp
+        bits = self._bits.getrandbits(62)
+        return (
+            f"{stamp >> 28:08x}-{stamp >> 12 & 0xFFFF:04x}-7{stamp & 0xFFF:03x}"
+            f"-{0x8000 | bits >> 48:04x}-{bits & 0xFFFFFFFFFFFF:012x}"
+        )
 
     def record(self, now: float) -> int:
         """A new id of a feed record: 41 bits of milliseconds, 21 that walk on from a random start."""

@@ -7,6 +7,7 @@ ones. What other processes add within that second may pass the bound.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,9 +52,7 @@ class Backpressure(Lifecycle):
     async def _pressures(
         self, backend: Backend, group: Sequence[Submission], *, carried: bool
     ) -> Pressure:
-        counts: dict[str, int] = {}
-        for submission in group:
-            counts[submission.task.queue] = counts.get(submission.task.queue, 0) + 1
+        counts = Counter([submission.task.queue for submission in group])
         found = [
             await self._pressure(backend, queue, n, carried=carried) for queue, n in counts.items()
         ]

@@ -19,9 +19,10 @@ class Source(Protocol):
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task: ...
 
 
-class TaskHandle(str):  # noqa: SLOT000 - few are alive at a time
+class TaskHandle(str):
     """The id of a task (it is text), with what can be asked about it."""
 
+    __slots__ = ("_inserted", "_source", "pressure")
     _source: Source
     _inserted: Inserted
     pressure: Pressure

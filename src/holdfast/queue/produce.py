@@ -154,16 +154,24 @@ class Produce(Requests):
         """The rows of a batch, and whether none of them needs a look into the store. Items that say
         only type and payload are checked once for each type."""
         group: list[Submission] = []
+        models: dict[str, Submission] = {}
         plain = True
-        now = backend.store.now()
+        now, new_id = backend.store.now(), backend.ids.task
         for each in asked:
+            task_type = each["type"]
+            is_like_others = len(each) == 2 and "payload" in each
+            if is_like_others and (model := models.get(task_type)) is not None:
+                group.append(submit_like(model, each["payload"], new_id(now), now))
+                continue
             fields = dict(each)
-            task_type, payload = fields.pop("type"), fields.pop("payload", None)
-            task_id = fields.pop("id", None)
+            payload, task_id = fields.pop("payload", None), fields.pop("id", None)
+            del fields["type"]
             config = self._known_config(task_type)
             submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
             plain = plain and task_id is None and submission.is_plain
             group.append(submission)
+            if is_like_others and submission.is_plain:
+                models[task_type] = submission
         return group, plain
 
     async def _insert_group(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import insort
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -146,11 +147,15 @@ async def run(connection: Connection, script: Script[T]) -> T:
 
 
 class Pool:
-    """At most `size` connections, made when needed."""
+    """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
+    statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one."""
 
     def __init__(self, dsn: str, size: int) -> None:
         self._dsn = dsn
-        self._idle: list[Connection] = []
+        self._idle: list[tuple[int, Connection]] = []
+        """The oldest last."""
+        self._ages: dict[Connection, int] = {}
+        self._made = 0
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -173,11 +178,17 @@ class Pool:
             await self._wait()
         self._free -= 1
         try:
-            connection = self._idle_one() or await connect(self._dsn)
+            connection = self._idle_one() or await self._connect()
         except BaseException:
             self._release()
             raise
         self._watch.lent(connection)
+        return connection
+
+    async def _connect(self) -> Connection:
+        connection = await connect(self._dsn)
+        self._made += 1
+        self._ages[connection] = -self._made
         return connection
 
     def take_idle(self) -> Connection | None:
@@ -196,28 +207,33 @@ class Pool:
                 self._keep(connection)
             case _ if isinstance(error, GONE):
                 # Those that idle are most likely as dead.
-                connection.terminate()
+                self._end(connection)
                 while self._idle:
-                    self._idle.pop().terminate()
+                    self._end(self._idle.pop()[1])
             case HoldfastError() | asyncpg.PostgresError():
                 # A refusal: its transaction was rolled back, the connection itself is sound.
                 self._keep(connection)
             case _:
                 # It may be in the middle of anything.
-                connection.terminate()
+                self._end(connection)
         self._release()
 
     def _keep(self, connection: Connection) -> None:
         if self._closed or connection.is_closed() or connection.is_in_transaction():
-            connection.terminate()
+            self._end(connection)
         else:
-            self._idle.append(connection)
+            insort(self._idle, (self._ages[connection], connection))
+
+    def _end(self, connection: Connection) -> None:
+        self._ages.pop(connection, None)
+        connection.terminate()
 
     def _idle_one(self) -> Connection | None:
         while self._idle:
-            connection = self._idle.pop()
+            _, connection = self._idle.pop()
             if not connection.is_closed():
                 return connection
+            self._ages.pop(connection, None)
         return None
 
     async def _wait(self) -> None:
@@ -249,7 +265,8 @@ class Pool:
         self._closed = True
         await self._watch.close()
         while self._idle:
-            connection = self._idle.pop()
+            _, connection = self._idle.pop()
+            self._ages.pop(connection, None)
             try:
                 await connection.close(timeout=2)
             except GONE:

@@ -28,7 +28,7 @@ def shape_of(task: Task) -> Shape:
     return (
         task.type,
         task.queue,
-        task.priority.value,
+        task.priority,
         task.metadata_json,
         task.options_json,
         task.max_attempts,
