@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import asyncpg
 import pytest
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.engine.engine import Engine
 from holdfast.store.postgres import connection as postgres
+from holdfast.store.postgres.driver import WARM
 from holdfast.store.script import Call, Rows
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.jobs import make_queue
@@ -188,4 +190,24 @@ async def test_what_is_not_the_only_one_is_claimed_with_the_others(pg_dsn: str) 
     await asyncio.sleep(0)
     assert [task.payload for task in ran] == list(range(6))
     await queue.engine.completer.step()
+    await queue.stop()
+
+
+async def test_a_worker_warms_up_before_its_first_task(pg_dsn: str) -> None:
+    """Connections are open and plans made, and no trace is left."""
+    queue = Still(pg_dsn)
+
+    async def work(task: Task) -> None:
+        return
+
+    queue.register_handler("work", work)
+    await queue.start()
+    connection = await asyncpg.connect(pg_dsn)
+    open_ones = await connection.fetchval(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' "
+        "AND datname = current_database()"
+    )
+    assert open_ones == WARM
+    assert await connection.fetchval("SELECT count(*) FROM holdfast_feed") == 0
+    await connection.close()
     await queue.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from holdfast.core.task import Priority, Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
+from holdfast.errors import StoreUnavailable
 from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
 
 PUSHED_POLL_SECONDS: Final = 5.0
@@ -105,6 +107,11 @@ class Dispatcher(Loop):
         # Nobody has looked: whoever comes free has reason to.
         self._is_saturated = True
         return PUSHED_POLL_SECONDS
+
+    async def warm_up(self) -> None:
+        """Whoever starts may be slow; whoever has started should not be."""
+        with suppress(StoreUnavailable):
+            await self._store.warm_up(self._wanted(1))
 
     def freed(self) -> None:
         """A worker is free. After a claim that got all there was, only a hint can mean more."""

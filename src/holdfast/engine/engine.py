@@ -136,6 +136,7 @@ class Engine:
     async def prepare(self) -> None:
         """Announces the node and its workers; starts nothing that ticks."""
         await self.keeper.tick()
+        await self.dispatcher.warm_up()
         self.pool.start()
         self._unsubscribe = self._bus.subscribe(self._hinted, WORK)
 

@@ -6,7 +6,7 @@ though the work may be done. The store's time is the server's, read off now and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import apsw
@@ -50,6 +50,9 @@ class RemoteDriver:
         await self._read_off_clock()
 
     async def close(self) -> None:
+        return
+
+    async def warm_up(self, calls: Sequence[Call]) -> None:
         return
 
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:

@@ -39,6 +39,10 @@ class Driver(Protocol):
 
     async def close(self) -> None: ...
 
+    async def warm_up(self, calls: Sequence[Call]) -> None:
+        """Makes ready what these statements will need, and changes nothing."""
+        ...
+
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         """In one transaction, durable when this returns. `small` promises that it takes no longer than
         a commit does, so that a driver may do it on the spot."""
@@ -111,6 +115,10 @@ class Dialect(Protocol):
 
     def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
         """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
+        ...
+
+    def rehearse(self, claim: Claim, *, now: float) -> Sequence[Call]:
+        """The statements of a worker's every day, with arguments that touch no row."""
         ...
 
     def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:

@@ -81,6 +81,10 @@ class Store(Inserts):
         """What the store's clock says, without the promise that it never goes back."""
         return self._driver.reading()
 
+    async def warm_up(self, claim: Claim) -> None:
+        """Before the first task comes: what a worker asks all day is asked once, in vain."""
+        await self._driver.warm_up(self._dialect.rehearse(claim, now=self.now()))
+
     # -- tasks ---------------------------------------------------------------------------------
 
     async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:

@@ -53,6 +53,8 @@ ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
     *("insert_carried", "run_carried"),
     "close",
+    # Nothing to see: tests/integration/test_dispatch.py.
+    "warm_up",
 }
 BY_THEMSELVES = {
     # Commands that follow from others, and the events that they leave.

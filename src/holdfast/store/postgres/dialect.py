@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
@@ -173,6 +174,16 @@ class PostgresDialect:
         )
         tasks = [to_task(record[3:]) for record in taken]
         return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), limited
+
+    def rehearse(self, claim: Claim, *, now: float) -> Sequence[Call]:
+        nothing = replace(claim, queues=())
+        return (
+            next(self.claim(nothing, now=now, batch=0)),
+            next(self.claim_next(nothing, now=now, batch=0)),
+            next(self.complete_plain([], now=now, batch=0)),
+            call("first_due", queues=[]),
+            call("next_due", queues=[], now=now),
+        )
 
     def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
         return (

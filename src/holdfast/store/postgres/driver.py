@@ -8,7 +8,8 @@ machine's monotonic clock, so a wrong wall clock here judges no lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -25,6 +26,8 @@ from holdfast.store.sql import load_migrations
 T = TypeVar("T")
 TRIES: Final = 5
 POOL_SIZE: Final = 8
+WARM: Final = 3
+"""Connections that a worker has from the start: to claim, to complete, to keep house."""
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
@@ -68,6 +71,26 @@ class PostgresDriver:
         if self._pool is not None:
             await self._pool.close()
             self._pool = None
+
+    async def warm_up(self, calls: Sequence[Call]) -> None:
+        """Connecting and planning take as long as many claims do: now is better than beside the first task
+        that comes while everything else is busy as well."""
+        pool = self._pool
+        if pool is None:
+            raise StoreUnavailable("the PostgreSQL store is closed: open it first")
+        try:
+            async with AsyncExitStack() as stack:
+                for _ in range(WARM):
+                    connection = await stack.enter_async_context(pool.connection())
+                    rehearsal = connection.transaction()
+                    await rehearsal.start()
+                    for each in calls:
+                        await postgres.execute(connection, each)
+                    await rehearsal.rollback()
+        except postgres.GONE as error:
+            raise _gone(error) from error
+        except postgres.STRAINED as error:
+            raise _strained(error) from error
 
     def write(
         self, make: Callable[[], Script[T]], *, small: bool = False

@@ -114,6 +114,9 @@ class SqliteDialect:
         yield from record(self, batch, now, facts, shifted(taken, Status.QUEUED, Status.RUNNING))
         return taken
 
+    def rehearse(self, claim: Claim, *, now: float) -> Sequence[Call]:
+        return ()
+
     def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
         found = yield from self._scan_next(replace(claim, limit=1), now)
         row_ids = [row_id for row_id, limited in found if not limited]

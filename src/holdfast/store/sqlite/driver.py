@@ -11,7 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
@@ -101,6 +101,9 @@ class SqliteDriver:
             if connection is not None:
                 connection.close()
         self._watcher = self._reader = self._writer = None
+
+    async def warm_up(self, calls: Sequence[Call]) -> None:
+        """One connection, one cache of statements: nothing is worth the while."""
 
     async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         if self._inline:
