@@ -12,7 +12,14 @@ import pytest
 from holdfast import Task, TaskQueue
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import FEED, WORK, Ride, is_of_one
-from holdfast.bus.postgres import AT_ONCE, CHANNEL, QUIET_SECONDS, WORK_CHANNEL, PostgresBus
+from holdfast.bus.postgres import (
+    AT_ONCE,
+    CHANNEL,
+    QUIET_SECONDS,
+    UNTOLD_MAX,
+    WORK_CHANNEL,
+    PostgresBus,
+)
 from holdfast.clock import VirtualClock
 from holdfast.queue.backend import Backend
 
@@ -148,6 +155,16 @@ def bus() -> tuple[PostgresBus, VirtualClock]:
     return PostgresBus("postgresql://nowhere", clock, "me"), clock
 
 
+def test_rides_that_never_land_are_forgotten_some_time(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
+    sender, clock = bus
+    for _ in range(UNTOLD_MAX + 10):
+        clock.set(clock.now() + 1.0)
+        assert sender.ride_along(WORK).hint
+    assert len(sender._untold) == UNTOLD_MAX
+
+
 def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock]) -> None:
     sender, clock = bus
     clock.set(clock.now() + 1.0)
@@ -164,17 +181,19 @@ def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock])
     ]
 
 
-def test_what_rides_is_heard_here_once_and_when_it_has_landed(
-    bus: tuple[PostgresBus, VirtualClock],
-) -> None:
-    """Its own hints come back over the wire; but for what nobody here sees land."""
+@pytest.mark.parametrize("first", ["lands", "comes back", "comes back only"])
+def test_what_rides_is_heard_here_once(bus: tuple[PostgresBus, VirtualClock], first: str) -> None:
+    """Its own hints come back over the wire: also when the caller gave up and nobody sees them land."""
     sender, _ = bus
     heard: list[str] = []
     LocalBus.subscribe(sender, heard.append, WORK)
     ride = sender.ride_along(WORK, one=True)
-    sender._receive(None, 1, WORK_CHANNEL, ride.hint)
-    assert heard == []
-    sender.landed(ride)
+    for way in {"lands": "lb", "comes back": "bl", "comes back only": "b"}[first]:
+        if way == "l":
+            sender.landed(ride)
+        else:
+            sender._receive(None, 1, WORK_CHANNEL, ride.hint)
+    assert [is_of_one(hint) for hint in heard] == [True]
     sender._receive(None, 1, WORK_CHANNEL, sender.ride_along(WORK, must=True).hint)
     other = PostgresBus("postgresql://nowhere", VirtualClock(), "another")
     sender._receive(None, 1, WORK_CHANNEL, other.ride_along(WORK).hint)

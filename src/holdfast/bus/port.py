@@ -38,6 +38,7 @@ class Ride(msgspec.Struct, frozen=True, gc=False):
     hint: str
     """The text to send, or '': then it follows by itself."""
     began: float = 0.0
+    number: int = 0
 
 
 class Mode(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ WORK_CHANNEL: Final = "holdfast_work"
 QUIET_SECONDS: Final = 0.005
 AT_ONCE: Final = 10
 """Hints that may ride right behind each other after a quiet time."""
+UNTOLD_MAX: Final = 1_000
+"""Rides of which nothing was heard yet; those that were rolled back never will."""
 FOLLOW_SECONDS: Final = 2 * QUIET_SECONDS
 FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
@@ -39,8 +41,11 @@ class PostgresBus(LocalBus):
     def __init__(self, dsn: str, clock: Clock, name: str) -> None:
         super().__init__()
         self._dsn = dsn
-        self._signature = f" by {name}"
-        """What rides along says whose it is: listeners here hear it when it lands, and once is enough."""
+        self._signature = f" by {name} "
+        self._rides = 0
+        self._untold: dict[int, None] = {}
+        """What rides along says whose it is, and its number: listeners here hear it once, when it has landed
+        or when it comes back over the wire, which tells also of those whose caller has given up."""
         self._clock = clock
         self._mode = Mode(False, "not connected yet")
         self._task: asyncio.Task[None] | None = None
@@ -90,11 +95,17 @@ class PostgresBus(LocalBus):
             return Ride(topic, "", now)
         self._spent_until = spent_until + QUIET_SECONDS
         hint = of_one(topic) if one else topic
-        return Ride(topic, hint if must else hint + self._signature, now)
+        if must:
+            return Ride(topic, hint, now)
+        self._rides += 1
+        self._untold[self._rides] = None
+        if len(self._untold) > UNTOLD_MAX:
+            del self._untold[next(iter(self._untold))]
+        return Ride(topic, f"{hint}{self._signature}{self._rides}", now, self._rides)
 
     def landed(self, ride: Ride) -> None:
         if ride.hint:
-            self._tell(ride.topic, ride.hint)
+            self._tell_once(ride.number, ride.hint)
             self._rode_at = max(self._rode_at, ride.began)
             return
         self._tell(ride.topic, ride.topic)
@@ -102,6 +113,11 @@ class PostgresBus(LocalBus):
             now = self._clock.monotonic()
             call_later = asyncio.get_running_loop().call_later
             self._follow = call_later(FOLLOW_SECONDS, self._follow_up, ride.topic, now)
+
+    def _tell_once(self, number: int, hint: str) -> None:
+        if number in self._untold:
+            del self._untold[number]
+            self._tell(hint.partition(" ")[0], hint)
 
     def _follow_up(self, topic: str, since: float) -> None:
         """Whoever set out to ride since then has woken listeners that see all that was committed before."""
@@ -181,5 +197,7 @@ class PostgresBus(LocalBus):
         text = str(payload)
         if text == f"probe {id(self)} {self._probes}":
             self._heard.set()
-        elif not text.startswith("probe ") and not text.endswith(self._signature):
+        elif self._signature in text:
+            self._tell_once(int(text.rpartition(" ")[2]), text)
+        elif not text.startswith("probe "):
             self._tell(text.partition(" ")[0], text)
