@@ -18,11 +18,8 @@ KINDS_MAX: Final = 1_000
 
 def insert_one(task: Task, now: float) -> dict[str, Any]:
     """The parameters of statement `insert_one`; a delay counts from the recorded creation."""
-    if task.due_at > task.created_at:
-        return _bound(task, now, _facts_json((enqueued(task, now),)), 1, "queued")
-    # What most callers wait for: the constant part of its fact is made once. An id of ours is plain text.
-    tail = _enqueued_tail(task.type, task.queue, task.priority)
-    return _bound(task, now, f'[["task.enqueued",{now!r},"{task.id}{tail}', 1, "queued")
+    tail = enqueued_tail(task.type, task.queue, task.priority, task.due_at - task.created_at, now)
+    return _bound(task, now, f'[["task.enqueued",{now!r},"{task.id}{tail}]', 1, "queued")
 
 
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
@@ -55,11 +52,24 @@ def _facts_json(facts: tuple[Fact, ...]) -> str:
     return _encode(facts).decode()
 
 
+def enqueued_tail(task_type: str, queue: str, priority: Priority, delay: float, now: float) -> str:
+    """The fact of a plain enqueue from the end of its id on, which is an id of ours and so plain text."""
+    if delay > 0:
+        return _tail(task_type, queue, priority, now + delay)
+    return _prompt_tail(task_type, queue, priority)
+
+
 @lru_cache(KINDS_MAX)
-def _enqueued_tail(task_type: str, queue: str, priority: Priority) -> str:
-    """The facts of an enqueue from the end of the id on."""
-    data = {"priority": priority.name.lower(), "queue": queue}
-    return f'",{_encode(task_type).decode()},{_encode(data).decode()}]]'
+def _prompt_tail(task_type: str, queue: str, priority: Priority) -> str:
+    """The same for all tasks of a kind: what most callers wait for."""
+    return _tail(task_type, queue, priority, None)
+
+
+def _tail(task_type: str, queue: str, priority: Priority, due_at: float | None) -> str:
+    data: dict[str, object] = {"priority": priority.name.lower(), "queue": queue}
+    if due_at is not None:
+        data["due_at"] = due_at
+    return f'",{_encode(task_type).decode()},{_encode(data).decode()}]'
 
 
 @lru_cache(KINDS_MAX)

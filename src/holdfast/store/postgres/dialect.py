@@ -13,7 +13,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.one import insert_one
+from holdfast.store.one import enqueued_tail, insert_one
 from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors
 from holdfast.store.postgres.lanes import Lanes, firsts_of
@@ -40,19 +40,16 @@ def shape_of(task: Task) -> Shape:
 def facts_of(ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape], now: float) -> str:
     """The facts of an enqueue as JSON. What a shape shares is encoded once; ids of ours are plain text."""
     head = f'["task.enqueued",{now!r},"'
-    tails = ["", *(fact_tail(shape, now) for shape in shapes)]
+    tails = [
+        "",
+        *(
+            enqueued_tail(task_type, queue, Priority(priority), delay, now)
+            for task_type, queue, priority, _, _, _, delay in shapes
+        ),
+    ]
     return (
         f"[{','.join([f'{head}{i}{tails[place]}' for i, place in zip(ids, places, strict=True)])}]"
     )
-
-
-def fact_tail(shape: Shape, now: float) -> str:
-    """The fact from the end of the id on."""
-    task_type, queue, priority, _, _, _, delay = shape
-    data: dict[str, object] = {"priority": Priority(priority).name.lower(), "queue": queue}
-    if delay > 0:
-        data["due_at"] = now + delay
-    return f'",{encode(task_type).decode()},{encode(data).decode()}]'
 
 
 class PostgresDialect:
