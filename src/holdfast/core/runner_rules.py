@@ -18,22 +18,13 @@ from holdfast.core.transition import (
     fact,
     failed,
     freed,
-    moved,
     refuse,
 )
 
 
 def complete(task: Task, command: c.Complete, now: float) -> Transition:
     result_json = command.result_json
-    after = moved(  # `freed`, without a second round of keyword arguments: each task comes by here
-        task,
-        Status.COMPLETED,
-        now,
-        node=None,
-        lease_until=None,
-        finished_at=now,
-        result_json=result_json,
-    )
+    after = freed(task, Status.COMPLETED, now, finished_at=now, result_json=result_json)
     data = {
         "worker_id": task.node,
         "attempt": task.attempts,

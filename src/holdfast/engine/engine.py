@@ -17,7 +17,7 @@ import msgspec
 from holdfast.bus.port import FEED, WORK, Bus, is_of_one
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
-from holdfast.core.decide import Decision, Transition
+from holdfast.core.decide import Decision
 from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
@@ -226,7 +226,7 @@ class Engine:
         held, ended = self.pool.held, list[Task]()
         for task, decision in answers:
             held.pop(task.id, None)
-            now = decision.after if type(decision) is Transition else applied(decision)
+            now = applied(decision)
             if now is not None:
                 ended.append(now)
                 if now.status is Status.QUEUED or now.limits or now.has_dependents:

@@ -61,12 +61,9 @@ class Backpressure(Lifecycle):
     def _is_at_ease(self, queue: str, now: float) -> bool:
         """Whether one more is accepted without looking; counts it. Most enqueues end here."""
         known = self._known.get(queue)
-        if known is None or known.left < 1 or now > known.until:
+        if known is None or known.left < 1 or not known.is_fresh(now, self._settings):
             return False
-        if known.settings is not self._settings:
-            return False
-        known.added += 1
-        known.left -= 1
+        known.add(1)
         return True
 
     async def _pressure(
