@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.clock import VirtualClock
 from holdfast.core.limit import Rule
 from holdfast.core.task import Status
@@ -11,15 +13,19 @@ from tests.conformance.conftest import Bench
 from tests.conformance.helpers import check_counters, claim, get, kinds, put, read_all, wanted
 
 
-async def next_ids(store: Store, **fields: object) -> list[str]:
-    return [task.id for task in await store.claim_next(wanted(1, **fields))]  # type: ignore[arg-type]
+async def next_ids(store: Store, **fields: Any) -> list[str]:
+    return [task.id for task in await store.claim_next(wanted(1, **fields))]
 
 
 async def test_it_starts_as_by_any_claim(store: Store, clock: VirtualClock) -> None:
     await put(store, "one", priority="high", queue="mail", payload={"a": [1]})
     await put(store, "many", priority="high", queue="mail", payload={"a": [1]})
-    fields = {"queues": ("default", "mail"), "node": 'a "node"', "lease_seconds": 7.0}
-    (first,) = await store.claim_next(wanted(1, **fields))  # type: ignore[arg-type]
+    fields: dict[str, Any] = {
+        "queues": ("default", "mail"),
+        "node": 'a "node"',
+        "lease_seconds": 7.0,
+    }
+    (first,) = await store.claim_next(wanted(1, **fields))
     (second,) = await claim(store, 5, **fields)
     assert first == await get(store, "one")
     assert (first.status, first.fence, first.lease_until) == (Status.RUNNING, 1, clock.now() + 7.0)

@@ -163,6 +163,14 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ),
 ]
 CALLS = {name: (Call(name, params), index) for name, params, index in COMMON}
+TAKING: dict[str, Any] = {
+    "now": 1.0,
+    "node": "n",
+    "lease_seconds": 9.0,
+    "batch": "1",
+    "fact_head": "",
+    "fact_node": "",
+}
 POSTGRES_CALLS = CALLS | {
     "claim_plain": (
         Call(
@@ -173,12 +181,7 @@ POSTGRES_CALLS = CALLS | {
                 "floor_nths": [0] * 4,
                 "types": ["work"],
                 "limit": 100,
-                "now": 1.0,
-                "node": "n",
-                "lease_seconds": 9.0,
-                "batch": "1",
-                "fact_head": "",
-                "fact_node": "",
+                **TAKING,
             },
         ),
         "holdfast_task_ready",
@@ -191,12 +194,7 @@ POSTGRES_CALLS = CALLS | {
                 "floors": "0.0 0.0 0.0 0.0",
                 "floor_nths": "0 0 0 0",
                 "types": "work",
-                "now": 1.0,
-                "node": "n",
-                "lease_seconds": 9.0,
-                "batch": "1",
-                "fact_head": "",
-                "fact_node": "",
+                **TAKING,
             },
         ),
         "holdfast_task_ready",
