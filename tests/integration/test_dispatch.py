@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from holdfast import Status, Task, TaskQueue
+from holdfast.bus.port import WORK
 from holdfast.engine.engine import Engine
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.driver import WARM
@@ -210,4 +211,26 @@ async def test_a_worker_warms_up_before_its_first_task(pg_dsn: str) -> None:
     assert open_ones == WARM
     assert await connection.fetchval("SELECT count(*) FROM holdfast_feed") == 0
     await connection.close()
+    await queue.stop()
+
+
+@pytest.mark.parametrize(("opened", "is_told"), [(0, False), (2, False), (3, True)])
+async def test_who_lets_in_more_than_it_can_run_tells_others(
+    opened: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, heard = Still("sqlite://", max_workers=2), list[str]()
+
+    async def work(task: Task) -> None:
+        return
+
+    async def open_gates() -> tuple[int, float | None]:
+        return opened, None
+
+    queue.register_handler("work", work)
+    await queue.start()
+    assert queue._backend is not None
+    queue._backend.bus.subscribe(heard.append, WORK)
+    monkeypatch.setattr(queue._backend.store, "open_gates", open_gates)
+    await queue.engine.dispatcher._open_gates()
+    assert heard == [WORK] * is_told
     await queue.stop()

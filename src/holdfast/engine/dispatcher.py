@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.bus.port import Bus
+from holdfast.bus.port import WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core import capacity
 from holdfast.core.priority import AGEING_SECONDS, aged_share
@@ -254,6 +254,10 @@ class Dispatcher(Loop):
         if now < self._gates_at:
             return 0
         opened, opens_at = await self._store.open_gates()
+        if opened > self._room():
+            self._bus.publish(
+                WORK
+            )  # More than fits here: others may have room, and nobody else tells them.
         # With no gate closed here there is nothing to wait for; others look after those they close.
         soon = now + (CLOSED_SECONDS if opens_at is None and not opened else GATES_SECONDS)
         self._gates_at = min(opens_at or soon, soon)
