@@ -182,14 +182,14 @@ class PostgresDriver:
 
 def _gone(error: BaseException) -> StoreUnavailable:
     return StoreUnavailable(
-        f"the connection to PostgreSQL was lost: {error!r}; it will be tried again"
+        f"the connection to PostgreSQL was lost: try again when it is back ({error!r})"
     )
 
 
 def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull(f"the disk of PostgreSQL is full: free some space ({error})")
-    return StoreUnavailable(f"PostgreSQL cannot do that now; it will be tried again ({error})")
+    return StoreUnavailable(f"PostgreSQL cannot do that now: try again later ({error})")
 
 
 async def _migrate(connection: postgres.Connection) -> None:
