@@ -31,14 +31,18 @@ def store_of(queue: TaskQueue) -> Store:
 
 
 def failing(
-    verb: Callable[..., Awaitable[Any]], times: int, error: Exception, *, after: bool = False
+    verb: Callable[..., Awaitable[Any]],
+    times: int | list[str],
+    error: Exception,
+    *,
+    after: bool = False,
 ) -> Callable[..., Awaitable[Any]]:
-    """The verb, failing the first times, before or after its work is done."""
-    left = times
+    """The verb, failing the first times, before or after its work is done. A list of times is used up by
+    all verbs that share it."""
+    left = [""] * times if isinstance(times, int) else times
 
     async def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal left
-        if left <= 0:
+        if not left:
             return await verb(*args, **kwargs)
         if after:
             answer = await verb(*args, **kwargs)
@@ -46,7 +50,7 @@ def failing(
                 return answer
             if hasattr(answer, "tasks") and not answer.tasks:
                 return answer
-        left -= 1
+        left.pop()
         raise error
 
     return call
@@ -58,6 +62,7 @@ async def test_a_loop_that_dies_is_started_again(
 ) -> None:
     async with make_queue(url, "work", "rated", **QUICK) as queue:
         store = store_of(queue)
+        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: False)  # all claims by `claim`
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
@@ -80,7 +85,9 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     queue = make_queue(url, "work", **QUICK)
     await queue.start()
     store = store_of(queue)
-    monkeypatch.setattr(store, "claim", failing(store.claim, 10**6, RuntimeError("a bug")))
+    for name in ("claim", "claim_next"):
+        broken = failing(getattr(store, name), 10**6, RuntimeError("a bug"))
+        monkeypatch.setattr(store, name, broken)
     await queue.enqueue("work", {})
     async with asyncio.timeout(10):
         failure = await queue.wait_failed()
@@ -96,16 +103,20 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     await queue.stop()
 
 
+@pytest.mark.parametrize("verb", ["claim", "claim_next"])
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0])
 async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
-    url: str, lease_seconds: float, monkeypatch: pytest.MonkeyPatch
+    url: str, lease_seconds: float, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
         store = store_of(queue)
         monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
-        lost = failing(store.claim, 1, StoreUnavailable("the answer was lost"), after=True)
-        monkeypatch.setattr(store, "claim", lost)
+        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: verb == "claim_next")
+        away, once = StoreUnavailable("the answer was lost"), ["once"]
+        for name in ("claim", "claim_next"):  # Whichever takes it.
+            lost = failing(getattr(store, name), once, away, after=True)
+            monkeypatch.setattr(store, name, lost)
         task = await queue.enqueue("work", {"value": 1}, max_attempts=1)
         assert await task.result(10) == 1
         done = await task.get()
