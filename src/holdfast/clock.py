@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -19,7 +19,7 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for measuring durations."""
+        """Seconds that never go back, the time of a suspended machine included: for durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -43,12 +43,20 @@ class BlockingClock(Protocol):
         ...
 
 
+def _monotonic() -> float:
+    """Counts the time that the machine is suspended, where the machine can tell: a lease ends meanwhile."""
+    return time.clock_gettime(_BOOTTIME)
+
+
+_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class SystemClock:
     """The clock of the machine."""
 
     __slots__ = ()
     now = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
+    monotonic = staticmethod(_monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -3,7 +3,9 @@
 Promises: an expired lease becomes a queued task (or a dead letter) within about a second of its end, where
 all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
 small bites; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
-row. Correctness never waits for a sweeper; only time does.
+row. Correctness never waits for a sweeper; only time does. A sweeper whose own time has jumped (a suspended
+machine, a clock that was set forward, an outage of the store) first lets one lease pass, in which living
+runners renew.
 """
 
 from __future__ import annotations
@@ -37,6 +39,36 @@ class Retention(msgspec.Struct, frozen=True):
     feed_seconds: float = 7 * 86_400.0
 
 
+class Patience:
+    """How long a sweeper waits after its time has jumped over a part of the leases that it judges.
+
+    Runners renew each third of a lease, so a jump of less than that endangers no runner that is alive. After
+    a longer one the runners may have stood still as the sweeper did, or judge by a clock that has not jumped
+    yet.
+    """
+
+    def __init__(self, lease_seconds: float) -> None:
+        self._lease_seconds = lease_seconds
+        self._planned_at: float | None = None
+        self._until: float | None = None
+
+    def plan(self, at: float) -> None:
+        """The next tick is to come then, or earlier."""
+        self._planned_at = at
+
+    def left(self, now: float) -> float:
+        """Seconds to wait before leases are judged. After a wait they are judged in any case."""
+        if self._until is not None:
+            left = self._until - now
+            if left <= 0.0:
+                self._until = None
+            return max(0.0, left)
+        if self._planned_at is None or now - self._planned_at <= self._lease_seconds / 3:
+            return 0.0
+        self._until = now + self._lease_seconds
+        return self._lease_seconds
+
+
 class Sweeper(Loop):
     name = "sweeper"
 
@@ -56,6 +88,7 @@ class Sweeper(Loop):
         self._on_expired = on_expired
         # Whatever is leased after a look ends no sooner than one lease later.
         self._longest = min(lease_seconds, SWEEP_SECONDS_MAX)
+        self._patience = Patience(lease_seconds)
         self._spread = SPREAD_SECONDS * unit_jitter(node, 0)
         self._prune_at = 0.0
         self._count_at = 0.0
@@ -65,7 +98,8 @@ class Sweeper(Loop):
         self.pruned = 0
 
     async def tick(self) -> float:
-        swept = await self._sweep()
+        patience = self._patience.left(self._store.now())
+        swept = Swept([]) if patience > 0.0 else await self._sweep()
         now = self._store.now()
         if now >= self._count_at:
             await self._count(now)
@@ -76,7 +110,12 @@ class Sweeper(Loop):
         moments = [now + self._longest, self._count_at, self._prune_at]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
-        return max(0.0, min(moments) - now)
+        if patience > 0.0:
+            moments.append(now + patience)
+        delay = max(0.0, min(moments) - now)
+        if self.is_looping:
+            self._patience.plan(now + delay)
+        return delay
 
     async def _sweep(self) -> Swept:
         swept = await self._store.sweep()

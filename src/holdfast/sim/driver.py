@@ -43,8 +43,8 @@ class RemoteDriver:
     def now(self) -> float:
         return self._theirs.now()
 
-    def reading(self) -> float:
-        return self._theirs.reading()
+    def adopt(self, at: float) -> None:
+        self._theirs.adopt(at)
 
     async def open(self) -> None:
         await self._read_off_clock()

@@ -66,12 +66,11 @@ class Driver(Protocol):
         ...
 
     def now(self) -> float:
-        """The store's time: the one that judges leases."""
+        """The store's time, which judges leases: it never goes back and never stands still."""
         ...
 
-    def reading(self) -> float:
-        """What the store's clock says now, be it earlier than before: for those who keep a mark of their
-        own that never goes back."""
+    def adopt(self, at: float) -> None:
+        """Another process of this store says that it is `at`: the store's time follows when it is behind."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The time of a store that is a server away: read off now and then, carried on by the monotonic clock here.
 
-Promises: a wrong wall clock here judges no lease; `now` never goes back; what was read over a slow way, and
-so may be wrong by half of it, is not believed but asked for again soon.
+Promises: a wrong wall clock here judges no lease; `now` never goes back and never stands still (`Steady`);
+what was read over a slow way, and so may be wrong by half of it, is not believed but asked for again soon.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.clock import Clock
+from holdfast.store.steady import Steady
 
 CLOCK_SECONDS: Final = 5.0
 SURE_SECONDS: Final = 0.2
@@ -23,17 +24,13 @@ class ServerClock:
         self._monotonic = clock.monotonic
         self._offset: float | None = None
         self._due_at = float("-inf")
-        self._high_water = 0.0
+        steady = Steady(self._reading, clock.monotonic)
+        self.now = steady.now
+        self.adopt = steady.adopt
 
-    def reading(self) -> float:
-        """What the server's clock says now, be it earlier than before."""
+    def _reading(self) -> float:
+        """What the server's clock says, which may be earlier than before."""
         return self._monotonic() + (self._offset or 0.0)
-
-    def now(self) -> float:
-        reading = self._monotonic() + (self._offset or 0.0)
-        if reading > self._high_water:
-            self._high_water = reading
-        return self._high_water
 
     def is_due(self) -> bool:
         """Whether it is time to read it off."""

@@ -77,10 +77,6 @@ class Store(Inserts):
         """Whether small writes are done on the spot."""
         return self._driver.is_quick
 
-    def reading(self) -> float:
-        """What the store's clock says, without the promise that it never goes back."""
-        return self._driver.reading()
-
     async def warm_up(self, claim: Claim) -> None:
         """Before the first task comes: what a worker asks all day is asked once, in vain."""
         await self._driver.warm_up(self._dialect.rehearse(claim, now=self.now()))
@@ -207,9 +203,12 @@ class Store(Inserts):
         now = self.now()
         held = [(lease.task_id, lease.fence) for lease in leases]
         until = now + lease_seconds
-        return await self._driver.write_one(
+        kept = await self._driver.write_one(
             lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
         )
+        # Processes whose clocks were wrong for a while must not judge each other's leases.
+        self._driver.adopt(kept.latest_at)
+        return kept
 
     async def sweep(self, limit: int = 100) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""

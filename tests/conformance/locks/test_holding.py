@@ -187,7 +187,7 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
 
     monkeypatch.setattr(backend, "reading", reading)
     if isinstance(backend, StoreBackend):
-        monkeypatch.setattr(backend._store, "reading", reading)
+        monkeypatch.setattr(backend._store, "now", reading)
     wanted = rules.Ask("r", "first", "a", 30.0)
     await backend.run(lambda _, now: scripts.ask(wanted, now))
     await backend.run(lambda hinter, now: scripts.leave(hinter, "r", "first", now))
@@ -213,7 +213,7 @@ async def test_a_clock_set_forward_ends_a_lease_early_and_the_fence_refuses_it(
     backend = line_of(others).backend
     monkeypatch.setattr(backend, "reading", reading)
     if isinstance(backend, StoreBackend):
-        monkeypatch.setattr(backend._store, "reading", reading)
+        monkeypatch.setattr(backend._store, "now", reading)
     assert (await others.acquire("r", wait=0)).fence == 2
     lease.check()
     with pytest.raises(LeaseLost):

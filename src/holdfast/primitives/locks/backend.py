@@ -50,17 +50,13 @@ class StoreBackend:
         self.open = store.open
         self.close = store.close
         self.query = store.query
-        self.reading = store.reading
+        self.reading = store.now
 
     async def run(self, make: Make[T]) -> T:
-        reading = self._store.reading
-        return await self._store.run(lambda dialect, _, __: make(dialect, reading()), small=True)
+        return await self._store.run(lambda dialect, _, now: make(dialect, now), small=True)
 
     async def carry(self, connection: object, make: Make[T]) -> T:
-        reading = self._store.reading
-        return await self._store.run_carried(
-            connection, lambda dialect, _, __: make(dialect, reading())
-        )
+        return await self._store.run_carried(connection, lambda dialect, _, now: make(dialect, now))
 
 
 class MemoryBackend:

@@ -22,6 +22,7 @@ from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Call, Rows, Script, call, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
+from holdfast.store.steady import Steady
 
 T = TypeVar("T")
 TRIES: Final = 5
@@ -46,8 +47,9 @@ class PostgresDriver:
         self._size = size
         self._pool: postgres.Pool | None = None
         self._theirs = ServerClock(clock)
-        self.now: Callable[[], float] = self._theirs.now if server_time else clock.now
-        self.reading: Callable[[], float] = self._theirs.reading if server_time else clock.now
+        steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
+        self.now = steady.now
+        self.adopt = steady.adopt
 
     is_quick = False
 

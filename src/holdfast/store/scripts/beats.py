@@ -20,6 +20,8 @@ class Kept(msgspec.Struct, frozen=True):
     """Tasks whose leases are not the node's any more."""
     owned: list[tuple[str, int, float]]
     """What the store believes that it runs: (id, fence, started at)."""
+    latest_at: float
+    """The latest time at which a node of this store was seen, by that node's clock."""
 
 
 class Owner(Protocol):
@@ -39,9 +41,9 @@ def beat(
 ) -> Script[Kept]:
     """`held` are the (task id, fence) to renew."""
     lost = yield from _extend(held, until)
-    yield call("beat_node", id=node, now=now, info_json=info_json)
+    seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    return Kept(lost, owned)
+    return Kept(lost, owned, seen[0][0] or now)
 
 
 def _extend(held: Sequence[tuple[str, int]], until: float) -> Script[set[str]]:

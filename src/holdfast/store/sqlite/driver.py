@@ -21,6 +21,7 @@ from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
 from holdfast.store.port import RowExists
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.steady import Steady
 
 T = TypeVar("T")
 QUICK_SECONDS: Final = 0.001
@@ -50,7 +51,9 @@ class SqliteDriver:
         self._path = path or ":memory:"
         self._clock = clock
         self._inline = inline
-        self._high_water = 0.0
+        steady = Steady(clock.now, clock.monotonic)
+        self.now = steady.now
+        self.adopt = steady.adopt
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._watcher: apsw.Connection | None = None
@@ -61,16 +64,6 @@ class SqliteDriver:
         self._commit_seconds = QUICK_SECONDS
         self.is_quick = False
         self._answering = False
-
-    def now(self) -> float:
-        """Never goes back: a clock that is set back can only lengthen a lease."""
-        now = self._clock.now()
-        if now > self._high_water:
-            self._high_water = now
-        return self._high_water
-
-    def reading(self) -> float:
-        return self._clock.now()
 
     def version(self) -> int:
         """Changes with every commit that another connection makes to the file."""

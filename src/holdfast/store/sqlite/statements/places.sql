@@ -25,9 +25,11 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
 -- name: beat_node
+-- returns: latest_at
 -- index: holdfast_node (primary key)
 INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id, :now, :now, :info_json)
-ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json;
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json
+RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
 
 -- name: nodes
 -- returns: id started_at seen_at info_json

@@ -1,0 +1,109 @@
+"""The store's time: it never goes back, never stands still, and processes of one store agree on it."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from holdfast.engine.sweeper import Patience
+from holdfast.store.steady import ADOPT_SECONDS_MAX, PACE, Steady
+
+
+class Machine:
+    """A wall clock that people set, and a monotonic one that they cannot."""
+
+    def __init__(self) -> None:
+        self.monotonic = 50.0
+        self.offset = 1_800_000_000.0
+
+    def wall(self) -> float:
+        return self.monotonic + self.offset
+
+    def steady(self) -> Steady:
+        return Steady(self.wall, lambda: self.monotonic)
+
+
+def test_time_goes_on_after_a_clock_that_was_ahead_is_set_right() -> None:
+    machine = Machine()
+    steady = machine.steady()
+    machine.offset += 3600.0
+    ahead = steady.now()
+    machine.offset -= 3600.0
+    machine.monotonic += 10.0
+    assert steady.now() == ahead + 10.0 * PACE
+
+
+def test_time_that_is_ahead_meets_its_source_again() -> None:
+    machine = Machine()
+    steady = machine.steady()
+    machine.offset += 60.0
+    steady.now()
+    machine.offset -= 60.0
+    machine.monotonic += 60.0 / (1.0 - PACE) + 1.0
+    assert steady.now() == machine.wall()
+
+
+def test_a_step_forward_is_followed_at_once() -> None:
+    machine = Machine()
+    steady = machine.steady()
+    steady.now()
+    machine.offset += 3600.0
+    assert steady.now() == machine.wall()
+
+
+def test_a_process_that_is_ahead_is_followed() -> None:
+    machine = Machine()
+    steady = machine.steady()
+    here = steady.now()
+    steady.adopt(here + 3600.0)
+    assert steady.now() == here + 3600.0
+    machine.monotonic += 5.0
+    assert steady.now() == here + 3600.0 + 5.0 * PACE
+
+
+def test_a_process_with_a_broken_clock_is_not_followed() -> None:
+    machine = Machine()
+    steady = machine.steady()
+    here = steady.now()
+    steady.adopt(here + ADOPT_SECONDS_MAX + 10.0)
+    assert steady.now() == here
+    steady.adopt(here - 100.0)
+    assert steady.now() == here
+
+
+steps = st.lists(
+    st.tuples(st.floats(0.0, 100.0), st.floats(-5000.0, 5000.0), st.floats(-2000.0, 2000.0)),
+    max_size=30,
+)
+
+
+@given(steps)
+def test_whatever_happens_to_the_clock_time_never_goes_back_or_stands_still(
+    drawn: list[tuple[float, float, float]],
+) -> None:
+    machine = Machine()
+    steady = machine.steady()
+    last = steady.now()
+    for passed, stepped, ahead in drawn:
+        machine.monotonic += passed
+        machine.offset += stepped
+        now = steady.now()
+        # A millionth for the resolution of a float of this size.
+        assert now >= last + PACE * passed - 1e-6
+        assert now >= machine.wall()
+        steady.adopt(now + ahead)
+        last = steady.now()
+        assert last >= now
+
+
+def test_a_sweeper_whose_time_jumped_waits_one_lease_and_then_judges() -> None:
+    patience = Patience(9.0)
+    assert patience.left(100.0) == 0.0
+    patience.plan(105.0)
+    assert patience.left(107.9) == 0.0, "less than a third of a lease endangers no runner"
+    patience.plan(110.0)
+    assert patience.left(200.0) == 9.0
+    patience.plan(209.0)
+    assert patience.left(204.0) == 5.0
+    assert patience.left(5000.0) == 0.0, "a second jump does not put the sweep off for ever"
+    patience.plan(5005.0)
+    assert patience.left(5006.0) == 0.0
