@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import Event, Status, Task, TaskQueue
-from holdfast.errors import DependencyFailed, UnknownDependency
+from holdfast.errors import DependencyFailed, IllegalTransition, NotFound, UnknownDependency
 
 SECONDS = 10.0
 
@@ -186,13 +186,14 @@ async def test_replays_dead_tasks(queue: TaskQueue, events: Events) -> None:
 
     should_fail = False  # the task is repaired
 
-    assert await queue.replay_dead_task(dead[0].id) is True
+    assert (await queue.replay_dead_task(dead[0].id)).status is Status.QUEUED
 
     completed = await events.wait("task.completed")
     assert (completed.task_id, completed.result) == (task_id, "replayed")
     final = await queue.get_stats()
     assert final.dead_letter_count == 0
-    assert await queue.replay_dead_task(task_id) is False  # it is no dead letter any more
+    with pytest.raises(IllegalTransition):
+        await queue.replay_dead_task(task_id)  # it is no dead letter any more
 
 
 async def test_scales_workers_dynamically(queue: TaskQueue) -> None:
@@ -376,4 +377,5 @@ async def test_unknown_and_failed_dependencies_are_refused(
     with pytest.raises(DependencyFailed, match=parent):
         await queue.enqueue("fails", {}, depends_on=[parent])
     assert [task.id for task in await queue.find_tasks()] == [parent]  # nothing half-written
-    assert await queue.get_dependents("nowhere") == []
+    with pytest.raises(NotFound):
+        await queue.get_dependents("nowhere")

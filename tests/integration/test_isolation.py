@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.core.task import FailureKind
-from holdfast.errors import BadConfig, TaskFailed, UnknownType
+from holdfast.errors import BadConfig, IllegalTransition, TaskFailed, UnknownType
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Feed, Worker
@@ -218,10 +219,12 @@ async def test_cancel_from_another_process_stops_a_running_task(shared_url: str)
             here = TaskQueue(shared_url)
             task = await here.enqueue(kind, {"gate": gate.address, "name": "x"})
             await gate.arrived(1)
-            assert await here.cancel(task, actor="me", reason="enough")
+            aborted = await here.cancel(task, actor="me", reason="enough")
+            assert aborted.status is Status.ABORTED
             await gate.left("x")
             assert (await task.get()).status is Status.ABORTED
-            assert not await here.cancel(task)
+            with pytest.raises(IllegalTransition):
+                await here.cancel(task)
             assert (await worker.stop())["lost"] == 1
             await here.stop()
 
@@ -274,17 +277,18 @@ async def test_a_handler_registered_while_running_is_known_to_other_processes(
         await producer.stop()
 
 
-async def test_a_process_handler_must_be_found_by_name(url: str) -> None:
-    queue = TaskQueue(url, **QUICK)
+async def test_a_process_handler_must_be_found_by_name() -> None:
+    queue = TaskQueue("sqlite://", **QUICK)
 
     def local(task: Task) -> None: ...
 
     with pytest.raises(BadConfig, match="isolation 'loop' needs an async function"):
         queue.register_handler("local", local, isolation="loop")
-    queue.register_handler("local", local, isolation="process")
-    async with queue:
-        task = await queue.enqueue("local", {}, max_attempts=1)
-        assert "top level of a module" in ((await task.wait(10)).error or "")
+    for function in (local, lambda task: None, functools.partial(local), "text".join):
+        with pytest.raises(BadConfig, match="top level of a module"):
+            queue.register_handler("local", function, isolation="process")
+    assert (await queue.get_stats()).registered_handlers == []
+    await queue.stop()
 
 
 async def test_an_outcome_under_an_old_fence_is_evidence_only(shared_url: str) -> None:

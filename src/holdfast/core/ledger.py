@@ -14,12 +14,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core import codec, failure as failures
-from holdfast.core.submit import (
-    PAYLOAD_BYTES_MAX,
-    RESULT_BYTES_MAX,
-    check_name,
-    encode_payload,
-)
+from holdfast.core.check import check_name
+from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX, encode_payload
 from holdfast.errors import (
     EffectFailed,
     IdempotencyConflict,

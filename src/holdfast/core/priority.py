@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from holdfast.core.check import shown
 from holdfast.core.task import Priority
 from holdfast.errors import UnknownPriority
 
@@ -39,7 +40,9 @@ def parse(value: Priority | str | int) -> Priority:
     try:
         if isinstance(value, str):
             return Priority[value.upper()]
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError
         return Priority(value)
     except (KeyError, ValueError):
         names = ", ".join(p.name.lower() for p in Priority)
-        raise UnknownPriority(f"'{value}' is not a priority: use one of {names}") from None
+        raise UnknownPriority(f"{shown(value)} is not a priority: use one of {names}") from None

@@ -6,14 +6,19 @@ made for them (coalesced). Never: decides who fires; the store lets exactly one 
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
+from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from cronsim import CronSim, CronSimError
 
+from holdfast.core.check import SECONDS_MAX, check_name
 from holdfast.errors import BadConfig, InvalidInput
+
+CODE: Final = "code"
+"""The owner of schedules that are part of the code."""
+EVERY_SECONDS_MIN: Final = 0.001
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -30,10 +35,16 @@ class Schedule(msgspec.Struct, frozen=True):
     next_at: float
     fired_at: float | None = None
     paused: int = 0
+    owner: str | None = None
+    """CODE when `@task(cron=...)` made it; None when it was made at run time."""
+    announced_at: float | None = None
+    """When a node whose code has it last said so."""
 
 
 def next_fire(spec: str, timezone: str, after: float) -> float:
     """The first moment after `after` at which the schedule is due."""
+    check_name("cron", spec)
+    check_name("time zone", timezone, wrong=BadConfig)
     if spec.startswith("@every "):
         return after + _every_seconds(spec)
     try:
@@ -42,7 +53,7 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
         return next(CronSim(spec, start)).timestamp()
     except CronSimError as error:
         raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadConfig(
             f"time zone '{timezone}' is not known: use a name like 'Europe/Prague'"
         ) from None
@@ -55,6 +66,6 @@ def _every_seconds(spec: str) -> float:
         seconds = float(spec.removeprefix("@every "))
     except ValueError:
         seconds = 0.0
-    if not 0.0 < seconds < math.inf:
+    if not EVERY_SECONDS_MIN <= seconds <= SECONDS_MAX:
         raise InvalidInput(f"'{spec}' needs a positive number of seconds, e.g. '@every 30'")
     return seconds

@@ -6,13 +6,13 @@ Never: looks into the store (known types, parents and limits are checked in the 
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec, priority as priorities
+from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_number, check_whole
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import Rule
 from holdfast.core.task import Options, Priority, Status, Task
@@ -21,11 +21,12 @@ from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
 PAYLOAD_BYTES_MAX: Final = 262_144
 RESULT_BYTES_MAX: Final = 1_048_576
 METADATA_BYTES_MAX: Final = 16_384
-NAME_CHARS_MAX: Final = 200
 BATCH_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 1_000_000
 EDGES_MAX: Final = 1_000
-DELAY_SECONDS_MAX: Final = 10 * 365 * 86_400.0
+HASH_MARK: Final = "2:"
+"""Begins the hashes of this version: they cover the whole request."""
+DELAY_SECONDS_MAX: Final = SECONDS_MAX
 
 
 class Submission(msgspec.Struct, frozen=True, gc=False):
@@ -52,27 +53,32 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     metadata: dict[str, object] | None = None
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
+    key: str | None = None
+    """What the limits of a key count by."""
     options: Options = Options()
     rules: tuple[tuple[str, Rule], ...] = ()
+    unsaid: frozenset[str] = frozenset()
+    """Which of queue, priority, max_attempts and timeout the caller left to the type's configuration."""
 
 
 def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -> Submission:
     """The row to insert. Its status is settled in the store when it has dependencies. With an id of
     ours (`own_id` false) and no key there is nothing that a second request could repeat."""
-    check_name("type", request.type)
-    check_name("queue", request.queue)
-    check_name("id", task_id)
+    check_id("type", request.type)
+    check_id("queue", request.queue)
+    check_id("id", task_id)
     if request.idempotency_key is not None:
         check_name("idempotency_key", request.idempotency_key)
-    delay = _delay(request.delay_seconds)
-    attempts = request.max_attempts
-    if not isinstance(attempts, int) or not 1 <= attempts <= ATTEMPTS_MAX:
-        raise InvalidInput(f"max_attempts is {attempts!r}: give a number from 1 to {ATTEMPTS_MAX}")
+    delay = check_number("delay", request.delay_seconds, most=DELAY_SECONDS_MAX)
+    attempts = check_whole("max_attempts", request.max_attempts, least=1, most=ATTEMPTS_MAX)
     if len(request.depends_on) > EDGES_MAX:
         raise InvalidInput(
             f"{len(request.depends_on)} dependencies: at most {EDGES_MAX} are allowed"
         )
+    if request.key is not None:
+        check_name("key", request.key)
     payload_json = encode_payload(request.payload)
+    metadata_json = _metadata(request.metadata)
     priority = priorities.parse(request.priority)
     task = Task(
         id=task_id,
@@ -81,12 +87,12 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
         priority=priority,
         status=Status.BLOCKED if request.depends_on else Status.QUEUED,
         payload_json=payload_json,
-        metadata_json=_metadata(request.metadata),
+        metadata_json=metadata_json,
         options_json=_options_json(
             replace(request.options, rules=request.rules) if request.rules else request.options
         ),
         attempts=0,
-        max_attempts=request.max_attempts,
+        max_attempts=attempts,
         deaths=0,
         version=1,
         fence=0,
@@ -96,7 +102,7 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
         limits="\n".join(name for name, _ in request.rules) or None,
         waiting_on=len(request.depends_on),
         idempotency_key=request.idempotency_key,
-        request_hash=request_hash(request, payload_json, priority)
+        request_hash=request_hash(request, payload_json, metadata_json, priority)
         if own_id or request.idempotency_key is not None
         else None,
     )
@@ -118,10 +124,35 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
     return Submission(task)
 
 
-def request_hash(request: Request, payload_json: str, priority: Priority) -> str:
-    """What makes two requests with one key, or one id, the same request."""
-    edges = ",".join(sorted(edge.parent_id for edge in request.depends_on))
-    return codec.digest(request.type, request.queue, payload_json, priority.name, edges)
+def request_hash(
+    request: Request, payload_json: str, metadata_json: str | None, priority: Priority
+) -> str:
+    """What makes two requests with one key, or one id, the same request: all that the caller said. What
+    was left to the type's configuration is not part of it, since that may change between two tries."""
+    left = request.unsaid
+    said = codec.dumps(
+        (
+            None if "queue" in left else request.queue,
+            None if "priority" in left else priority,
+            None if "max_attempts" in left else request.max_attempts,
+            None if "timeout" in left else request.options.timeout_seconds,
+            float(request.delay_seconds),
+            request.key,
+            sorted((edge.parent_id, edge.policy) for edge in request.depends_on),
+        )
+    )
+    return HASH_MARK + codec.digest(request.type, payload_json, metadata_json or "", said)
+
+
+def is_same_request(task: Task, edges: tuple[Edge, ...], kept: str | None) -> bool:
+    """Whether a request is the one that a stored task was made from, by the hash kept with it."""
+    if kept is None or kept.startswith(HASH_MARK):
+        return kept == task.request_hash
+    # Kept by a version whose hash covered these fields only.
+    parents = ",".join(sorted(edge.parent_id for edge in edges))
+    return kept == codec.digest(
+        task.type, task.queue, task.payload_json, task.priority.name, parents
+    )
 
 
 def encode_payload(
@@ -142,31 +173,13 @@ def encode_payload(
     return text
 
 
-def check_name(field: str, value: str) -> None:
-    """A name is text that a person can type: not empty, not too long, no control characters."""
-    if not isinstance(value, str) or not value or len(value) > NAME_CHARS_MAX:
-        raise InvalidInput(
-            f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {value!r:.80}"
-        )
-    if not value.isprintable():
-        raise InvalidInput(f"{field} {value!r:.80} has control characters: use printable text")
-
-
-def _delay(seconds: float) -> float:
-    if not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise InvalidInput(f"delay is {seconds!r}: give a number of seconds")
-    if seconds < 0 or seconds > DELAY_SECONDS_MAX:
-        raise InvalidInput(
-            f"delay is {seconds:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}"
-        )
-    return float(seconds)
-
-
 def _metadata(metadata: dict[str, object] | None) -> str | None:
-    if not metadata:
+    if metadata is None:
         return None
     if not isinstance(metadata, dict):
         raise InvalidInput(f"metadata is a {type(metadata).__name__}: give a dict of notes")
+    if not metadata:
+        return None
     return encode_payload(metadata, what="metadata", limit=METADATA_BYTES_MAX)
 
 

@@ -69,11 +69,21 @@ class Options(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a task was enqueued with that never changes and no query asks for."""
 
     timeout_seconds: float | None = None
+    """None leaves it to the node's settings, NO_TIMEOUT means none at all."""
     retry_base_seconds: float = 1.0
     retry_cap_seconds: float = 60.0
     max_deaths: int = 3
     rules: tuple[tuple[str, Rule], ...] = ()
     """The limits that it counts against, so that one that was forgotten meanwhile can come back."""
+
+
+NO_TIMEOUT: Final = 0.0
+
+
+def timeout_of(options: Options, default: float | None) -> float | None:
+    """How long an attempt may take; None for as long as it likes."""
+    said = options.timeout_seconds
+    return default if said is None else said or None
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from holdfast.core import codec, once as course
+from holdfast.core.check import check_number, check_text
 from holdfast.core.command import Order, Report
 from holdfast.core.decide import Decision, Refusal
 from holdfast.core.ledger import (
@@ -84,7 +85,9 @@ class Context:
 
     async def progress(self, done: float, note: str = "") -> None:
         """Tells everyone who watches how far it is (0 to 1)."""
-        value = {"done": done, "note": note} if note else {"done": done}
+        value: dict[str, object] = {"done": check_number("progress", done, most=1.0)}
+        if check_text("note", note):
+            value["note"] = note
         text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
         await self._report(Report(progress_json=text))
 

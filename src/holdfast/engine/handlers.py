@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
+from holdfast.core.check import check_id, shown
 from holdfast.core.limit import Rule
-from holdfast.core.submit import check_name
 from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
 
@@ -93,7 +93,15 @@ class Handlers:
         self._queues: tuple[str, ...] = ()
 
     def add(self, handler: Handler) -> None:
-        check_name("type", handler.type)
+        """A type has one function. The same function may come again, with other options; so may the
+        function of the same name in the same module, which is that module loaded again."""
+        check_id("type", handler.type, wrong=BadConfig)
+        before = self._by_type.get(handler.type)
+        if before is not None and not _is_same(before.function, handler.function):
+            raise BadConfig(
+                f"type '{handler.type}' is handled by {_place(before.function)} already, so "
+                f"{_place(handler.function)} cannot have it: give one of them another name"
+            )
         self._by_type[handler.type] = handler
         self._types = tuple(sorted(self._by_type))
         self._queues = tuple(sorted({each.config.queue for each in self}))
@@ -115,14 +123,17 @@ def for_task(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
     """A handler that gets the task, and the context when it takes two arguments."""
-    if not callable(function):
-        raise InvalidInput(
-            f"the handler of '{task_type}' is a {type(function).__name__}, not a function"
-        )
-    parameters = inspect.signature(function).parameters.values()
+    parameters = _parameters(task_type, function)
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return Handler(
-        task_type, function, _isolation(function, isolation), config, False, len(positional) >= 2
+    return _importable(
+        Handler(
+            task_type,
+            function,
+            _isolation(function, isolation),
+            config,
+            False,
+            len(positional) >= 2,
+        )
     )
 
 
@@ -130,7 +141,7 @@ def for_arguments(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
     """A handler whose arguments are the payload; a parameter named `ctx` gets the context."""
-    parameters = inspect.signature(function).parameters.values()
+    parameters = _parameters(task_type, function)
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise BadConfig(
@@ -138,15 +149,59 @@ def for_arguments(
                 "use ordinary or keyword parameters"
             )
     context = next((p.name for p in parameters if p.name in CONTEXT_NAMES), None)
-    return Handler(
-        task_type,
-        function,
-        _isolation(function, isolation),
-        config,
-        True,
-        context is not None,
-        context,
+    return _importable(
+        Handler(
+            task_type,
+            function,
+            _isolation(function, isolation),
+            config,
+            True,
+            context is not None,
+            context,
+        )
     )
+
+
+def place_of(handler: Handler) -> tuple[str, str]:
+    """Where another process finds the function: module and name. BadConfig when it cannot."""
+    name = str(getattr(handler.function, "__qualname__", ""))
+    module = getattr(handler.function, "__module__", "")
+    if not name or "<" in name or not module or inspect.ismethod(handler.function):
+        raise BadConfig(
+            f"the handler of '{handler.type}' runs in a process, so it must be a function at the top "
+            f"level of a module, not {_place(handler.function)}"
+        )
+    return module, name
+
+
+def _importable(handler: Handler) -> Handler:
+    if handler.isolation is Isolation.PROCESS:
+        place_of(handler)
+    return handler
+
+
+def _parameters(task_type: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+    if not callable(function):
+        raise InvalidInput(
+            f"the handler of {shown(task_type)} is a {type(function).__name__}, not a function"
+        )
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError) as error:
+        raise BadConfig(f"the parameters of {_place(function)} cannot be read: {error}") from None
+
+
+def _is_same(before: Callable[..., Any], function: Callable[..., Any]) -> bool:
+    """Whether it is one function, or that of a module that was loaded again."""
+    if before is function or before == function:
+        return True
+    place = _place(function)
+    return place == _place(before) and "<" not in place
+
+
+def _place(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{name}" if name else f"<{type(function).__name__}>"
 
 
 def bind_payload(handler: Handler, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -177,7 +232,7 @@ def _isolation(function: Callable[..., Any], wanted: str | None) -> Isolation:
         isolation = Isolation(wanted)
     except ValueError:
         names = ", ".join(each.value for each in Isolation)
-        raise BadConfig(f"isolation '{wanted}' is not known: use one of {names}") from None
+        raise BadConfig(f"isolation {shown(wanted)} is not known: use one of {names}") from None
     if isolation is Isolation.LOOP and not is_async:
         raise BadConfig(
             "isolation 'loop' needs an async function: a plain one would block all others"

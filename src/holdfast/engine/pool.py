@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
 from holdfast.core.command import Fail, Order, RunnerCommand, Snooze
-from holdfast.core.task import FailureKind, Task
+from holdfast.core.task import FailureKind, Task, timeout_of
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
@@ -254,7 +254,7 @@ class Pool:
             message = f"no handler for '{task.type}' in this process"
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         held.context = Context(task, self._services)
-        timeout = task.options.timeout_seconds or self._default_timeout
+        timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
             self.deadlines.add(held, timeout)
         begun = self._clock.monotonic()

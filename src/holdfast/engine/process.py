@@ -24,8 +24,8 @@ from holdfast.core.once import ErrorPolicy, OnError, Run, Step
 from holdfast.core.steps import drive
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
-from holdfast.engine.handlers import Handler, Reject
-from holdfast.errors import BadConfig, InvalidInput
+from holdfast.engine.handlers import Handler, Reject, place_of
+from holdfast.errors import InvalidInput
 
 IDLE_MAX: Final = 4
 
@@ -166,19 +166,6 @@ async def _receive(child: Child) -> tuple[str, Any]:
         raise ProcessDied(
             f"the handler's process ended with exit code {child.process.exitcode} and no answer"
         ) from None
-
-
-def place_of(handler: Handler) -> tuple[str, str]:
-    """Where a child finds the function: module and name."""
-    function = handler.function
-    name = getattr(function, "__qualname__", "")
-    module = getattr(function, "__module__", "")
-    if "<" in name or not module:
-        raise BadConfig(
-            f"the handler of '{handler.type}' runs in a process, so it must be a function at the top "
-            f"level of a module, not {name or function!r}"
-        )
-    return module, name
 
 
 class PipeContext:

@@ -8,16 +8,25 @@ from typing import Any, TypeAlias
 import msgspec
 
 from holdfast.bus.port import FEED, WORK
+from holdfast.core.check import (
+    OFFSET_MAX,
+    check_flag,
+    check_name,
+    check_number,
+    check_page,
+    check_positive,
+    check_text,
+    check_whole,
+)
 from holdfast.core.command import Abort, Order, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.core.upkeep_rules import fell_with_a_parent
-from holdfast.errors import InvalidInput
-from holdfast.queue.observe import check_page
 from holdfast.queue.operate import Operate
 
 REPLAY_BATCH = 500
+RATE_MAX = 1_000_000.0
 Make: TypeAlias = Callable[[Task, int], Order]
 """What to order for the nth of them."""
 Wanted: TypeAlias = dict[str, Any]
@@ -50,7 +59,9 @@ class DeadLetters(Operate):
     ) -> list[Task]:
         """The latest first."""
         return await self._dead(
-            limit=check_page(limit), skip=offset, type=type, queue=queue, fingerprint=fingerprint
+            limit=check_page(limit),
+            skip=check_whole("offset", offset, least=0, most=OFFSET_MAX),
+            **_wanted(type, queue, fingerprint),
         )
 
     async def get_dead_groups(self, *, limit: int = 50) -> list[DeadGroup]:
@@ -81,19 +92,13 @@ class DeadLetters(Operate):
         payload: object = msgspec.UNSET,
         delay: float = 0.0,
         actor: str = "api",
-    ) -> bool:
+    ) -> Task:
         """Gives a dead letter new attempts, with another payload if one is given; dependents that
-        failed with it wait for it again. False when it is no dead letter."""
-        if not 0 <= delay <= DELAY_SECONDS_MAX:
-            raise InvalidInput(
-                f"delay is {delay:g} s: it must be between 0 and {DELAY_SECONDS_MAX:g}"
-            )
+        failed with it wait for it again. IllegalTransition when it is no dead letter, NotFound when
+        there is no such task."""
+        seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
         text = None if payload is msgspec.UNSET else encode_payload(payload)
-        backend = await self.open()
-        decision = (await backend.store.apply([Order(task_id, Replay(actor, delay, text))]))[0]
-        backend.bus.publish(WORK)
-        backend.bus.publish(FEED)
-        return isinstance(decision, Transition)
+        return await self._order(task_id, Replay(actor, seconds, text))
 
     async def replay_dead(
         self,
@@ -109,9 +114,10 @@ class DeadLetters(Operate):
         """Replays all dead letters that match, at most `rate` a second; how many came back. The pace is
         kept in the store: each gets its own due time, so it survives a restart. What had failed with
         another task comes back with that one, and waits for it."""
-        if rate is not None and not rate > 0:
-            raise InvalidInput(f"rate is {rate:g} a second: it must be positive")
-        wanted = {"type": type, "queue": queue, "fingerprint": fingerprint}
+        if rate is not None:
+            check_positive("rate", rate, most=RATE_MAX)
+        check_name("actor", actor)
+        wanted = _wanted(type, queue, fingerprint)
         return await self._each_dead(
             lambda task, n: Order(task.id, Replay(actor, n / rate if rate else 0.0)),
             wanted,
@@ -132,9 +138,11 @@ class DeadLetters(Operate):
         reason: str = "discarded",
     ) -> int:
         """Ends all dead letters that match, for good; how many."""
+        check_name("actor", actor)
+        check_text("reason", reason)
         return await self._each_dead(
             lambda task, _: Order(task.id, Abort(actor, reason)),
-            {"type": type, "queue": queue, "fingerprint": fingerprint},
+            _wanted(type, queue, fingerprint),
             limit=limit,
             dry_run=dry_run,
         )
@@ -150,6 +158,9 @@ class DeadLetters(Operate):
     ) -> int:
         """How many are dead no more. `own_first`: those that died of their own bring others back with
         them; only what is left then is taken as it comes."""
+        check_flag("dry_run", dry_run)
+        if limit is not None:
+            check_whole("limit", limit, least=1, most=OFFSET_MAX)
         backend = await self.open()
         sweep = _Sweep(self, make, wanted | {"before": backend.store.now()}, limit)
         were = await self._count_dead(sweep.wanted)
@@ -176,6 +187,13 @@ class DeadLetters(Operate):
             "find_dead", limit=limit, skip=skip, before=before, **wanted
         )
         return [task for task in tasks if task.status is Status.FAILED]
+
+
+def _wanted(type: object, queue: object, fingerprint: object) -> Wanted:
+    given = {"type": type, "queue": queue, "fingerprint": fingerprint}
+    return {
+        name: value if value is None else check_name(name, value) for name, value in given.items()
+    }
 
 
 class _Sweep:

@@ -12,10 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.bus.port import FEED, Mode
+from holdfast.core.check import PAGE_MAX, check_choice, check_name, check_page
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Priority, Status, Task
 from holdfast.engine.loop import OUTAGE_SECONDS
-from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.errors import HoldfastError, InvalidInput, NotFound, StoreUnavailable
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.nodes import live_nodes
@@ -23,7 +24,6 @@ from holdfast.queue.why import Why, explain
 from holdfast.store.scripts.feed import ResetReason
 from holdfast.store.store import Reset
 
-PAGE_MAX: Final = 1_000
 EVENTS_PAGE: Final = 500
 POLL_SECONDS: Final = 1.0
 log = logging.getLogger("holdfast.events")
@@ -116,6 +116,7 @@ class Observe(Define):
 
     async def get_queue_size(self, queue: str | None = None) -> int:
         """Tasks that wait or run."""
+        _name("queue", queue)
         backend = await self.open()
         counted = (Status.QUEUED, Status.RUNNING)
         rows = await backend.store.counters()
@@ -134,28 +135,35 @@ class Observe(Define):
         """Newest first, a page at a time; `after` is the last id of the page before."""
         backend = await self.open()
         return await backend.store.find(
-            status=Status(status) if status else None,
-            type=type,
-            queue=queue,
-            prefix=prefix,
-            after=after,
+            status=None if status is None else check_choice("status", status, Status),
+            type=_name("type", type),
+            queue=_name("queue", queue),
+            prefix=_name("prefix", prefix),
+            after=_name("after", after),
             limit=check_page(limit),
         )
 
     async def get_dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """The tasks that depend on this one."""
-        backend = await self.open()
+        backend = await self._with_task(task_id)
         rows = await backend.store.query("dependents", id=task_id, limit=check_page(limit))
         return [row[0] for row in rows]
 
     async def history(self, task_id: str) -> list[Event]:
         """What happened to a task, oldest first, as far as events are kept."""
-        backend = await self.open()
+        backend = await self._with_task(task_id)
         return await backend.store.history(task_id)
 
     async def why(self, task_id: str) -> Why:
         """Why a task is not running."""
+        check_name("task_id", task_id)
         return await explain(await self.open(), task_id)
+
+    async def _with_task(self, task_id: str) -> Backend:
+        """The store, if it has the task."""
+        if await self.get_task(task_id) is None:
+            raise NotFound(f"task {task_id} does not exist: it may have been pruned")
+        return await self.open()
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -169,8 +177,8 @@ class Observe(Define):
     ) -> AsyncIterator[Event]:
         """Everything after a position, in order, nothing twice; then what comes. None starts at the
         oldest that is kept. Raises FeedReset when the position is no longer covered."""
+        position = _position(after)
         backend = await self.open()
-        position = Position.parse(after) if isinstance(after, str) else after
         stir = asyncio.Event()
         unsubscribe = backend.bus.subscribe(lambda _: stir.set(), FEED)
         try:
@@ -271,7 +279,15 @@ async def _page(backend: Backend, position: Position | None, *, patient: bool) -
     return page.events
 
 
-def check_page(limit: int) -> int:
-    if not 1 <= limit <= PAGE_MAX:
-        raise InvalidInput(f"limit is {limit}: a page has 1 to {PAGE_MAX} entries")
-    return limit
+def _position(after: object) -> Position | None:
+    """Where to begin reading."""
+    if after is None or isinstance(after, Position):
+        return after
+    try:
+        return Position.parse(check_name("after", after))
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None
+
+
+def _name(field: str, given: str | None) -> str | None:
+    return None if given is None else check_name(field, given)

@@ -6,11 +6,14 @@ from typing import ClassVar
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK
+from holdfast.core.check import check_id, check_name, check_text, check_whole
 from holdfast.core.command import Abort, Edit, OperatorCommand, Order, Pause, Resume
 from holdfast.core.decide import Refusal
-from holdfast.core.submit import check_name, encode_payload
+from holdfast.core.submit import encode_payload
 from holdfast.core.task import Task
+from holdfast.queue.backend import Backend
 from holdfast.queue.places import Places
+from holdfast.queue.settings import WORKERS_MAX
 from holdfast.store.scripts import admin
 
 
@@ -23,14 +26,10 @@ class Operate(Places):
         "lease-lost": errors.LeaseLost,
     }
 
-    async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> bool:
-        """Aborts a task, whatever it is doing; a running handler is cancelled. False when it had
-        already ended or does not exist."""
-        try:
-            await self._order(task_id, Abort(actor, reason))
-        except (errors.IllegalTransition, errors.NotFound):
-            return False
-        return True
+    async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
+        """Aborts a task, whatever it is doing; a running handler is cancelled. IllegalTransition when it
+        has ended, NotFound when there is none."""
+        return await self._order(task_id, Abort(actor, reason))
 
     async def pause_task(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
         """Stops a running task until it is resumed; no attempt is spent."""
@@ -47,8 +46,8 @@ class Operate(Places):
         self, name: str = "default", *, actor: str = "api", reason: str = ""
     ) -> None:
         """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
-        check_name("queue", name)
-        backend = await self.open()
+        check_text("reason", reason)
+        backend = await self._known_queue(name, actor)
         await backend.store.run(
             lambda dialect, ids, now: admin.pause_queue(
                 dialect, ids, now, name=name, actor=actor, reason=reason
@@ -57,7 +56,7 @@ class Operate(Places):
         backend.bus.publish(FEED)
 
     async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
-        backend = await self.open()
+        backend = await self._known_queue(name, actor)
         await backend.store.run(
             lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name=name, actor=actor)
         )
@@ -66,12 +65,30 @@ class Operate(Places):
 
     async def scale_workers(self, count: int) -> int:
         """Adds workers to this process (or takes idle ones away); the number that there are now."""
+        check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
         if self._engine is None:
             raise errors.NotRunning("no workers run in this process: start the queue first")
         return self._engine.pool.resize(count)
 
+    async def _known_queue(self, name: str, actor: str) -> Backend:
+        """The store, if it or this process knows the queue: a name with a slip of the pen is refused."""
+        check_id("queue", name)
+        check_name("actor", actor)
+        known = {
+            "default",
+            *self._handlers.queues(),
+            *(view.name for view in await self.get_queues()),
+        }
+        if name not in known:
+            names = ", ".join(sorted(known)[:10]) or "none yet"
+            raise errors.NotFound(f"there is no queue '{name}' (known: {names}): check the name")
+        return await self.open()
+
     async def _order(self, task_id: str, command: OperatorCommand) -> Task:
         """Sends one command and raises what the core refuses."""
+        check_name("task_id", task_id)
+        check_name("actor", command.actor)
+        check_text("reason", getattr(command, "reason", ""))
         backend = await self.open()
         decision = (await backend.store.apply([Order(task_id, command)]))[0]
         if isinstance(decision, Refusal):

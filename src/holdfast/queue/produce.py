@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from msgspec import UNSET, UnsetType
+
 from holdfast.bus.port import WORK
+from holdfast.core.check import check_name, check_number, shown
 from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
 from holdfast.core.task import Priority, Task
@@ -30,7 +33,7 @@ _DEFAULTS: Final[dict[str, object]] = {
     "metadata": None,
     "depends_on": (),
     "delay": 0.0,
-    "timeout": None,
+    "timeout": UNSET,
     "key": None,
     "idempotency_key": None,
 }
@@ -41,6 +44,43 @@ def _given(said: tuple[object, ...]) -> dict[str, Any]:
     """The options that a caller gave, by name."""
     named = zip(_DEFAULTS.items(), said, strict=True)
     return {name: value for (name, default), value in named if value != default}
+
+
+def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
+    """InvalidInput when one of these is no option of an enqueue."""
+    if given.keys() <= _DEFAULTS.keys():
+        return
+    unknown = sorted(given.keys() - {*allowed, *_DEFAULTS}, key=str)
+    if unknown:
+        names = ", ".join((*allowed, *_DEFAULTS))
+        raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
+
+
+def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
+        raise InvalidInput(f"tasks is {shown(tasks)}: give a list of mappings")
+    items = list(tasks)
+    if len(items) > BATCH_MAX:
+        raise BatchTooLarge(
+            f"{len(items)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
+        )
+    return items
+
+
+def _types(items: list[Mapping[str, Any]]) -> set[str]:
+    """The types of a batch."""
+    try:
+        return {each["type"] for each in items}
+    except (TypeError, KeyError, IndexError):
+        for each in items:
+            if not isinstance(each, Mapping):
+                raise InvalidInput(
+                    f"a task of the batch is {shown(each)}: give a mapping"
+                ) from None
+            if "type" not in each:
+                raise InvalidInput("a task of the batch has no type: give each a 'type'") from None
+            check_name("type", each["type"])
+        raise
 
 
 class Produce(Requests):
@@ -63,17 +103,20 @@ class Produce(Requests):
         metadata: dict[str, object] | None = None,
         depends_on: DependsOn = (),
         delay: float = 0.0,
-        timeout: float | None = None,
+        timeout: float | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
         tx: object = None,
     ) -> TaskHandle:
-        """Hands a task in; durable when this returns. `key` is what key limits count by; `tx` is a
-        connection of your own whose open transaction shall carry the enqueue."""
+        """Hands a task in; durable when this returns. `key` is what key limits count by; `timeout=None`
+        is no timeout; `tx` is a connection of your own whose open transaction shall carry the enqueue."""
         backend = self._ready or await self.open()
         if self._stopping:
             self._check_open()
-        handler = self._handlers.get(type)
+        try:
+            handler = self._handlers.get(type)
+        except TypeError:  # not even hashable
+            handler = None
         config = handler.config if handler is not None else await self._config(backend, type)
         said = (
             queue,
@@ -121,7 +164,7 @@ class Produce(Requests):
             kept = self._models.get(type)
             if kept is not None and kept[0] is config and kept[1] is self._settings:
                 return submit_like(kept[2], payload, backend.ids.task(now), now)
-        task_id = id or backend.ids.task(now)
+        task_id = backend.ids.task(now) if id is None else id
         request = self._request(config, type=type, payload=payload, **given)
         submission = submit(request, task_id=task_id, now=now, own_id=id is not None)
         if id is None and not given and submission.is_plain:
@@ -134,14 +177,8 @@ class Produce(Requests):
         """Many at once: each a mapping of the arguments of `enqueue`; all of them or none."""
         backend = await self.open()
         self._check_open()
-        asked = list(tasks)
-        if len(asked) > BATCH_MAX:
-            raise BatchTooLarge(
-                f"{len(asked)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
-            )
-        for type_name in {each.get("type") for each in asked}:
-            if not isinstance(type_name, str):
-                raise InvalidInput("a task of the batch has no type: give each a 'type'")
+        asked = _items(tasks)
+        for type_name in _types(asked):
             await self._config(backend, type_name)
         group, plain = self._submissions(backend, asked)
         pressure = await self._pressures(backend, group, carried=tx is not None)
@@ -166,6 +203,7 @@ class Produce(Requests):
             fields = dict(each)
             payload, task_id = fields.pop("payload", None), fields.pop("id", None)
             del fields["type"]
+            check_options(fields)
             config = self._known_config(task_type)
             submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
             plain = plain and task_id is None and submission.is_plain
@@ -218,10 +256,14 @@ class Produce(Requests):
 
     async def get_task(self, task_id: str) -> Task | None:
         """The task, or None when there is none of that id."""
+        check_name("task_id", task_id)
         backend = await self.open()
         return (await backend.store.get([task_id])).get(task_id)
 
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
         """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
+        check_name("task_id", task_id)
+        if timeout is not None:
+            check_number("timeout", timeout)
         await self.open()
         return await self._waiters.wait(task_id, timeout)

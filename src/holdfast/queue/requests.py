@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import Edge, Policy
 from holdfast.core.limit import Rule
 from holdfast.core.submit import Request
-from holdfast.core.task import Options, Priority
+from holdfast.core.task import NO_TIMEOUT, Options, Priority
 from holdfast.engine.handlers import TypeConfig, resolved
 from holdfast.errors import InvalidInput, UnknownType
 from holdfast.queue.backend import Backend
@@ -46,36 +48,34 @@ class Requests(Backpressure):
         metadata: dict[str, object] | None = None,
         depends_on: DependsOn = (),
         delay: float = 0.0,
-        timeout: float | None = None,
+        timeout: float | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Request:
-        s = self._settings
-        if max_attempts is None:
-            max_attempts = config.max_attempts or s.default_max_attempts
+        whole = resolved(config, self._settings.defaults)
+        left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
+        unsaid = {name for name, value in left.items() if value is None}
+        if timeout is UNSET:
+            unsaid.add("timeout")
         return Request(
             type=type,
             payload=payload,
-            queue=queue or config.queue,
+            queue=config.queue if queue is None else queue,
             priority=config.priority if priority is None else priority,
-            max_attempts=max_attempts,
+            max_attempts=whole.max_attempts or 1 if max_attempts is None else max_attempts,
             delay_seconds=delay,
             metadata=metadata,
             depends_on=_edges(depends_on),
             idempotency_key=idempotency_key,
-            options=self._options(config, timeout),
+            key=key,
+            options=Options(
+                timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
+                retry_base_seconds=whole.retry_base_seconds or 0.0,
+                retry_cap_seconds=whole.retry_cap_seconds or 0.0,
+                max_deaths=whole.max_deaths or 1,
+            ),
             rules=_rules(config, type, key),
-        )
-
-    def _options(self, config: TypeConfig, timeout: float | None) -> Options:
-        if timeout is not None and not timeout > 0:
-            raise InvalidInput(f"timeout is {timeout!r}: give a positive number of seconds")
-        whole = resolved(config, self._settings.defaults)
-        return Options(
-            timeout_seconds=timeout if timeout is not None else config.timeout_seconds,
-            retry_base_seconds=whole.retry_base_seconds or 0.0,
-            retry_cap_seconds=whole.retry_cap_seconds or 0.0,
-            max_deaths=whole.max_deaths or 1,
+            unsaid=frozenset(unsaid),
         )
 
     def _known_config(self, type_name: str) -> TypeConfig:
@@ -87,6 +87,7 @@ class Requests(Backpressure):
         handler = self._handlers.get(type_name)
         if handler is not None:
             return handler.config
+        check_name("type", type_name)
         now = backend.store.now()
         if type_name not in self._types or now - self._types_at > TYPES_SECONDS:
             rows = await backend.store.query("types")
@@ -104,25 +105,31 @@ class Requests(Backpressure):
 
 def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
     """Ids, edges, or a mapping from id to policy."""
-    if isinstance(depends_on, str):
-        raise InvalidInput("depends_on is a text: give a list of task ids")
-    if isinstance(depends_on, Mapping):
-        return tuple(Edge(parent, _policy(policy)) for parent, policy in depends_on.items())
-    edges = [each if isinstance(each, Edge) else Edge(str(each)) for each in depends_on]
-    return tuple({edge.parent_id: edge for edge in edges}.values())
+    if isinstance(depends_on, str | bytes) or not isinstance(depends_on, Iterable):
+        raise InvalidInput(f"depends_on is {shown(depends_on)}: give a list of task ids")
+    given = depends_on.items() if isinstance(depends_on, Mapping) else map(_edge, depends_on)
+    edges = {}
+    for parent, policy in given:
+        name = str(check_name("an id in depends_on", parent))
+        edges[name] = Edge(name, check_choice("edge policy", policy, Policy))
+    return tuple(edges.values())
 
 
-def _policy(text: str) -> Policy:
-    try:
-        return Policy(text)
-    except ValueError:
-        raise InvalidInput(f"edge policy '{text}' is not known: use 'fail' or 'ignore'") from None
+def _edge(given: object) -> tuple[object, object]:
+    return (given.parent_id, given.policy) if isinstance(given, Edge) else (given, Policy.FAIL)
+
+
+def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> float:
+    """A timeout as it is kept; what is given as None is none."""
+    return NO_TIMEOUT if given is None else check_positive("timeout", given, wrong=wrong)
 
 
 def _rules(config: TypeConfig, type_name: str, key: str | None) -> tuple[tuple[str, Rule], ...]:
     rules: list[tuple[str, Rule]] = []
     if config.limit is not None:
         rules.append((type_name, config.limit))
+    if key is not None:
+        check_name("key", key)
     if key is not None and config.key_limit is not None:
         rules.append((f"{type_name}/{key}", config.key_limit))
     return tuple(rules)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import math
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.check import check_id, check_number, check_whole, shown
 from holdfast.core.pressure import Bounds
+from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.engine.handlers import Defaults
 from holdfast.engine.sweeper import Retention
 from holdfast.errors import BadConfig
+
+WORKERS_MAX: Final = 10_000
+DEPTH_MAX: Final = 10**15
+FOREVER_SECONDS: Final = 1e12
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,20 +40,23 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_events: float = 7 * 86_400.0
 
     def __post_init__(self) -> None:
-        for name in ("max_workers", "min_workers", "default_max_attempts", "max_deaths"):
-            check_number(name, getattr(self, name), at_least=1, whole=True)
-        for name in (
-            *("base_retry_delay", "max_retry_delay", "shutdown_timeout", "ageing_seconds"),
-            *("keep_done", "keep_dead", "keep_events"),
+        for name in ("max_workers", "min_workers"):
+            _whole(name, getattr(self, name), WORKERS_MAX)
+        for name in ("default_max_attempts", "max_deaths"):
+            _whole(name, getattr(self, name), ATTEMPTS_MAX)
+        for name, least in (
+            *(("base_retry_delay", 0), ("max_retry_delay", 0), ("shutdown_timeout", 0)),
+            *(("ageing_seconds", 0), ("keep_done", 0), ("keep_dead", 0), ("keep_events", 0)),
+            ("lease_seconds", 0.1),
         ):
-            check_number(name, getattr(self, name), at_least=0)
-        check_number("lease_seconds", self.lease_seconds, at_least=0.1)
-        for name, least in (("task_timeout", 0.001), ("max_depth", 1), ("max_age", 0)):
+            _seconds(name, getattr(self, name), least)
+        for name, least in (("task_timeout", 0.001), ("max_age", 0)):
             if (value := getattr(self, name)) is not None:
-                check_number(name, value, at_least=least)
-        queues: object = self.queues
-        if isinstance(queues, str):
-            raise BadConfig(f"queues is the text '{queues}': give a tuple of names")
+                _seconds(name, value, least)
+        if self.max_depth is not None:
+            _whole("max_depth", self.max_depth, DEPTH_MAX)
+        if self.queues is not None:
+            _check_queues(self.queues)
         if self.min_workers > self.max_workers:
             raise BadConfig(
                 f"min_workers is {self.min_workers}, more than max_workers ({self.max_workers}): "
@@ -83,10 +92,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return replace(self, **changes)
 
 
-def check_number(name: str, value: object, *, at_least: float, whole: bool = False) -> None:
-    """BadConfig unless it is a number of that size."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
-        raise BadConfig(f"{name} is {value!r}: it must be a number")
-    if value < at_least or (whole and value != int(value)):
-        kind = "a whole number, " if whole else ""
-        raise BadConfig(f"{name} is {value}: it must be {kind}at least {at_least:g}")
+def _whole(name: str, value: object, most: int) -> None:
+    check_whole(name, value, least=1, most=most, wrong=BadConfig)
+
+
+def _seconds(name: str, value: object, least: float) -> None:
+    check_number(name, value, least=least, most=FOREVER_SECONDS, wrong=BadConfig)
+
+
+def _check_queues(queues: object) -> None:
+    if not isinstance(queues, tuple | list) or not queues:
+        raise BadConfig(
+            f"queues is {shown(queues)}: give a tuple of names, or leave it out for those of the handlers"
+        )
+    for name in queues:
+        check_id("a name in queues", name, wrong=BadConfig)

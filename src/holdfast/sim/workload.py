@@ -173,8 +173,8 @@ class Client:
     async def _cancel(self) -> None:
         if self._record.acks:
             victim = self._draw.pick(self._record.acks).task_id
-            if await self._queue.cancel(victim, actor=self._name):
-                self._record.aborted.add(victim)
+            await self._queue.cancel(victim, actor=self._name)
+            self._record.aborted.add(victim)
 
     async def _replay(self) -> None:
         for task in await self._queue.get_dead_tasks(limit=5):

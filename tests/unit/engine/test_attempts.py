@@ -13,7 +13,7 @@ from holdfast import Cancel, Context, Reject, Snooze, Status, Task, TaskQueue
 from holdfast.core import retry
 from holdfast.core.command import Abort, Order
 from holdfast.core.task import FailureKind
-from holdfast.errors import LeaseLost, TaskFailed
+from holdfast.errors import IllegalTransition, LeaseLost, NotFound, TaskFailed
 from holdfast.testing import harness
 from tests.conformance.helpers import wanted
 
@@ -200,11 +200,15 @@ async def test_a_cancelled_task_stops_its_handler(queue: TaskQueue) -> None:
         queue.register_handler("hang", hang)
         handle = await queue.enqueue("hang")
         await h.run_until_idle()
-        assert await queue.cancel(handle, actor="ann", reason="enough")
+        aborted = await queue.cancel(handle, actor="ann", reason="enough")
+        assert aborted.status is Status.ABORTED
         await h.run_until_idle()
         assert stopped == [handle]
         assert (await handle.get()).status is Status.ABORTED
-        assert not await queue.cancel(handle)
+        with pytest.raises(IllegalTransition, match="has ended"):
+            await queue.cancel(handle)
+        with pytest.raises(NotFound):
+            await queue.cancel("nobody")
         assert (await queue.get_stats()).leases_lost == 1
 
 
@@ -270,3 +274,19 @@ async def test_what_a_dead_node_held_comes_back_when_its_lease_ends(queue: TaskQ
         await h.advance(0.1)
         task = await handle.get()
         assert (task.result, task.deaths, task.attempts) == ("by us", 1, 1)
+
+
+@pytest.mark.parametrize("where", ["type", "task"])
+async def test_a_type_or_a_task_may_have_no_timeout(queue: TaskQueue, where: str) -> None:
+    async with harness(queue) as h:
+
+        async def slow(task: Task) -> str:
+            await h.clock.sleep(1_000)
+            return "done"
+
+        of_type: Any = {"timeout": None} if where == "type" else {}
+        of_task: Any = {"timeout": None} if where == "task" else {}
+        queue.register_handler("slow", slow, **of_type)
+        handle = await queue.enqueue("slow", **of_task)
+        await h.advance(1_001)
+        assert (await handle.get()).result == "done"

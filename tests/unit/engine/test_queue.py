@@ -243,8 +243,11 @@ async def test_dead_letters_are_grouped_edited_and_replayed(queue: TaskQueue) ->
         assert len(await queue.get_dead_tasks(limit=2, offset=4)) == 1
         assert len(await queue.get_dead_tasks(fingerprint=groups[0].fingerprint)) == 5
         fixed = True
-        assert await queue.replay_dead_task(ids[0], payload="mended")
-        assert not await queue.replay_dead_task("nobody")
+        assert (await queue.replay_dead_task(ids[0], payload="mended")).payload == "mended"
+        with pytest.raises(IllegalTransition, match="only a dead letter"):
+            await queue.replay_dead_task(ids[0])
+        with pytest.raises(NotFound):
+            await queue.replay_dead_task("nobody")
         await h.run_until_idle()
         assert (await queue.get_task(ids[0])).result == "mended"  # type: ignore[union-attr]
         assert await queue.replay_dead(type="broken", rate=2.0, dry_run=True) == 4
@@ -305,7 +308,7 @@ async def test_bad_calls_are_typed_errors(queue: TaskQueue) -> None:
             await queue.enqueue("echo", depends_on="abc")
         with pytest.raises(InvalidInput, match="policy"):
             await queue.enqueue("echo", depends_on={"a": "maybe"})
-        with pytest.raises(InvalidInput, match="page"):
+        with pytest.raises(InvalidInput, match="limit is 0"):
             await queue.find_tasks(limit=0)
         with pytest.raises(InvalidInput, match="timeout"):
             await queue.enqueue("echo", timeout=-1)
@@ -370,6 +373,9 @@ async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
     async with harness(queue) as h:
         await queue.enqueue("echo")
+        with pytest.raises(NotFound, match=r"'other'.*known: default"):
+            await queue.pause_queue("other")
+        await queue.enqueue("echo", queue="other")
         await queue.pause_queue("other", actor="mira", reason="a look")
         views = {view.name: view for view in await queue.get_queues()}
         assert views["default"].counts == {"queued": 1}

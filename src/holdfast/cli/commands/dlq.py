@@ -15,10 +15,10 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_queue
+from holdfast.core.check import PAGE_MAX, check_page
 from holdfast.core.task import Status, Task
 from holdfast.errors import Conflict
 from holdfast.queue.dead import DeadGroup
-from holdfast.queue.observe import PAGE_MAX, check_page
 
 FINGERPRINT_CHARS = 24
 

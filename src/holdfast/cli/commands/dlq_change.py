@@ -65,8 +65,7 @@ def replay(
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
     async def change(q: TaskQueue, task: Task) -> Task:
-        await q.replay_dead_task(_dead(task).id, payload=payload, delay=wait, actor=actor())
-        return await find_task(q, task.id)
+        return await q.replay_dead_task(_dead(task).id, payload=payload, delay=wait, actor=actor())
 
     return change_each(common, ids, change, "queued again")
 

@@ -7,7 +7,6 @@ from holdfast.cli.commands.changes import change_each
 from holdfast.cli.options import COMMON, Common, Reason, TaskIds
 from holdfast.cli.session import actor
 from holdfast.core.task import Task
-from holdfast.errors import IllegalTransition
 
 
 def cancel(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
@@ -39,9 +38,4 @@ def resume(*ids: TaskIds, common: Common = COMMON) -> int:
 
 async def aborted(queue: TaskQueue, task: Task, reason: str) -> Task:
     """The task once it is aborted; IllegalTransition when it had ended."""
-    changed = await queue.cancel(task.id, actor=actor(), reason=reason)
-    now = await queue.get_task(task.id)
-    if not changed or now is None:
-        status = now.status if now is not None else "gone"
-        raise IllegalTransition(f"task {task.id} is {status}: it has ended and will not change")
-    return now
+    return await queue.cancel(task.id, actor=actor(), reason=reason)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.core import codec, dependency, limit as rules
 from holdfast.core.decide import enqueued
 from holdfast.core.limit import Limit
-from holdfast.core.submit import Submission
+from holdfast.core.submit import Submission, is_same_request
 from holdfast.core.task import Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
 from holdfast.store.script import Script, call, call_rows
@@ -83,10 +83,10 @@ def _answer_repeats(
         key = (task.type, task.idempotency_key or "")
         row = (by_key.get(key) if task.idempotency_key else None) or by_id.get(task.id)
         if row is not None:
-            _check_same(task, row)
+            _check_same(submission, row)
             answers[task.id] = Inserted(row[0], Status(row[4]), False)
         elif task.idempotency_key and key in seen:
-            _check_same(task, (seen[key].id, *key, seen[key].request_hash))
+            _check_same(submission, (seen[key].id, *key, seen[key].request_hash))
             answers[task.id] = Inserted(seen[key].id, seen[key].status, False)
         else:
             seen[key] = task
@@ -94,8 +94,9 @@ def _answer_repeats(
     return answers, fresh
 
 
-def _check_same(task: Task, row: Sequence[Any]) -> None:
-    if row[3] == task.request_hash:
+def _check_same(submission: Submission, row: Sequence[Any]) -> None:
+    task = submission.task
+    if is_same_request(task, submission.edges, row[3]):
         return
     if task.idempotency_key is not None and row[2] == task.idempotency_key:
         raise IdempotencyConflict(

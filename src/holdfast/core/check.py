@@ -1,0 +1,125 @@
+"""Checks of what callers hand in: names, ids, texts, counts, durations.
+
+Promises: a value that does not fit raises InvalidInput (or the subclass given) that names the field, the
+value and what fits; the answer is the same for every store, because no store has seen the value yet. What
+passes can be written by every store: text is valid UTF-8 without NUL, numbers are finite.
+Never: changes a value beyond its type (an `int` of seconds becomes a `float`).
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Final, TypeVar
+
+from holdfast.errors import InvalidInput
+
+NAME_CHARS_MAX: Final = 200
+TEXT_CHARS_MAX: Final = 2_000
+RESERVED: Final = ("!", "@")
+"""First characters that ids and the names of types and queues leave to Holdfast: gates and shorthands."""
+SECONDS_MAX: Final = 10 * 365 * 86_400.0
+PAGE_MAX: Final = 1_000
+OFFSET_MAX: Final = 1_000_000_000
+
+E = TypeVar("E", bound=Enum)
+Wrong = type[InvalidInput]
+
+
+def check_name(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
+    """A name is text that can be typed: 1 to 200 printable characters."""
+    if not isinstance(value, str) or not value or len(value) > NAME_CHARS_MAX:
+        raise wrong(f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {shown(value)}")
+    if not value.isprintable():
+        raise wrong(f"{field} {shown(value)} has control characters: use printable text")
+    return value
+
+
+def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
+    """An id, or the name of a type or a queue: a name with a first character that is not reserved."""
+    name = check_name(field, value, wrong=wrong)
+    if name.startswith(RESERVED):
+        raise wrong(
+            f"{field} {shown(value)} starts with a reserved character: use another than ! or @"
+        )
+    return name
+
+
+def check_text(field: str, value: object, *, most: int = TEXT_CHARS_MAX) -> str:
+    """Words for people, e.g. a reason; may be empty and may have several lines."""
+    if not isinstance(value, str) or len(value) > most:
+        raise InvalidInput(f"{field} must be text of at most {most} characters, not {shown(value)}")
+    if any(not char.isprintable() and char not in "\n\t" for char in value):
+        raise InvalidInput(f"{field} {shown(value)} has control characters: use printable text")
+    return value
+
+
+def check_whole(
+    field: str, value: object, *, least: int, most: int, wrong: Wrong = InvalidInput
+) -> int:
+    """A whole number within bounds; True and 3.0 are none."""
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        raise wrong(f"{field} is {shown(value)}: give a whole number from {least} to {most}")
+    return value
+
+
+def check_number(
+    field: str,
+    value: object,
+    *,
+    least: float = 0.0,
+    most: float = SECONDS_MAX,
+    wrong: Wrong = InvalidInput,
+) -> float:
+    """A finite number within bounds, e.g. of seconds."""
+    if (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not _is_within(value, least, most)
+    ):
+        raise wrong(f"{field} is {shown(value)}: give a number from {least:g} to {most:g}")
+    return float(value)
+
+
+def check_positive(
+    field: str, value: object, *, most: float = SECONDS_MAX, wrong: Wrong = InvalidInput
+) -> float:
+    """A finite number above zero."""
+    number = check_number(field, value, most=most, wrong=wrong)
+    if not number:
+        raise wrong(f"{field} is {shown(value)}: give a number above 0")
+    return number
+
+
+def check_flag(field: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{field} is {shown(value)}: give True or False")
+    return value
+
+
+def check_choice(field: str, value: object, kind: type[E], *, wrong: Wrong = InvalidInput) -> E:
+    """A member of an enumeration, or its value."""
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        names = ", ".join(str(each.value) for each in kind)
+        raise wrong(f"{field} {shown(value)} is not known: use one of {names}") from None
+
+
+def check_page(limit: object, *, field: str = "limit") -> int:
+    """How many entries a list shall have."""
+    return check_whole(field, limit, least=1, most=PAGE_MAX)
+
+
+def shown(value: object) -> str:
+    """A value in a message: short and printable, whatever it holds."""
+    try:
+        text = repr(value)
+    except Exception:  # a value whose repr fails is still a wrong value
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _is_within(value: float, least: float, most: float) -> bool:
+    # An int may be too large for a float; comparing it with one is exact.
+    return not (isinstance(value, float) and math.isnan(value)) and least <= value <= most

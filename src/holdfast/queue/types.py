@@ -1,0 +1,105 @@
+"""What a type of task is defined with: the options, written once, and their checks.
+
+`@queue.task` and `register_handler` take the same options; a bad one is a BadConfig that names it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypedDict
+
+from holdfast.core import limit as limits, priority as priorities
+from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
+from holdfast.core.limit import Rule
+from holdfast.core.schedule import CODE, Schedule, next_fire
+from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
+from holdfast.core.task import Priority
+from holdfast.engine.handlers import Handler, TypeConfig
+from holdfast.errors import BadConfig
+from holdfast.queue.requests import timeout_in
+
+LIMIT_MAX: Final = 1_000_000
+
+
+class TypeOptions(TypedDict, total=False):
+    """Each may be left out. `max_attempts`, `retry_delay`, `max_retry_delay` and `max_deaths` are then as
+    the queue's settings say; `timeout` as well, while `timeout=None` is no timeout."""
+
+    queue: str
+    priority: Priority | str | int
+    max_attempts: int | None
+    timeout: float | None
+    retry_delay: float | None
+    max_retry_delay: float | None
+    max_deaths: int | None
+    rate: str | None
+    concurrency: int | None
+    key_rate: str | None
+    key_concurrency: int | None
+    burst: int
+    isolation: str | None
+    cron: str | None
+    timezone: str
+
+
+def type_config(options: TypeOptions) -> TypeConfig:
+    """The checked configuration of a type."""
+    unknown = sorted(options.keys() - TypeOptions.__annotations__.keys(), key=str)
+    if unknown:
+        known = ", ".join(TypeOptions.__annotations__)
+        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {known}")
+    burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
+    return TypeConfig(
+        queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
+        priority=priorities.parse(options.get("priority", Priority.NORMAL)),
+        max_attempts=_whole(options, "max_attempts", ATTEMPTS_MAX),
+        timeout_seconds=timeout_in(options["timeout"], wrong=BadConfig)
+        if "timeout" in options
+        else None,
+        retry_base_seconds=_seconds(options, "retry_delay"),
+        retry_cap_seconds=_seconds(options, "max_retry_delay"),
+        max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
+        limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
+        key_limit=rule(
+            options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
+        ),
+    )
+
+
+def rule(rate: str | None, concurrency: int | None, burst: int) -> Rule | None:
+    """A limit from what people write: rate='100/m', concurrency=4."""
+    if rate is None and concurrency is None:
+        return None
+    count, seconds = None, 1.0
+    if rate is not None:
+        try:
+            count, seconds = limits.parse_rate(check_name("rate", rate, wrong=BadConfig))
+        except ValueError as error:
+            raise BadConfig(str(error)) from None
+    return Rule(max_running=concurrency, rate_count=count, rate_seconds=seconds, burst=burst)
+
+
+def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
+    """The schedule of a type that is defined with `cron`; it belongs to the code."""
+    next_fire(cron, timezone, 0.0)
+    config = handler.config
+    return Schedule(
+        handler.type,
+        handler.type,
+        config.queue,
+        cron,
+        timezone,
+        encode_payload({}),
+        int(config.priority),
+        0.0,
+        owner=CODE,
+    )
+
+
+def _whole(options: Any, name: str, most: int) -> int | None:
+    value = options.get(name)
+    return None if value is None else check_whole(name, value, least=1, most=most, wrong=BadConfig)
+
+
+def _seconds(options: Any, name: str) -> float | None:
+    value = options.get(name)
+    return None if value is None else check_number(name, value, wrong=BadConfig)
