@@ -9,14 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.bus.backends import bus_for
-from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
 from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
 from holdfast.queue.settings import Settings
-from holdfast.store.backends import POSTGRES_SCHEMES, sqlite_path, store_for
-from holdfast.store.store import Store
+from holdfast.store.backends import sqlite_path, store_for
 
 __all__ = ["TaskQueue", "backend_for", "sqlite_path"]
 
@@ -49,11 +47,7 @@ def backend_for(
 
     def backend() -> Backend:
         store = make()
-        return Backend(store, _bus(url, store, clock, inline=inline), clock, store.ids)
+        bus = bus_for(url, clock, store.file, name=store.ids.secret())
+        return Backend(store, bus, clock, store.ids)
 
     return backend
-
-
-def _bus(url: str, store: Store, clock: Clock, *, inline: bool) -> Bus:
-    alone = not url.startswith(POSTGRES_SCHEMES) and (inline or not sqlite_path(url))
-    return bus_for(url, clock, None if alone else store.version, name=store.ids.secret())

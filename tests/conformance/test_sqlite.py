@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import sqlite3
+import stat
 import sys
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.conformance.helpers import (
     all_tasks,
     asked,
     check_counters,
+    claim,
     claim_ids,
     put,
     put_plain,
@@ -193,3 +195,46 @@ async def test_two_processes_share_one_file(path: str) -> None:
         ]
     await check_counters(store)
     await store.close()
+
+
+async def test_a_process_does_not_wake_itself(clock: VirtualClock, tmp_path: Path) -> None:
+    """Its own commits change no version; those of others do, and are told to whoever asks."""
+    bench = SqliteBench(clock, str(tmp_path / "x.db"))
+    mine, theirs = await bench.open(), await bench.open()
+    assert mine.file is not None
+    assert theirs.file is not None
+    told: list[str] = []
+    mine.file.on_commit(lambda: told.append("mine"))
+    before = mine.file.version()
+    await put(mine)
+    assert mine.file.version() == before
+    assert told == ["mine"]
+    await claim(mine, 5, queues=["empty"])
+    await mine.get(["unknown"])
+    assert told == ["mine"], "what changes nothing is told to nobody"
+    await put(theirs)
+    assert mine.file.version() != before
+    await bench.close()
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+
+
+async def test_a_new_file_is_its_owners_alone(clock: VirtualClock, tmp_path: Path) -> None:
+    bench = SqliteBench(clock, str(tmp_path / "x.db"))
+    await put(await bench.open())
+    assert modes(tmp_path) == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm"), 0o600)
+    await bench.close()
+
+
+async def test_a_file_that_was_made_to_be_shared_stays_shared(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
+    file = tmp_path / "x.db"
+    file.touch()
+    file.chmod(0o660)
+    bench = SqliteBench(clock, str(file))
+    await put(await bench.open())
+    assert set(modes(tmp_path).values()) == {0o660}
+    await bench.close()

@@ -1,26 +1,45 @@
 """Which bus goes with a store: the one place that picks hints.
 
-PostgreSQL has NOTIFY; a file is watched by its version; what is in memory has nobody else to hear of.
+PostgreSQL has NOTIFY; the processes of a file send each other datagrams and watch its version; a store in
+memory has no other process to hear of.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 
 
-def bus_for(url: str, clock: Clock, version: Callable[[], int] | None, *, name: str) -> Bus:
-    """`version` changes with every commit of another process; None where no other process can come. The
-    name is this bus's alone."""
+class File(Protocol):
+    """What a bus needs of a store that is a file."""
+
+    path: str
+
+    def version(self) -> int:
+        """Changes with every commit of another connection."""
+        ...
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        """Calls back after each commit that changed something here."""
+        ...
+
+
+def bus_for(url: str, clock: Clock, file: File | None, *, name: str) -> Bus:
+    """`file` is None where no other process can come. The name is this bus's alone."""
     if url.startswith(("postgresql://", "postgres://")):
         from holdfast.bus.postgres import PostgresBus
 
         return PostgresBus(url, clock, name)
-    if version is None:
+    if file is None:
         return LocalBus()
-    from holdfast.bus.file import WatchedBus
+    from holdfast.bus.file import FileBus
+    from holdfast.bus.peers import Peers
 
-    return WatchedBus(version)
+    bus = FileBus(file.version, Peers(Path(file.path), name, clock.monotonic), clock)
+    file.on_commit(bus.touched)
+    return bus

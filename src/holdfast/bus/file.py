@@ -1,48 +1,177 @@
 """Hints between processes that share one SQLite file.
 
-Other processes are noticed by the file's data version, which changes with every commit of another
-connection; reading it costs microseconds.
+A process that commits sends a datagram to the others (`peers.py`): about work at once, about other changes at
+most each `TOUCH_SECONDS`. The file's version, which changes with every commit of another connection, is the
+safety net.
+Promises: a lost datagram costs `NET_SECONDS`; where there are no datagrams, the version is read each
+`WATCH_SECONDS`; a version that cannot be read is said in `mode` and in the log, and is tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK, Mode
+from holdfast.bus.peers import Peers
+from holdfast.bus.port import FEED, WORK, Mode, Ride, is_of_one, of_one
+from holdfast.clock import Clock
 
 WATCH_SECONDS: Final = 0.02
+NET_SECONDS: Final = 0.25
+LIVELY_SECONDS: Final = 5.0
+"""How long the commit of a caller's own transaction is watched for closely."""
+AGAIN_SECONDS: Final = 1.0
+SEND_SECONDS: Final = 0.001
+"""Between two datagrams about work."""
+TOUCH_SECONDS: Final = 0.02
+"""Between two datagrams about other changes."""
+log = logging.getLogger("holdfast.bus")
 
 
-class WatchedBus(LocalBus):
-    """A local bus that also hears when somebody else has changed the store."""
+class FileBus(LocalBus):
+    """See `holdfast.bus.port.Bus`."""
 
-    def __init__(self, version: Callable[[], int], seconds: float = WATCH_SECONDS) -> None:
+    def __init__(self, version: Callable[[], int], peers: Peers, clock: Clock) -> None:
         super().__init__()
         self._version = version
-        self._seconds = seconds
+        self._peers = peers
+        self._monotonic = clock.monotonic
         self._task: asyncio.Task[None] | None = None
+        self._mode = Mode(False, "not started yet")
+        self._fd = -1
+        self._lively_until = float("-inf")
+        self._outbox: dict[str, bool] = {}
+        """Topics to send, and whether each is about a single thing."""
+        self._sent_at = float("-inf")
+        self._touched_at = float("-inf")
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def start(self) -> None:
+        self._connect()
         self._task = asyncio.create_task(self._watch(), name="holdfast-watch")
 
+    def _connect(self) -> None:
+        try:
+            self._fd = self._peers.open()
+            asyncio.get_running_loop().add_reader(self._fd, self._hear)
+        except (OSError, NotImplementedError) as error:
+            log.info("no datagrams between the processes of this file: %s", error)
+
+    def _disconnect(self) -> None:
+        if self._fd >= 0:
+            asyncio.get_running_loop().remove_reader(self._fd)
+            self._fd = -1
+        self._peers.close()
+
     async def stop(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._send_all()
+        self._disconnect()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     def mode(self) -> Mode:
-        return Mode(True, f"the file's version is watched every {self._seconds * 1000:g} ms")
+        return self._mode
+
+    def publish(self, topic: str) -> None:
+        super().publish(topic)
+        self._send_soon(topic, one=False)
+
+    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+        if must:
+            self._lively_until = self._monotonic() + LIVELY_SECONDS
+        return Ride(topic, "", number=1 if one else 0)
+
+    def landed(self, ride: Ride) -> None:
+        self._tell(ride.topic, ride.topic)
+        self._send_soon(ride.topic, one=ride.number == 1)
+
+    def touched(self) -> None:
+        """This process has committed a change of any kind."""
+        if FEED not in self._timers:
+            delay = max(0.0, self._touched_at + TOUCH_SECONDS - self._monotonic())
+            self._later(FEED, delay, self._send_touch)
+
+    # -- sending -----------------------------------------------------------------------------------
+
+    def _send_soon(self, topic: str, *, one: bool) -> None:
+        if topic == FEED:
+            self.touched()
+            return
+        self._outbox[topic] = one and topic not in self._outbox
+        left = self._sent_at + SEND_SECONDS - self._monotonic()
+        if left <= 0.0:
+            self._send_all()
+        elif WORK not in self._timers:
+            self._later(WORK, left, self._send_all)
+
+    def _send_touch(self) -> None:
+        self._timers.pop(FEED, None)
+        self._touched_at = self._monotonic()
+        self._peers.send(FEED)
+
+    def _send_all(self) -> None:
+        if timer := self._timers.pop(WORK, None):
+            timer.cancel()
+        self._sent_at = self._monotonic()
+        outbox, self._outbox = self._outbox, {}
+        for topic, one in outbox.items():
+            self._peers.send(of_one(topic) if one else topic)
+
+    def _later(self, key: str, seconds: float, send: Callable[[], None]) -> None:
+        self._timers[key] = asyncio.get_running_loop().call_later(seconds, send)
+
+    # -- hearing -----------------------------------------------------------------------------------
+
+    def _hear(self) -> None:
+        """What came together is one hint for each topic."""
+        hints: dict[str, str] = {}
+        for message in self._peers.receive():
+            topic = message.partition(" ")[0]
+            hints[topic] = topic if topic in hints else message
+        for topic, hint in hints.items():
+            self._tell(topic, hint if is_of_one(hint) else topic)
 
     async def _watch(self) -> None:
-        seen = self._version()
+        seen: int | None = None
         while True:
-            await asyncio.sleep(self._seconds)
-            current = self._version()
+            try:
+                current = self._version()
+            except Exception as error:
+                if seen is not None or self._mode.pushing:
+                    log.warning(
+                        "the version of the file cannot be read, polling instead: %s", error
+                    )
+                seen, self._mode = None, Mode(False, f"the file cannot be watched: {error!r}")
+                await asyncio.sleep(AGAIN_SECONDS)
+                continue
+            self._mode = self._watching()
             if current != seen:
+                self._changed(is_first=seen is None)
                 seen = current
-                self.publish(WORK)
-                self.publish(FEED)
+            if self._fd >= 0 and not self._peers.is_there():
+                self._disconnect()
+                self._connect()
+            await asyncio.sleep(self._pause())
+
+    def _changed(self, *, is_first: bool) -> None:
+        super().publish(WORK)
+        super().publish(FEED)
+        if not is_first and self._lively_until > self._monotonic():
+            # It may be the transaction of a caller of this process, of which nobody else was told.
+            self._send_soon(WORK, one=False)
+
+    def _pause(self) -> float:
+        is_lively = self._lively_until > self._monotonic()
+        return WATCH_SECONDS if is_lively or self._fd < 0 else NET_SECONDS
+
+    def _watching(self) -> Mode:
+        every = f"the file's version is watched every {self._pause() * 1000:g} ms"
+        return Mode(True, f"datagrams, and {every}" if self._fd >= 0 else every)

@@ -22,12 +22,27 @@ class RowExists(Exception):
     """A row that was to be new is there already."""
 
 
+class WatchedFile(Protocol):
+    """A store that is a file: how its processes notice each other."""
+
+    path: str
+
+    def version(self) -> int:
+        """Changes with every commit of another connection."""
+        ...
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        """Calls back in the event loop after each commit of this store that changed something."""
+        ...
+
+
 class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
     function that makes it. Raises StoreUnavailable when the database cannot be reached."""
 
-    def version(self) -> int:
-        """Changes with every commit that somebody else makes; always 0 where that is not known."""
+    @property
+    def file(self) -> WatchedFile | None:
+        """The file that other processes may have open too; None for a server or a store in memory."""
         ...
 
     is_quick: bool

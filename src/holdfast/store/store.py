@@ -19,7 +19,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.inserts import Inserts
-from holdfast.store.port import Dialect
+from holdfast.store.port import Dialect, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
@@ -68,9 +68,10 @@ class Store(Inserts):
         """Where this store's ids come from."""
         return self._ids
 
-    def version(self) -> int:
-        """Changes with every commit of another process, where the database can tell (SQLite)."""
-        return self._driver.version()
+    @property
+    def file(self) -> WatchedFile | None:
+        """The file that other processes may have open too; None for a server or a store in memory."""
+        return self._driver.file
 
     @property
     def is_quick(self) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from holdfast import Status, Task, TaskQueue
-from holdfast.bus.file import WatchedBus
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
 from holdfast.engine.batcher import STREAK_MAX, Batcher
@@ -203,25 +202,3 @@ async def test_hints_reach_all_who_listen() -> None:
     bus.publish("feed")
     assert heard == ["work"]
     assert bus.mode().pushing
-
-
-async def test_a_watched_file_hints_when_somebody_else_wrote() -> None:
-    version = 1
-    bus = WatchedBus(lambda: version, seconds=0.001)
-    heard = asyncio.Event()
-    topics: list[str] = []
-
-    def listen(topic: str) -> None:
-        topics.append(topic)
-        if len(topics) == 2:
-            heard.set()
-
-    bus.subscribe(listen)
-    await bus.start()
-    for _ in range(3):
-        await asyncio.sleep(0)
-    version = 2
-    async with asyncio.timeout(10):
-        await heard.wait()
-    await bus.stop()
-    assert sorted(topics[:2]) == ["feed", "work"]

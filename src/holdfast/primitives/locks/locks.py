@@ -29,7 +29,7 @@ from holdfast.primitives.locks.backend import Backend, MemoryBackend, StoreBacke
 from holdfast.primitives.locks.base import LocksBase, Request
 from holdfast.primitives.locks.lease import HeldLease, Terms
 from holdfast.primitives.metrics import Meter, NullMeter
-from holdfast.store.backends import POSTGRES_SCHEMES, secret_ids, sqlite_path, store_for
+from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
 from holdfast.store.scripts.leases import Audit
 
@@ -314,9 +314,7 @@ def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
     if url.startswith("memory:"):
         return MemoryBackend(used), LocalBus()
     store = store_for(url, used, server_time=clock is None)()
-    is_shared = url.startswith(POSTGRES_SCHEMES) or bool(sqlite_path(url))
-    version = store.version if is_shared else None
-    return StoreBackend(store), bus_for(url, used, version, name=store.ids.secret())
+    return StoreBackend(store), bus_for(url, used, store.file, name=store.ids.secret())
 
 
 def _info(lease: rules.Lease, now: float) -> LeaseInfo:

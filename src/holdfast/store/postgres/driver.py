@@ -53,8 +53,7 @@ class PostgresDriver:
 
     is_quick = False
 
-    def version(self) -> int:
-        return 0
+    file = None
 
     async def open(self) -> None:
         self._pool = postgres.Pool(self._dsn, self._size)

@@ -6,7 +6,9 @@ writer thread does not fight for the interpreter at each row.
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
@@ -71,6 +73,7 @@ def bind(call: Call) -> dict[str, Any]:
 
 def connect(path: str, *, shared: bool = False) -> apsw.Connection:
     """An open connection with our settings."""
+    _create(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(path, flags=flags, statementcachesize=200)
@@ -86,6 +89,14 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
     except apsw.Error as error:
         raise translated(error, f"SQLite cannot open '{path}'") from error
     return connection
+
+
+def _create(path: str) -> None:
+    """A new file is its owner's alone: it holds payloads. SQLite gives its other files the same mode. An
+    existing file keeps its mode, so one that is made beforehand can be shared."""
+    if path and path != ":memory:" and not path.startswith("file:"):
+        with suppress(OSError):  # It exists, or SQLite says what is wrong with the path.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def migrate(connection: apsw.Connection) -> None:

@@ -12,7 +12,7 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import apsw
 
@@ -48,7 +48,7 @@ class SqliteDriver:
     """See `holdfast.store.port.Driver`. An empty path is a database in memory."""
 
     def __init__(self, path: str, clock: Clock, *, inline: bool = False) -> None:
-        self._path = path or ":memory:"
+        self.path = path or ":memory:"
         self._clock = clock
         self._inline = inline
         steady = Steady(clock.now, clock.monotonic)
@@ -56,7 +56,6 @@ class SqliteDriver:
         self.adopt = steady.adopt
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
-        self._watcher: apsw.Connection | None = None
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -64,13 +63,27 @@ class SqliteDriver:
         self._commit_seconds = QUICK_SECONDS
         self.is_quick = False
         self._answering = False
+        self._version = 0
+        self._changes = 0
+        self._committed: Callable[[], None] | None = None
+
+    @property
+    def file(self) -> Self | None:
+        return None if self.path == ":memory:" or self._inline else self
 
     def version(self) -> int:
-        """Changes with every commit that another connection makes to the file."""
-        if self._watcher is None:
-            self._watcher = sqlite.connect(self._path, shared=True)
-        found = self._watcher.execute("PRAGMA data_version").fetchall()
-        return int(str(found[0][0]))
+        """Read on the writing connection, whose own commits do not count: a process does not wake itself.
+        While that connection is busy, the last answer."""
+        if self._writer is not None and self._writing.acquire(blocking=False):
+            try:
+                found = self._writer.execute("PRAGMA data_version").fetchall()
+                self._version = int(str(found[0][0]))
+            finally:
+                self._writing.release()
+        return self._version
+
+    def on_commit(self, listener: Callable[[], None]) -> None:
+        self._committed = listener
 
     async def open(self) -> None:
         if self._inline:
@@ -90,10 +103,10 @@ class SqliteDriver:
         for thread in self._threads:
             await asyncio.to_thread(thread.join)
         self._threads.clear()
-        for connection in (self._watcher, self._reader, self._writer):
+        for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
-        self._watcher = self._reader = self._writer = None
+        self._reader = self._writer = None
 
     async def warm_up(self, calls: Sequence[Call]) -> None:
         """One connection, one cache of statements: nothing is worth the while."""
@@ -163,15 +176,15 @@ class SqliteDriver:
         self._threads.append(thread)
 
     def _open_writer(self) -> None:
-        writer = sqlite.connect(self._path)
+        writer = sqlite.connect(self.path)
         try:
             sqlite.migrate(writer)
         except BaseException:
             writer.close()
             raise
         self._writer = writer
-        if self._path != ":memory:" and not self._inline:
-            self._reader = sqlite.connect(self._path, shared=True)
+        if self.path != ":memory:" and not self._inline:
+            self._reader = sqlite.connect(self.path, shared=True)
 
     def _write_inline(self, work: Callable[[apsw.Connection], T]) -> T:
         writer = self._writer
@@ -205,7 +218,10 @@ class SqliteDriver:
             if self._writer is not None:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(begun)
+            has_changed = self._has_changed()
             self._writing.release()
+            if has_changed and self._committed is not None:
+                self._committed()
 
     def _took(self, begun: float) -> None:
         took = self._clock.monotonic() - begun
@@ -220,7 +236,13 @@ class SqliteDriver:
                 answers = _commit_group(self._writer, first, self._next_job)
                 if len(answers) == 1:
                     self._took(begun)
-            _deliver(answers)
+                then = self._committed if self._has_changed() else None
+            _deliver(answers, then)
+
+    def _has_changed(self) -> bool:
+        """Whether rows were written since this was asked last. Only with `_writing` held."""
+        before, self._changes = self._changes, self._writer.total_changes() if self._writer else 0
+        return before != self._changes
 
     def _next_job(self) -> Job | None:
         """Another write that waits already, if any."""
@@ -235,7 +257,7 @@ class SqliteDriver:
     def _read_loop(self) -> None:
         assert self._reader is not None
         while (job := self._reads.get()) is not None:
-            _deliver([_read(self._reader, job)])
+            _deliver([_read(self._reader, job)], None)
 
 
 def _commit_group(
@@ -300,18 +322,20 @@ def _read(reader: apsw.Connection, job: Job) -> Answer:
         sqlite.rollback(reader)
 
 
-def _deliver(answers: list[Answer]) -> None:
-    """One wake-up of the event loop for the whole group."""
+def _deliver(answers: list[Answer], then: Callable[[], None] | None) -> None:
+    """One wake-up of the event loop for the whole group; `then` is called in it as well."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
     for answer in answers:
         if answer.job.loop is not None:
             by_loop.setdefault(answer.job.loop, []).append(answer)
     for loop, found in by_loop.items():
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, found)
+            loop.call_soon_threadsafe(_resolve, found, then)
 
 
-def _resolve(answers: list[Answer]) -> None:
+def _resolve(answers: list[Answer], then: Callable[[], None] | None) -> None:
+    if then is not None:
+        then()
     for job, value, error in answers:
         if job.future is None or job.future.done():
             continue

@@ -1,0 +1,133 @@
+"""Datagrams between the processes that have one SQLite file open.
+
+Each process binds a socket in a folder beside the file; a message goes to every other socket of the folder.
+The folder and the sockets may be used by the users that may write the file.
+Promises: `send` neither waits nor raises; the socket of a process that died is removed by the first sender
+that meets it. Never: promises delivery. A full buffer, a missing right or a lost datagram costs a poll.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+SUFFIX: Final = "-hints"
+MESSAGE_MAX: Final = 64
+RECEIVE_MAX: Final = 64
+"""Datagrams read at one go; the rest is read with the next."""
+PATH_MAX: Final = 100
+"""A longer path does not fit into the address of a socket."""
+SETTLED_SECONDS: Final = 0.05
+"""A folder may change again within the resolution of its time, so it is read again for this long."""
+
+
+class Peers:
+    """The other processes of one file. `open` raises OSError where sockets cannot be had."""
+
+    def __init__(self, file: Path, name: str, monotonic: Callable[[], float]) -> None:
+        self._file = file
+        self._folder = file.with_name(file.name + SUFFIX)
+        self._name = name
+        self._socket: socket.socket | None = None
+        self._folder_fd = -1
+        self._others: list[str] = []
+        self._monotonic = monotonic
+        self._changed_at_ns = -1
+        self._settled_at: float | None = None
+
+    def open(self) -> int:
+        """Binds this process's socket; the descriptor to watch."""
+        if not hasattr(socket, "AF_UNIX"):
+            raise OSError("this system has no Unix sockets")
+        mode = stat.S_IMODE(self._file.stat().st_mode) & 0o666
+        self._make_folder(mode)
+        self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            bound.setblocking(False)
+            bound.bind(self._address(self._name))
+            (self._folder / self._name).chmod(mode)
+            self._changed_at_ns = -1
+        except OSError:
+            bound.close()
+            self.close()
+            raise
+        self._socket = bound
+        return bound.fileno()
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self._remove(self._name)
+        if self._folder_fd >= 0:
+            os.close(self._folder_fd)
+            self._folder_fd = -1
+
+    def is_there(self) -> bool:
+        """Whether others can find this socket: the folder may have been removed."""
+        return (self._folder / self._name).exists()
+
+    def send(self, message: str) -> None:
+        if self._socket is None:
+            return
+        for name in self._listed():
+            try:
+                self._socket.sendto(message.encode(), self._address(name))
+            except ConnectionRefusedError:
+                self._remove(name)
+            except OSError:
+                # Full: that process has messages to read, and looks at the store when it does.
+                continue
+
+    def receive(self) -> list[str]:
+        """What has come, without waiting."""
+        found: list[str] = []
+        while self._socket is not None and len(found) < RECEIVE_MAX:
+            try:
+                data = self._socket.recv(MESSAGE_MAX)
+            except OSError:
+                break
+            found.append(data.decode(errors="replace"))
+        return found
+
+    def _make_folder(self, mode: int) -> None:
+        """Whoever may write the file may enter."""
+        try:
+            self._folder.mkdir(mode=0o700)
+        except FileExistsError:
+            return
+        searchable = mode | (mode & 0o222) >> 1
+        self._folder.chmod(searchable)
+
+    def _listed(self) -> list[str]:
+        """The other sockets; the folder is read when it has changed."""
+        try:
+            changed_at_ns = os.fstat(self._folder_fd).st_mtime_ns
+            if changed_at_ns != self._changed_at_ns:
+                self._changed_at_ns = changed_at_ns
+                self._settled_at = self._monotonic() + SETTLED_SECONDS
+            if self._settled_at is not None:
+                if self._monotonic() >= self._settled_at:
+                    self._settled_at = None
+                names = os.listdir(self._folder_fd)  # noqa: PTH208 - by descriptor
+                self._others = [name for name in names if name != self._name]
+        except OSError:
+            self._others = []
+        return self._others
+
+    def _remove(self, name: str) -> None:
+        try:
+            (self._folder / name).unlink()
+        except OSError:
+            return
+
+    def _address(self, name: str) -> str:
+        path = str(self._folder / name)
+        if len(path.encode()) <= PATH_MAX:
+            return path
+        return f"/proc/self/fd/{self._folder_fd}/{name}"

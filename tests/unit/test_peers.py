@@ -1,0 +1,219 @@
+"""Datagrams between the processes of one file, and the bus that stands on them."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.bus import file as file_bus
+from holdfast.bus.file import FileBus
+from holdfast.bus.peers import SUFFIX, Peers
+from holdfast.bus.port import FEED, WORK
+from holdfast.clock import SystemClock
+
+monotonic = SystemClock().monotonic
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    found = tmp_path / "work.db"
+    found.touch(mode=0o600)
+    return found
+
+
+@pytest.fixture
+def pair(file: Path) -> Iterator[tuple[Peers, Peers]]:
+    found = Peers(file, "one", monotonic), Peers(file, "two", monotonic)
+    for each in found:
+        each.open()
+    yield found
+    for each in found:
+        each.close()
+
+
+def test_a_message_reaches_the_others_and_not_its_sender(pair: tuple[Peers, Peers]) -> None:
+    one, two = pair
+    one.send("work")
+    assert (one.receive(), two.receive()) == ([], ["work"])
+
+
+def test_a_peer_that_comes_later_is_found(pair: tuple[Peers, Peers], file: Path) -> None:
+    one, two = pair
+    one.send("work")
+    late = Peers(file, "late", monotonic)
+    late.open()
+    one.send("feed")
+    assert late.receive() == ["feed"]
+    assert two.receive() == ["work", "feed"]
+    late.close()
+
+
+def test_a_peer_that_does_not_read_holds_up_nobody(pair: tuple[Peers, Peers]) -> None:
+    one, two = pair
+    for _ in range(10_000):
+        one.send("work")
+    assert two.receive()[0] == "work"
+
+
+def test_the_socket_of_a_killed_process_is_removed(pair: tuple[Peers, Peers], file: Path) -> None:
+    killed = f"""
+import os, pathlib, time
+from holdfast.bus.peers import Peers
+Peers(pathlib.Path({str(file)!r}), "killed", time.monotonic).open()
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", killed], check=False)
+    folder = file.with_name(file.name + SUFFIX)
+    assert (folder / "killed").exists()
+    pair[0].send("work")
+    assert not (folder / "killed").exists()
+    assert pair[1].receive() == ["work"]
+
+
+def test_only_those_who_may_write_the_file_may_send(pair: tuple[Peers, Peers], file: Path) -> None:
+    folder = file.with_name(file.name + SUFFIX)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "one").stat().st_mode) == 0o600
+
+
+def test_a_shared_file_has_a_shared_folder(tmp_path: Path) -> None:
+    file = tmp_path / "shared.db"
+    file.touch()
+    file.chmod(0o660)
+    peers = Peers(file, "one", monotonic)
+    peers.open()
+    assert stat.S_IMODE(file.with_name(file.name + SUFFIX).stat().st_mode) == 0o770
+    peers.close()
+
+
+def test_a_path_that_is_too_long_for_a_socket_works(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    file = folder / "work.db"
+    file.touch()
+    one, two = Peers(file, "one", monotonic), Peers(file, "two", monotonic)
+    one.open()
+    two.open()
+    one.send("work")
+    assert two.receive() == ["work"]
+    one.close()
+    two.close()
+
+
+class Listening:
+    """What a bus says, and a way to wait for it."""
+
+    def __init__(self, bus: FileBus) -> None:
+        self.hints: list[str] = []
+        self._came = asyncio.Event()
+        bus.subscribe(self._hear)
+
+    def _hear(self, hint: str) -> None:
+        self.hints.append(hint)
+        self._came.set()
+
+    async def until(self, *hints: str) -> None:
+        async with asyncio.timeout(10):
+            while not set(hints) <= set(self.hints):
+                self._came.clear()
+                await self._came.wait()
+
+
+@asynccontextmanager
+async def running(file: Path, name: str, version: list[int]) -> AsyncIterator[FileBus]:
+    bus = FileBus(lambda: version[0], Peers(file, name, monotonic), SystemClock())
+    await bus.start()
+    try:
+        yield bus
+    finally:
+        await bus.stop()
+
+
+async def test_a_hint_reaches_another_process_without_a_poll(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 1e6)
+    version = [1]
+    async with running(file, "one", version) as one, running(file, "two", version) as two:
+        heard = Listening(two)
+        one.landed(one.ride_along(WORK, one=True))
+        await heard.until("work one")
+        one.touched()
+        await heard.until("work one", FEED)
+
+
+async def test_a_burst_is_few_datagrams_and_none_is_forgotten(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 1e6)
+    version = [1]
+    async with running(file, "one", version) as one, running(file, "two", version) as two:
+        heard = Listening(two)
+        for _ in range(1_000):
+            one.landed(one.ride_along(WORK, one=True))
+        await heard.until(WORK)
+        assert len(heard.hints) < 500
+
+
+async def test_without_datagrams_the_version_is_watched(file: Path) -> None:
+    file.with_name(file.name + SUFFIX).write_text("in the way")
+    version = [1]
+    async with running(file, "one", version) as bus:
+        heard = Listening(bus)
+        await heard.until(WORK, FEED)
+        heard.hints.clear()
+        version[0] = 2
+        await heard.until(WORK, FEED)
+        assert bus.mode().pushing
+        assert "datagrams" not in bus.mode().why
+
+
+async def test_a_folder_that_was_removed_comes_back(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 0.001)
+    version = [1]
+    folder = file.with_name(file.name + SUFFIX)
+    async with running(file, "one", version), running(file, "two", version):
+        for each in folder.iterdir():
+            each.unlink()
+        folder.rmdir()
+        async with asyncio.timeout(10):
+            while not folder.exists() or len(list(folder.iterdir())) < 2:  # noqa: ASYNC110 - a folder sets no event
+                await asyncio.sleep(0)
+
+
+async def test_a_version_that_cannot_be_read_is_said_and_comes_back(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(file_bus, "NET_SECONDS", 0.001)
+    monkeypatch.setattr(file_bus, "AGAIN_SECONDS", 0.001)
+    fails = False
+
+    def version() -> int:
+        if fails:
+            raise OSError("the disk is gone")
+        return 1
+
+    bus = FileBus(version, Peers(file, "one", monotonic), SystemClock())
+    await bus.start()
+    heard = Listening(bus)
+    await heard.until(WORK)
+    async with asyncio.timeout(10):
+        fails = True
+        while bus.mode().pushing:  # noqa: ASYNC110 - nothing sets an event
+            await asyncio.sleep(0)
+        assert "the disk is gone" in bus.mode().why
+        heard.hints.clear()
+        fails = False
+        await heard.until(WORK, FEED)
+    assert bus.mode().pushing
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    await bus.stop()
