@@ -148,6 +148,39 @@ async def freeze_between_writes(worker: Worker, url: str) -> None:
     file.close()
 
 
+async def test_a_frozen_worker_that_claims_its_task_again_runs_it_once_more_and_ends(
+    url: str,
+) -> None:
+    """SIGSTOP past the lease, nobody else has the handler, SIGCONT: the same process runs the task again
+    while its first run unwinds. The second run keeps its lease and is the last."""
+    watcher = TaskQueue(url)
+    feed = Feed(watcher)
+    async with Gate() as gate, Worker(url, "work", lease_seconds=0.6) as worker:
+        task = await watcher.enqueue("work", {"gate": gate.address, "name": "work"})
+        await gate.arrived(1)
+        await freeze_between_writes(worker, url)
+        store = (await watcher.open()).store
+        while not (await store.sweep()).expired:
+            pass
+        worker.thaw()
+        await gate.arrived(2)
+        renewals: set[float | None] = set()
+        fences: set[int] = set()
+        while len(renewals) < 6:
+            now = await task.get()
+            renewals.add(now.lease_until)
+            fences.add(now.fence)
+        gate.open()
+        await feed.ended([task])
+        assert len(gate.names) == 2
+        assert len(fences) == 1
+        assert feed.counts["task.started"][task] == 2
+        assert feed.counts["task.released"][task] == 0
+        assert feed.counts["task.completed"][task] == 1
+    await feed.close()
+    await watcher.stop()
+
+
 async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_path: Path) -> None:
     """Its deaths are counted apart from attempts; whoever ran beside it lives on."""
     how = "kill" if url.startswith("postgresql") else "os._exit"

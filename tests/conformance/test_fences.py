@@ -20,9 +20,9 @@ from holdfast.core.command import (
     Resume,
     Snooze,
 )
-from holdfast.core.decide import Transition
-from holdfast.core.task import FailureKind, Options, Status, Task
-from holdfast.store.store import Lease, Store
+from holdfast.core.decide import Transition, applied
+from holdfast.core.task import FailureKind, Options, RunId, Status, Task
+from holdfast.store.store import Store
 from tests.conformance.helpers import (
     all_tasks,
     check_counters,
@@ -206,13 +206,13 @@ async def test_snooze_and_release_cost_no_attempt(store: Store, clock: VirtualCl
 async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualClock) -> None:
     ids = await put_plain(store, 3)
     tasks = await claim(store, 3, lease_seconds=9.0)
-    leases = [Lease(task.id, task.fence) for task in tasks]
+    leases = [task.run for task in tasks]
     await complete(store, tasks[1])
     head = await store.head()
     clock.set(clock.now() + 5.0)
-    believed = [leases[0], leases[1], Lease(ids[2], tasks[2].fence - 1), Lease("nobody", 1)]
+    believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("nobody", 1)]
     beat = await store.beat("node-a", "{}", believed, 9.0)
-    assert beat.lost == {ids[1], ids[2], "nobody"}
+    assert beat.lost == set(believed[1:])
     assert {row[0] for row in beat.owned} == {ids[0], ids[2]}
     kept = await get(store, ids[0])
     assert kept.lease_until == clock.now() + 9.0
@@ -224,6 +224,47 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     assert [decision.after.id for decision in expired if isinstance(decision, Transition)] == [
         ids[2]
     ]
+
+
+async def test_two_runs_of_one_task_are_renewed_apart(store: Store, clock: VirtualClock) -> None:
+    """A process that has claimed a task again, and has not heard yet that its first run is lost."""
+    old, new = await taken_over(store, clock)
+    beat = await store.beat("new", "{}", [old.run, new.run], 9.0)
+    assert beat.lost == {old.run}
+    assert [RunId(*row[:2]) for row in beat.owned] == [new.run]
+
+
+@pytest.mark.parametrize("old_first", [True, False])
+@pytest.mark.parametrize("name", ["complete", "fail"])
+async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
+    store: Store, clock: VirtualClock, old_first: bool, name: str
+) -> None:
+    old, new = await taken_over(store, clock)
+    late = (old, Order("a", RUNNER_COMMANDS[name], fence=old.fence))
+    good = (new, Order("a", Complete('"good"'), fence=new.fence))
+    batch = [late, good] if old_first else [good, late]
+    told = [code(each) for each in await store.finish(batch)]
+    assert told == (["lease-lost", "moved"] if old_first else ["moved", "lease-lost"])
+    task = await get(store, "a")
+    assert (task.status, task.result) == (Status.COMPLETED, "good")
+    assert [event.kind for event in await read_all(store)].count("task.late") == 1
+
+
+async def test_a_report_whose_answer_was_lost_is_answered_not_repeated(store: Store) -> None:
+    await put(store, "a")
+    task = await claim_one(store)
+    seen = task.version
+    first = Report(progress_json="0.5", seen_version=seen)
+    assert code(await runner_says(store, task, first)) == "moved"
+    again = await runner_says(store, task, first)
+    assert code(again) == "already-applied"
+    assert applied(again) == await get(store, "a")
+    checkpoint = Report(checkpoint_json="1", seen_version=seen)
+    assert code(await runner_says(store, task, checkpoint)) == "moved", "another report"
+    later = Report(progress_json="0.5", seen_version=seen + 2)
+    assert code(await runner_says(store, task, later)) == "moved", "the same words, said again"
+    assert (await kinds(store, "a")).count("task.progress") == 2
+    assert (await kinds(store, "a")).count("task.checkpoint") == 1
 
 
 async def test_a_death_costs_no_attempt_but_counts(store: Store, clock: VirtualClock) -> None:

@@ -52,6 +52,8 @@ class Report(msgspec.Struct, frozen=True, gc=False):
 
     progress_json: str | None = None
     checkpoint_json: str | None = None
+    seen_version: int | None = None
+    """The version that the runner knows: tells a repeat, whose first answer was lost, from a new report."""
 
 
 RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report

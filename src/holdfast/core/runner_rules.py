@@ -53,8 +53,10 @@ def release(task: Task, command: c.Release, now: float) -> Transition:
     return Transition(task, after, (fact("task.released", task, now, reason=command.reason),))
 
 
-def report(task: Task, command: c.Report, now: float) -> Transition:
+def report(task: Task, command: c.Report, now: float) -> Decision:
     """Progress is not a transition of status, but it is fenced and has its fact like one."""
+    if _was_reported(task, command):
+        return Refusal(task.id, "already-applied", "the same report was applied before", (), task)
     changes: dict[str, str] = {}
     facts: list[Fact] = []
     if command.progress_json is not None:
@@ -103,6 +105,18 @@ def stale(task: Task, order: c.Order, now: float) -> Decision:
         "lease-lost",
         f"the runner's fence {order.fence} is old (now {task.fence}); its result is kept as evidence",
         *facts,
+    )
+
+
+def _was_reported(task: Task, command: c.Report) -> bool:
+    """Whether the row has moved on since the runner saw it, to what this report says. While a task runs under
+    one fence only its runner's reports move it."""
+    seen = command.seen_version
+    return (
+        seen is not None
+        and task.version > seen
+        and command.progress_json in (None, task.progress_json)
+        and command.checkpoint_json in (None, task.checkpoint_json)
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -63,6 +63,14 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
 TERMINAL: Final = frozenset(s for s, nexts in TRANSITIONS.items() if not nexts)
 ENDED: Final = TERMINAL | {S.FAILED}
 """Statuses in which nobody works on the task; `failed` may still be replayed."""
+
+
+class RunId(NamedTuple):
+    """The name of one run: one claim of a task. A task's id alone does not name a run: the same process may
+    hold the next run of a task while the one before it unwinds."""
+
+    task_id: str
+    fence: int
 
 
 class Options(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -138,6 +146,11 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     request_hash: str | None = None
     held_by: str | None = None
     """Who paused it, and why."""
+
+    @property
+    def run(self) -> RunId:
+        """The run that this claimed task belongs to."""
+        return RunId(self.id, self.fence)
 
     @property
     def payload(self) -> codec.Json:

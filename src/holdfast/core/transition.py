@@ -92,6 +92,17 @@ def bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> 
     )
 
 
+def applied(decision: Decision) -> Task | None:
+    """The task as it is now, when what was asked is in the store, by this command or an earlier copy."""
+    match decision:
+        case Transition():
+            return decision.after
+        case Refusal(code="already-applied"):
+            return decision.current
+        case _:
+            return None
+
+
 def ended(transition: Transition) -> bool:
     """Whether this change ends the task, so that its dependents must be settled."""
     return transition.after.status in ENDED and transition.before.status != transition.after.status

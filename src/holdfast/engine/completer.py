@@ -13,7 +13,7 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core.command import Order
-from holdfast.core.decide import Decision, Refusal, Transition
+from holdfast.core.decide import Decision, Refusal
 from holdfast.core.task import Task
 from holdfast.engine.loop import Loop
 from holdfast.store.store import Store
@@ -77,14 +77,3 @@ class Completer(Loop):
 def is_stale(decision: Decision) -> bool:
     """An outcome under an old fence."""
     return isinstance(decision, Refusal) and decision.code == "lease-lost"
-
-
-def applied(decision: Decision) -> Task | None:
-    """The task as it is now, when the outcome is in the store."""
-    match decision:
-        case Transition():
-            return decision.after
-        case Refusal(code="already-applied"):
-            return decision.current
-        case _:
-            return None

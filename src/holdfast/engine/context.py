@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from holdfast.core import codec, once as course
 from holdfast.core.check import check_number, check_text
 from holdfast.core.command import Order, Report
-from holdfast.core.decide import Decision, Refusal
+from holdfast.core.decide import Decision, Refusal, applied
 from holdfast.core.ledger import (
     Ask,
     Outcome,
@@ -89,12 +89,12 @@ class Context:
         if check_text("note", note):
             value["note"] = note
         text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
-        await self._report(Report(progress_json=text))
+        await self._report(Report(progress_json=text, seen_version=self.task.version))
 
     async def save(self, checkpoint: object) -> None:
         """Keeps a value for the next attempt; durable when this returns."""
         text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
-        await self._report(Report(checkpoint_json=text))
+        await self._report(Report(checkpoint_json=text, seen_version=self.task.version))
 
     async def parents(self) -> dict[str, Task]:
         """The tasks that this one depended on, by id, with their results."""
@@ -159,10 +159,12 @@ class Context:
     async def _report(self, report: Report) -> None:
         self._check_held()
         decision = await self._services.report(Order(self.task.id, report, fence=self.task.fence))
-        if isinstance(decision, Refusal):
+        now = applied(decision)
+        if now is None:
+            assert isinstance(decision, Refusal)
             self.request_cancel()
             raise LeaseLost(decision.message)
-        self.task = decision.after
+        self.task = now
 
 
 class BlockingContext:

@@ -17,13 +17,13 @@ import msgspec
 from holdfast.bus.port import FEED, WORK, Bus, is_of_one
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
-from holdfast.core.decide import Decision
+from holdfast.core.decide import Decision, applied
 from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
-from holdfast.engine.completer import Completer, applied
+from holdfast.engine.completer import Completer
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Defaults, Handlers, Isolation
@@ -195,7 +195,7 @@ class Engine:
         if not tasks:
             return
         for task in tasks:
-            self.pool.held.pop(task.id, None)
+            self.pool.held.pop(task.run, None)
         orders = [Order(task.id, Release(reason), fence=task.fence) for task in tasks]
         try:
             await self._store.apply(orders)
@@ -225,7 +225,7 @@ class Engine:
         more_work = False
         held, ended = self.pool.held, list[Task]()
         for task, decision in answers:
-            held.pop(task.id, None)
+            held.pop(task.run, None)
             now = applied(decision)
             if now is not None:
                 ended.append(now)

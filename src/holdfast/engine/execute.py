@@ -35,7 +35,8 @@ class Executor:
         """Plain handlers that outlived their timeout; a thread cannot be killed."""
 
     async def run(self, handler: Handler, context: Context) -> RunnerCommand:
-        """The command that the attempt amounts to. CancelledError and LeaseLost pass through."""
+        """The command that the attempt amounts to. CancelledError passes through, and LeaseLost of the task's
+        own lease: the context has asked to cancel then."""
         begun = self._monotonic()
         try:
             if handler.isolation is Isolation.LOOP:
@@ -46,8 +47,11 @@ class Executor:
         except Reject as error:
             kind, final = FailureKind.REJECTED, True
             failure = failures.from_exception(context.task.type, error, kind=kind)
-        except LeaseLost:
-            raise
+        except LeaseLost as error:
+            if context.cancel_requested:
+                raise
+            # Of a lock, a ledger or another task: the handler's own trouble.
+            final, failure = False, failures.from_exception(context.task.type, error)
         except ResultRefused as error:
             # The work is done; trying again would do it twice for the same answer.
             final, failure = True, failures.from_exception("result", error)

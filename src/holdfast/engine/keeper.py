@@ -12,10 +12,11 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
 from holdfast.core.command import Order, Release
+from holdfast.core.task import RunId
 from holdfast.engine.handlers import Defaults, Handlers, resolved
 from holdfast.engine.loop import Loop, log
-from holdfast.engine.pool import Pool
-from holdfast.store.store import Lease, Store
+from holdfast.engine.pool import LOST, Pool
+from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
 """A claim that is still on its way is not yet unknown."""
@@ -56,13 +57,13 @@ class Keeper(Loop):
 
     async def tick(self) -> float:
         await self._announce()
-        leases = [Lease(held.task.id, held.task.fence) for held in self._pool.held.values()]
+        renewed = [run for run, held in self._pool.held.items() if held.cancelled != LOST]
         info_json = dumps(self._describe())
         now = self._store.now()
-        kept = await self._store.beat(self._node, info_json, leases, self._lease_seconds)
+        kept = await self._store.beat(self._node, info_json, renewed, self._lease_seconds)
         # Whatever was committed while the renewal was on its way is not lost but done.
         held = self._pool.held
-        lost = {task for task in kept.lost if task in held and not held[task].has_ended}
+        lost = {run for run in kept.lost if run in held and not held[run].has_ended}
         if lost:
             self.lost += len(lost)
             log.warning(
@@ -96,7 +97,7 @@ class Keeper(Loop):
         unknown = [
             Order(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
-            if task_id not in self._pool.held and started_at <= before
+            if RunId(task_id, fence) not in self._pool.held and started_at <= before
         ]
         if unknown:
             await self._store.apply(unknown)

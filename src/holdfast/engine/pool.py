@@ -15,7 +15,7 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
 from holdfast.core.command import Fail, Order, RunnerCommand, Snooze
-from holdfast.core.task import FailureKind, Task, timeout_of
+from holdfast.core.task import FailureKind, RunId, Task, timeout_of
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
@@ -42,12 +42,13 @@ APART_SECONDS: Final = 1.0
 
 
 class Held:
-    """A claimed task, from claim to commit."""
+    """A run in this process, from claim to commit."""
 
-    __slots__ = ("cancelled", "context", "started", "task", "worker")
+    __slots__ = ("cancelled", "context", "run", "started", "task", "worker")
 
     def __init__(self, task: Task) -> None:
         self.task = task
+        self.run = task.run
         self.started = False
         self.context: Context | None = None
         self.worker: asyncio.Task[None] | None = None
@@ -93,7 +94,7 @@ class Pool:
         self.minimum = minimum
         self.maximum = maximum
         self._default_timeout = default_timeout
-        self.held: dict[str, Held] = {}
+        self.held: dict[RunId, Held] = {}
         self._buffer: deque[Held] = deque()
         self._idle: deque[asyncio.Future[bool]] = deque()
         self._woken = 0
@@ -166,14 +167,21 @@ class Pool:
             return
         if any(task.deaths for task in tasks):
             tasks = self._set_apart(tasks)
+        if any(task.fence > 1 for task in tasks):
+            self._lose_older({task.id for task in tasks})
         for task in tasks:
             held = Held(task)
-            self.held[task.id] = held
+            self.held[held.run] = held
             self._buffer.append(held)
         self._busy_at = self._clock.monotonic()
         self._hand_out()
         if len(self._buffer) > self._woken and self.workers < self.maximum:
             self.rescale()
+
+    def _lose_older(self, claimed_again: set[str]) -> None:
+        """A task that is claimed again has lost its earlier run; the store need not say so first."""
+        older = {run for run in self.held if run.task_id in claimed_again}
+        self.lose({run for run in older if not self.held[run].has_ended})
 
     def _set_apart(self, tasks: list[Task]) -> list[Task]:
         """What to start now. Tasks on their last chance start one at a time, so that one that kills its
@@ -183,7 +191,7 @@ class Pool:
         if before + len(last) <= 1:
             return tasks
         for n, task in enumerate(last, start=min(1, before)):
-            self.held[task.id] = Held(task)
+            self.held[task.run] = Held(task)
             snooze = Snooze(n * APART_SECONDS, "its workers have died: it runs apart from others")
             self._deliver(task, Order(task.id, snooze, fence=task.fence))
         return [task for task in tasks if not on_last_chance(task)]
@@ -237,7 +245,7 @@ class Pool:
                 if not self._deliver(held.current, order):
                     await self._room()
             elif held.cancelled == LOST:
-                self.held.pop(held.task.id, None)
+                self.held.pop(held.run, None)
             if not self._buffer:
                 self._on_free()
             if self.busy == 0:
@@ -281,14 +289,14 @@ class Pool:
 
     # -- taking away -----------------------------------------------------------------------------
 
-    def lose(self, task_ids: set[str]) -> None:
+    def lose(self, runs: set[RunId]) -> None:
         """The leases are gone: stop working on these."""
-        for task_id in task_ids:
-            held = self.held.get(task_id)
+        for run in runs:
+            held = self.held.get(run)
             if held is not None:
                 self._cancel(held, LOST)
                 if not held.started:
-                    self.held.pop(task_id, None)
+                    self.held.pop(run, None)
 
     def _cancel(self, held: Held, why: str) -> None:
         if held.cancelled is None:

@@ -16,7 +16,7 @@ from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
-from holdfast.core.task import Priority, Status, Task
+from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.inserts import Inserts
 from holdfast.store.port import Dialect, WatchedFile
@@ -37,13 +37,6 @@ T = TypeVar("T")
 
 SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
-
-
-class Lease(msgspec.Struct, frozen=True):
-    """What a runner holds of one task."""
-
-    task_id: str
-    fence: int
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -171,38 +164,37 @@ class Store(Inserts):
         """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
         the rest, and whatever is not as the runner believes, goes the general way."""
         now = self.now()
-        plain = {
-            task.id: moved
-            for task, order in ended
-            if isinstance(order.command, Complete)
-            and not task.limits
-            and isinstance(moved := decide(task, order, now), Transition)
-        }
-        answers: dict[str, Decision] = {}
+        plain: dict[str, tuple[int, Transition]] = {}
+        for n, (task, order) in enumerate(ended):
+            # One outcome of a task: that of another run of it goes the general way, in its turn.
+            if type(order.command) is Complete and not task.limits and task.id not in plain:
+                moved = decide(task, order, now)
+                if type(moved) is Transition:
+                    plain[task.id] = n, moved
+        answers: dict[int, Decision] = {}
         if plain:
             written = await self._driver.write_one(
                 lambda: self._dialect.complete_plain(
-                    list(plain.values()), now=now, batch=self._ids.record(now)
+                    [moved for _, moved in plain.values()], now=now, batch=self._ids.record(now)
                 ),
                 small=len(plain) <= SMALL,
             )
-            answers.update({task_id: plain[task_id] for task_id in written})
-        rest = [order for _, order in ended if order.task_id not in answers]
-        if rest:
-            decided = await self.apply(rest)
-            answers.update(zip((order.task_id for order in rest), decided, strict=True))
-        return [answers[order.task_id] for _, order in ended]
+            answers.update([plain[task_id] for task_id in written])
+        if len(answers) < len(ended):
+            rest = [n for n in range(len(ended)) if n not in answers]
+            decided = await self.apply([ended[n][1] for n in rest])
+            answers.update(zip(rest, decided, strict=True))
+        return [answers[n] for n in range(len(ended))]
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
         return await self._driver.read(lambda: self._dialect.owned(node))
 
     async def beat(
-        self, node: str, info_json: str, leases: Sequence[Lease], lease_seconds: float
+        self, node: str, info_json: str, held: Sequence[RunId], lease_seconds: float
     ) -> Kept:
         """A node's heartbeat in one go: its leases renewed, itself seen, what it owns told."""
         now = self.now()
-        held = [(lease.task_id, lease.fence) for lease in leases]
         until = now + lease_seconds
         kept = await self._driver.write_one(
             lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
@@ -316,4 +308,4 @@ def _single_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> 
     return (yield call_rows(statement, rows, **params))
 
 
-__all__ = ["Claim", "Claimed", "Inserted", "Lease", "Page", "Refusal", "Reset", "Store"]
+__all__ = ["Claim", "Claimed", "Inserted", "Page", "Refusal", "Reset", "Store"]

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.clock import VirtualClock
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import Status
+from holdfast.core.task import RunId, Status
 from holdfast.engine.engine import Engine
 from holdfast.engine.loop import Loop
 from holdfast.store.store import Store
@@ -39,7 +39,7 @@ class Driver:
         self._store = store
         self._clock = clock
         self._due: set[Loop] = set(engine.loops)
-        self._waiting: frozenset[str] = frozenset()
+        self._waiting: frozenset[RunId] = frozenset()
 
     async def run_until_idle(self) -> None:
         """Works off everything that is due now."""
@@ -91,7 +91,7 @@ class Driver:
         if held:
             moments.append(now + engine.config.lease_seconds / 3)
         running = await self._store.find(status=Status.RUNNING, limit=1_000)
-        moments += [task.lease_until for task in running if task.id not in held]
+        moments += [task.lease_until for task in running if task.run not in held]
         deadline = engine.pool.deadlines.next_at()
         if deadline is not None:
             moments.append(now + deadline - self._clock.monotonic())
@@ -112,7 +112,7 @@ class Driver:
             if self._state() != before:
                 patience = 0.0
                 continue
-            busy = frozenset(h.task.id for h in self.engine.pool.held.values() if h.worker)
+            busy = frozenset(h.run for h in self.engine.pool.held.values() if h.worker)
             limit = THREAD_SECONDS if self._is_elsewhere() else PATIENCE_SECONDS
             if not busy or busy == self._waiting or patience >= limit:
                 self._waiting = busy

@@ -37,7 +37,12 @@ runner_commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(c.Snooze, seconds, words),
     st.builds(c.Cancel, words),
     st.builds(c.Release, words),
-    st.builds(c.Report, st.sampled_from([None, "0.5"]), st.sampled_from([None, "{}"])),
+    st.builds(
+        c.Report,
+        st.sampled_from([None, "0.5"]),
+        st.sampled_from([None, "{}"]),
+        st.none() | st.integers(0, 5),
+    ),
 )
 other_commands: st.SearchStrategy[Command] = st.one_of(
     st.just(c.Expire()),

@@ -10,14 +10,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.core.task import RunId
 from holdfast.store.script import Script, call, call_rows
 
 
 class Kept(msgspec.Struct, frozen=True):
     """What a node's heartbeat brought back."""
 
-    lost: set[str]
-    """Tasks whose leases are not the node's any more."""
+    lost: set[RunId]
+    """Runs whose leases are not the node's any more."""
     owned: list[tuple[str, int, float]]
     """What the store believes that it runs: (id, fence, started at)."""
     latest_at: float
@@ -35,19 +36,19 @@ def beat(
     node: str,
     info_json: str,
     *,
-    held: Sequence[tuple[str, int]],
+    held: Sequence[RunId],
     until: float,
     now: float,
 ) -> Script[Kept]:
-    """`held` are the (task id, fence) to renew."""
+    """`held` are the runs to renew."""
     lost = yield from _extend(held, until)
     seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
     return Kept(lost, owned, seen[0][0] or now)
 
 
-def _extend(held: Sequence[tuple[str, int]], until: float) -> Script[set[str]]:
-    """Renews leases; the ids that were lost."""
+def _extend(held: Sequence[RunId], until: float) -> Script[set[RunId]]:
+    """Renews leases; the runs whose leases were lost."""
     rows: list[tuple[Any, ...]] = list(held)
     kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
-    return {task_id for task_id, _ in held} - {row[0] for row in kept}
+    return set(held) - {RunId(*row) for row in kept}

@@ -117,11 +117,11 @@ SELECT id FROM done;
 -- name: extend_leases
 -- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
 -- index: holdfast_task_pkey
--- returns: id
+-- returns: id fence
 UPDATE holdfast_task t SET lease_until = :until::float8
 FROM {rows: id text, fence bigint}
 WHERE t.id = r.id AND t.fence = r.fence AND t.lease_until IS NOT NULL
-RETURNING t.id;
+RETURNING t.id, t.fence;
 
 -- name: owned_tasks
 -- What the store believes that a node runs.

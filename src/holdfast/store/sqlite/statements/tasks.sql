@@ -89,11 +89,11 @@ WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status =
 -- name: extend_leases
 -- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
 -- index: holdfast_task (primary key)
--- returns: id
+-- returns: id fence
 UPDATE holdfast_task AS t SET lease_until = :until
 FROM {rows: id text, fence integer}
 WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
-RETURNING id;
+RETURNING id, fence;
 
 -- name: owned_tasks
 -- What the store believes that a node runs.
