@@ -13,7 +13,7 @@ from holdfast.cli.main import main
 from holdfast.sim.scenarios import SCENARIOS
 
 SMALL = (
-    *("--seed", "3", "--hours", "0.01", "--nodes", "2", "--faults", "crash,loss"),
+    *("--seed", "3", "--hours", "0.03", "--nodes", "2", "--faults", "crash,loss"),
     *("--set", "traders=", "--set", "lock_servers=0", "--set", "recover_hours=0.3"),
 )
 
