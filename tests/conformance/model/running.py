@@ -8,8 +8,7 @@ from hypothesis.stateful import precondition, rule
 from holdfast.core import command as c
 from holdfast.core.command import Command, Order
 from holdfast.core.decide import Transition
-from holdfast.core.task import Status, Task
-from holdfast.store.store import Lease
+from holdfast.core.task import RunId, Status, Task
 from tests.conformance.helpers import code, failing
 from tests.conformance.model.machine import Hands
 
@@ -96,11 +95,15 @@ class Running(Hands):
 
     # -- leases --------------------------------------------------------------------------------------
 
-    def leases(self) -> list[Lease]:
-        return [Lease(task.id, task.fence) for task in self.claims.values()]
+    def leases(self) -> list[RunId]:
+        return [task.run for task in self.claims.values()]
 
-    def lost(self) -> set[str]:
-        return {i for i in self.claims if self.model.status[i] is not Status.RUNNING}
+    def lost(self) -> set[RunId]:
+        return {
+            task.run
+            for i, task in self.claims.items()
+            if self.model.status[i] is not Status.RUNNING
+        }
 
     @RUNS
     @rule(node=st.sampled_from(["x", "y", "node-a"]))
