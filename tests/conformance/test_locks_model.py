@@ -204,4 +204,4 @@ def drive(memory: MemoryBackend, script: Script[T]) -> T:
 
 
 TestLeases = Leases.TestCase
-TestLeases.settings = settings(max_examples=EXAMPLES, stateful_step_count=40, deadline=None)
+TestLeases.settings = settings(max_examples=EXAMPLES, stateful_step_count=40)

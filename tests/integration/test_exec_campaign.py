@@ -165,7 +165,7 @@ class Campaign:
         assert world.loop._desk.exposure.holdings == Exposure(orders).holdings
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(seed=st.integers(0, 1_000_000), day=faults, script=st.lists(moves, min_size=5, max_size=30))
 def test_nothing_is_lost_and_nothing_is_placed_twice(
     seed: int, day: Faults, script: list[Move]

@@ -1,6 +1,7 @@
 """The servers that the other tests stand on: they start, crash, hang and come back as promised."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.servers import (
     Postgres,
     Redis,
     ServerFailed,
+    reachable,
+    redis_binary,
     scratch,
     valkey_binary,
     wait_for_all,
@@ -106,8 +109,8 @@ def test_redlock_nodes_are_whole_and_empty_again(redlock_nodes: list[Redis]) -> 
             assert connection.dbsize() == 0
 
 
-def test_valkey_is_the_second_redis(tmp_path: Path) -> None:
-    with Redis(binary=valkey_binary(tmp_path)) as server:
+def test_valkey_is_the_second_redis() -> None:
+    with Redis(binary=valkey_binary()) as server:
         assert "valkey" in server.command("INFO server")
         server.restart()
         assert server.command("PING") == "+PONG\r\n"
@@ -126,10 +129,38 @@ def test_a_server_that_cannot_start_tells_why() -> None:
 
 
 def test_binaries_below_a_closed_folder_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone below root's home: the user of the servers cannot enter it."""
     monkeypatch.setattr(servers, "is_open", lambda _: os.geteuid() != 0)
-    with Redis() as server:
-        assert server.command("PING") == "+PONG\r\n"
-    assert not server.root.exists()
+    reachable.cache_clear()
+    try:
+        for binary in (redis_binary(), valkey_binary()):
+            with Redis(binary=binary) as server:
+                assert server.command("PING") == "+PONG\r\n"
+            assert not server.root.exists()
+    finally:
+        reachable.cache_clear()
+
+
+def test_the_suite_needs_no_home_and_takes_a_path_with_a_space(tmp_path: Path) -> None:
+    """All but the packages is in a folder with a space, and the home cannot be written."""
+    root = tmp_path / "a clone"
+    here = Path(__file__).parent.parent.parent
+    for name in ("src", "tests"):
+        shutil.copytree(here / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(here / "pyproject.toml", root)
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *("tests/unit/test_servers.py", "tests/unit/core/test_rules.py"),
+            *("-k", "test_each_test_has or test_redis_starts or test_rules"),
+        ],
+        cwd=root,
+        env=os.environ | {"HOME": "/proc", "PYTHONPATH": f"{root / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_nothing_is_left_when_the_test_process_is_killed() -> None:

@@ -79,7 +79,6 @@ def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
             settings=settings(
                 max_examples=EXAMPLES,
                 stateful_step_count=50,
-                deadline=None,
                 derandomize=True,
                 suppress_health_check=list(HealthCheck),
                 phases=[Phase.generate],

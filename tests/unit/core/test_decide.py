@@ -151,7 +151,7 @@ class Life(RuleBasedStateMachine):
         assert task.status is not Status.FAILED or task.failure is not None
 
 
-Life.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+Life.TestCase.settings = settings(max_examples=200, stateful_step_count=40)
 TestLife = Life.TestCase
 
 

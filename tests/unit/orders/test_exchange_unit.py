@@ -249,7 +249,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path, damage: bytes) -> N
 
 
 @given(seed=st.integers(0, 10_000), qty=st.decimals("0.0001", "1000", places=4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_fills_only_rise_and_never_exceed_the_order(seed: int, qty: Decimal) -> None:
     exchange = made(Faults(partial_fills=0.8, resting=0.5), seed=seed)
     placed = Request("a", "X", Side.SELL, qty, Decimal("10.5"), exchange.clock.now() + 5)

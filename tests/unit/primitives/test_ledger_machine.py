@@ -258,6 +258,5 @@ class LedgerMachine(RuleBasedStateMachine):
 LedgerMachine.TestCase.settings = settings(
     max_examples=int(os.environ.get("LEDGER_EXAMPLES", "40")),
     stateful_step_count=40,
-    deadline=None,
 )
 TestLedgerMachine = LedgerMachine.TestCase
