@@ -40,8 +40,8 @@ class Line(Backend):
     async def close(self) -> None:
         """The bench opens and closes."""
 
-    async def run(self, make: Make[T]) -> T:
-        return await self._pass(lambda: self.backend.run(make))
+    async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
+        return await self._pass(lambda: self.backend.run(make, repeatable=repeatable))
 
     async def carry(self, connection: object, make: Make[T]) -> T:
         return await self.backend.carry(connection, make)

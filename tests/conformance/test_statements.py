@@ -38,6 +38,7 @@ OWN = {
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {
         *("adopt_feed", "claim_next", "claim_plain", "hint", "number_records", "pick_aged"),
+        *("mark_commit", "probe_commit", "probe_record", "prune_marks"),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
@@ -118,7 +119,8 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         dialect: "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
         for dialect in DIALECTS
     }
-    assert TABLES.findall(made["sqlite"]) == TABLES.findall(made["postgres"])
+    own = "holdfast_commit"  # the answer of a commit cannot be lost on its way from a file
+    assert [*TABLES.findall(made["sqlite"]), own] == TABLES.findall(made["postgres"])
     assert CREATED.findall(made["sqlite"]) == [
         name for name in CREATED.findall(made["postgres"]) if not name.startswith("holdfast_feed_")
     ]

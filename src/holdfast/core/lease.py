@@ -175,6 +175,12 @@ def released(lease: Lease) -> Lease:
     return replace(lease, claim_id=None, owner="", expires_at=0.0, free_at=0.0)
 
 
+def was_released(lease: Lease, fence: int) -> bool:
+    """Whether the grant under this fence was given back and no other followed: a revocation raises the
+    fence, and a lease that expired keeps its claim."""
+    return lease.claim_id is None and lease.fence == fence
+
+
 def revoked(lease: Lease) -> Lease:
     """Nobody holds it, and what the old holder still writes under its fence is refused."""
     after = released(lease)

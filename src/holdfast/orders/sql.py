@@ -84,7 +84,12 @@ class SqlOrders(AsyncFront):
 
     async def run(self, command: Command[T]) -> T:
         try:
-            verdict = await self._store.run(lambda _, ids, now: self._judged(command, ids, now))
+            # Drawn once for each call: a transaction that is run again names the same order.
+            name = self._store.ids.task(self._store.now())
+            verdict = await self._store.run(
+                lambda _, __, now: self._judged(command, name, now),
+                repeatable=command.idem_key is not None,
+            )
         except HoldfastError as error:
             self._meter.count(measured.COMMANDS, operation=command.operation, outcome=error.code)
             if isinstance(error, IdempotencyConflict):
@@ -125,8 +130,8 @@ class SqlOrders(AsyncFront):
                 wrong.append(str(error))
         return wrong
 
-    def _judged(self, command: Command[T], ids: Ids, now: float) -> Script[Verdict[T]]:
-        moment = Moment(now, self._namespace, ids.task(now), 0)
+    def _judged(self, command: Command[T], name: str, now: float) -> Script[Verdict[T]]:
+        moment = Moment(now, self._namespace, name, 0)
         book = RowBook((yield from script.see(wanted(command, moment))))
         verdict = command.judge(book, moment)
         if verdict.change is not None:

@@ -7,12 +7,12 @@ though the work may be done. The store's time is the server's, read off now and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
 from holdfast.store.port import RowExists
@@ -54,8 +54,17 @@ class RemoteDriver:
     async def warm_up(self, calls: Sequence[Call]) -> None:
         return
 
-    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        return await self._run(lambda: self._database.run(make, self._node, self._true_now()))
+    async def write(
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        small: bool = False,
+        mark: Callable[[], int] | None = None,
+    ) -> T:
+        def serve() -> T:
+            return self._database.run(make, self._node, self._true_now())
+
+        return await (self._run(serve) if mark is None else self._run_marked(serve))
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
         try:
@@ -81,7 +90,49 @@ class RemoteDriver:
         except StoreUnavailable:
             return await self._net.call(self._node, NAME, "script", serve)
 
+    async def _run_marked(self, serve: Callable[[], T]) -> T:
+        """After no answer the server is asked what became of it, as the driver of PostgreSQL does."""
+        if self._theirs.is_due():
+            await self._read_off_clock()
+        once = _Once(serve)
+        try:
+            return await self._net.call(self._node, NAME, "script", once.run)
+        except StoreUnavailable:
+            if await self._net.call(self._node, NAME, "proof", once.was_committed):
+                return once.run()
+        return await self._net.call(self._node, NAME, "script", _Once(serve).run)
+
     async def _read_off_clock(self) -> None:
         await self._theirs.read_off(
             lambda: self._net.call(self._node, NAME, "clock", self._database.driver.now)
         )
+
+
+class _Once(Generic[T]):
+    """A transaction that is run at most once, however often it is asked for, and remembers its outcome."""
+
+    def __init__(self, serve: Callable[[], T]) -> None:
+        self._serve = serve
+        self._is_begun = False
+        self._answer: list[T] = []
+        self._error: Exception | None = None
+
+    def run(self) -> T:
+        if not self._is_begun:
+            self._is_begun = True
+            try:
+                self._answer.append(self._serve())
+            except HoldfastError as error:
+                self._error = error
+        if self._error is not None:
+            raise self._error
+        if not self._answer:
+            raise StoreUnavailable("the transaction was given up before it came here")
+        return self._answer[0]
+
+    def was_committed(self) -> bool:
+        """False settles it: what is still on its way will not be run."""
+        if self._is_begun and not self._answer and self._error is None:
+            raise StoreUnavailable("the server died in the middle: what became of it is not known")
+        self._is_begun = True
+        return bool(self._answer) or self._error is not None

@@ -13,7 +13,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists
-from holdfast.store.script import Script
+from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import insert as insert_script
 from holdfast.store.scripts.insert import Inserted
 
@@ -32,7 +32,9 @@ class Inserts:
     async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """One caller's tasks: all of them or none."""
         now = self.now()
-        return await self._driver.write(lambda: self._insert(group, now, hint=hint))
+        return await self._driver.write(
+            lambda: self._insert(group, now, hint=hint), mark=self._mark
+        )
 
     async def insert_one(
         self, submission: Submission, *, hint: str = "", alone: bool = False
@@ -40,38 +42,45 @@ class Inserts:
         """One task with nothing to check, made just now. `alone`: no other caller is about."""
         task = submission.task
         now = task.created_at
-        wanted = self._dialect.insert_one(task, now=now, batch=self._ids.record(now), hint=hint)
+        batch = self._ids.record(now)
+        wanted = self._dialect.insert_one(task, now=now, batch=batch, hint=hint)
         try:
             await self._driver.call(wanted, small=alone)
         except RowExists:
-            # An answer was lost and the request repeated: the general path sees what is there.
-            return (await self.insert([submission], hint=hint))[0]
+            if not await self._is_ours(task.id, batch):
+                return (await self.insert([submission], hint=hint))[0]
         return Inserted(task.id, Status.QUEUED, True)
 
     async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """Tasks of many callers with nothing to check, in one statement where the dialect can."""
         now = self.now()
+        batch = self._ids.record(now)
         try:
             new = await self._driver.write_one(
-                lambda: self._dialect.insert_plain(
-                    group, now=now, batch=self._ids.record(now), hint=hint
-                )
+                lambda: self._dialect.insert_plain(group, now=now, batch=batch, hint=hint)
             )
         except RowExists:
-            return await self.insert(group, hint=hint)
+            if not await self._is_ours(group[0].task.id, batch):
+                return await self.insert(group, hint=hint)
+            new = {s.task.id for s in group}
         return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
+
+    async def _is_ours(self, task_id: str, batch: int) -> bool:
+        """Whether a row that exists was inserted with this record: by a first run without an answer. Else
+        the request itself was repeated, and the general path sees what is there."""
+        rows = await self._driver.read(lambda: one(call("task_history", id=task_id)))
+        return bool(rows) and rows[0][0].partition(",")[0] == str(batch)
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: Claim
     ) -> tuple[list[Inserted], Claimed]:
         """New tasks with nothing to check, and the next ones to run, in one commit."""
         now = self.now()
+        first, second = self._ids.record(now), self._ids.record(now)
 
         def script() -> Script[tuple[set[str], Claimed]]:
-            new = yield from self._dialect.insert_plain(
-                group, now=now, batch=self._ids.record(now), hint=""
-            )
-            claimed, _ = yield from self._dialect.claim(claim, now=now, batch=self._ids.record(now))
+            new = yield from self._dialect.insert_plain(group, now=now, batch=first, hint="")
+            claimed, _ = yield from self._dialect.claim(claim, now=now, batch=second)
             return new, claimed
 
         try:
@@ -97,6 +106,10 @@ class Inserts:
         """Within the caller's own transaction."""
         now = self.now()
         return await self._driver.carry(connection, lambda: self._insert(group, now, hint=hint))
+
+    def _mark(self) -> int:
+        """A number that no other transaction has."""
+        return self._ids.record(self.now())
 
     def _insert(
         self, group: Sequence[Submission], now: float, *, hint: str = ""

@@ -30,7 +30,7 @@ class Entries:
         await self._write(lambda now: scripts.extend(turn, lease_seconds, now))
 
     async def once(self, ask: Ask, effect: Callable[[Turn], Script[object]]) -> object:
-        return await self._write(lambda now: scripts.once(ask, effect, now))
+        return await self._write(lambda now: scripts.once(ask, effect, now), repeatable=False)
 
     async def get(self, place: Place) -> Entry | None:
         rows = await self._store.query(
@@ -47,7 +47,12 @@ class Entries:
         gone = await self._store.execute("prune_entries", now=self._store.now(), limit=limit)
         return len(gone)
 
-    async def _write(self, make: Callable[[float], Script[T]], *, tx: object = None) -> T:
+    async def _write(
+        self, make: Callable[[float], Script[T]], *, tx: object = None, repeatable: bool = True
+    ) -> T:
+        """What a turn writes is known by its owner and fence, so a second run recognises its own entry."""
         if tx is not None:
             return await self._store.run_carried(tx, lambda _dialect, _ids, now: make(now))
-        return await self._store.run(lambda _dialect, _ids, now: make(now), small=True)
+        return await self._store.run(
+            lambda _dialect, _ids, now: make(now), small=True, repeatable=repeatable
+        )

@@ -36,9 +36,17 @@ class WatchedFile(Protocol):
         ...
 
 
+class RecordExists(RowExists):
+    """The id of a feed record is taken: by another process, or by an earlier run of the same statement."""
+
+
 class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
-    function that makes it. Raises StoreUnavailable when the database cannot be reached."""
+    function that makes it. Raises StoreUnavailable when the database cannot be reached.
+
+    What may be repeated after it was committed (`write_one`, `call`, and `write` without a mark) draws
+    nothing that names a row while it runs: ids of tasks, records and orders are drawn before. So a second
+    run meets the rows of the first one: it changes nothing more, or fails with RowExists."""
 
     @property
     def file(self) -> WatchedFile | None:
@@ -58,9 +66,20 @@ class Driver(Protocol):
         """Makes ready what these statements will need, and changes nothing."""
         ...
 
-    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
+    async def write(
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        small: bool = False,
+        mark: Callable[[], int] | None = None,
+    ) -> T:
         """In one transaction, durable when this returns. `small` promises that it takes no longer than
-        a commit does, so that a driver may do it on the spot."""
+        a commit does, so that a driver may do it on the spot.
+
+        `mark` draws a number that no other transaction has. By it a driver finds out whether a transaction
+        was committed whose COMMIT was not answered: then its answer is returned, and it is not run again.
+        None promises that a second run of a committed script gives the same answer and changes nothing
+        more."""
         ...
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:

@@ -19,7 +19,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.inserts import Inserts
-from holdfast.store.port import Dialect, WatchedFile
+from holdfast.store.port import Dialect, RecordExists, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
@@ -37,6 +37,8 @@ T = TypeVar("T")
 
 SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
+DRAWS: Final = 3
+"""How often a claim draws the id of its record: two processes may draw the same one."""
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -80,15 +82,17 @@ class Store(Inserts):
     async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
         """The next tasks in order, under new fences, judged at the time that the database is reached.
         `small`: few are expected."""
-        claimed, ids = await self._driver.write_one(
-            lambda: self._dialect.claim(
-                claim, now=(now := self.now()), batch=self._ids.record(now)
-            ),
-            small=small,
-        )
+        batch = self._ids.record(self.now())
+        try:
+            claimed, ids = await self._driver.write_one(
+                lambda: self._dialect.claim(claim, now=self.now(), batch=batch), small=small
+            )
+        except RecordExists:
+            # Nothing was taken; what an unanswered first run had taken, the keeper gives back.
+            return Claimed([], look_again=True)
         if not ids:
             return claimed
-        more = await self._driver.write(
+        more = await self._write(
             lambda: claim_script.claim_limited(
                 ids,
                 claim,
@@ -104,11 +108,17 @@ class Store(Inserts):
 
     async def claim_next(self, claim: Claim) -> list[Task]:
         """The first in line alone, unless a limit counts it: quicker than `claim` where that is all."""
-        return await self._driver.write_one(
-            lambda: self._dialect.claim_next(
-                claim, now=(now := self.now()), batch=self._ids.record(now)
-            )
-        )
+        for _ in range(DRAWS):
+            batch = self._ids.record(self.now())
+            try:
+                return await self._driver.write_one(
+                    lambda batch=batch: self._dialect.claim_next(  # type: ignore[misc]
+                        claim, now=self.now(), batch=batch
+                    )
+                )
+            except RecordExists:
+                continue
+        return []
 
     async def claim_aged(
         self,
@@ -130,12 +140,12 @@ class Store(Inserts):
                 )
             )
 
-        return await self._driver.write(script)
+        return await self._write(script)
 
     async def open_gates(self) -> tuple[int, float | None]:
         """Lets tasks in that waited for a rate; says how many, and when the next may come."""
         now = self.now()
-        return await self._driver.write(
+        return await self._write(
             lambda: claim_script.open_gates(
                 now=now, batch=self._ids.record(now), recorder=self._dialect
             )
@@ -154,7 +164,7 @@ class Store(Inserts):
     async def apply(self, orders: Sequence[Order]) -> list[Decision]:
         """Carries out orders; an answer for each, in their order."""
         now = self.now()
-        return await self._driver.write(
+        return await self._write(
             lambda: apply_script.apply(
                 orders, now=now, batch=self._ids.record(now), recorder=self._dialect
             )
@@ -173,12 +183,14 @@ class Store(Inserts):
                     plain[task.id] = n, moved
         answers: dict[int, Decision] = {}
         if plain:
-            written = await self._driver.write_one(
-                lambda: self._dialect.complete_plain(
-                    [moved for _, moved in plain.values()], now=now, batch=self._ids.record(now)
-                ),
-                small=len(plain) <= SMALL,
-            )
+            batch, moves = self._ids.record(now), [moved for _, moved in plain.values()]
+            try:
+                written = await self._driver.write_one(
+                    lambda: self._dialect.complete_plain(moves, now=now, batch=batch),
+                    small=len(plain) <= SMALL,
+                )
+            except RecordExists:
+                written = set()
             answers.update([plain[task_id] for task_id in written])
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
@@ -255,11 +267,21 @@ class Store(Inserts):
     # -- what surrounds tasks --------------------------------------------------------------------
 
     async def run(
-        self, make: Callable[[Dialect, Ids, float], Script[T]], *, small: bool = False
+        self,
+        make: Callable[[Dialect, Ids, float], Script[T]],
+        *,
+        small: bool = False,
+        repeatable: bool = False,
     ) -> T:
-        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit does."""
+        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit does.
+        `repeatable`: a second run of a committed script gives the same answer and changes nothing more, so
+        it need not leave a mark of its commit; such a script draws no ids."""
         now = self.now()
-        return await self._driver.write(lambda: make(self._dialect, self._ids, now), small=small)
+        return await self._driver.write(
+            lambda: make(self._dialect, self._ids, now),
+            small=small,
+            mark=None if repeatable else self._mark,
+        )
 
     async def run_carried(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
@@ -295,6 +317,9 @@ class Store(Inserts):
         return gone + await self._driver.write_one(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )
+
+    async def _write(self, make: Callable[[], Script[T]]) -> T:
+        return await self._driver.write(make, mark=self._mark)
 
     async def _one(self, statement: str, **params: Any) -> list[Any]:
         return await self._driver.read(lambda: _single(statement, **params))

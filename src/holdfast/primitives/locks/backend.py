@@ -29,7 +29,10 @@ class Backend(Protocol):
 
     async def close(self) -> None: ...
 
-    async def run(self, make: Make[T]) -> T: ...
+    async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
+        """`repeatable`: a second run of a committed script gives the same answer, because what it does is
+        known by its claim and fence."""
+        ...
 
     async def carry(self, connection: object, make: Make[T]) -> T:
         """Within the transaction that a caller has open."""
@@ -52,8 +55,10 @@ class StoreBackend:
         self.query = store.query
         self.reading = store.now
 
-    async def run(self, make: Make[T]) -> T:
-        return await self._store.run(lambda dialect, _, now: make(dialect, now), small=True)
+    async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
+        return await self._store.run(
+            lambda dialect, _, now: make(dialect, now), small=True, repeatable=repeatable
+        )
 
     async def carry(self, connection: object, make: Make[T]) -> T:
         return await self._store.run_carried(connection, lambda dialect, _, now: make(dialect, now))
@@ -82,7 +87,7 @@ class MemoryBackend:
         """There is no other process."""
         yield from ()
 
-    async def run(self, make: Make[T]) -> T:
+    async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
         script = make(self, self.reading())
         try:
             wanted = next(script)

@@ -149,7 +149,8 @@ class Locks(LocksBase[Lease]):
         told; the record stays. NotFound when nobody holds it."""
         await self.open()
         done = await self._backend.run(
-            lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now)
+            lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now),
+            repeatable=False,
         )
         if done is None:
             raise NotFound(f"nobody holds '{resource}'")

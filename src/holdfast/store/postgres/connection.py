@@ -62,6 +62,7 @@ STRAINED: Final = (
     asyncpg.PostgresSystemError,
 )
 """The server cannot do it now; the connection itself is sound."""
+WRITES: Final = re.compile(r"\b(INSERT INTO|UPDATE holdfast_|DELETE FROM)")
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 _STATUS: Final = {status.value: status for status in Status}
 _PRIORITY: Final = {priority.value: priority for priority in Priority}
@@ -76,6 +77,7 @@ class Prepared(NamedTuple):
     returns: str
     pick: Callable[[dict[str, Any]], tuple[Any, ...]]
     """The values in order, out of those by name."""
+    writes: bool
 
 
 @cache
@@ -100,7 +102,10 @@ def _prepared(statement: Statement) -> Prepared:
         return f"${names.index(found[1]) + 1}"
 
     text = _NAME.sub(number, statement.text)
-    return Prepared(text, tuple(names), statement.columns, statement.returns, _picker(names))
+    writes = WRITES.search(text) is not None
+    return Prepared(
+        text, tuple(names), statement.columns, statement.returns, _picker(names), writes
+    )
 
 
 def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:

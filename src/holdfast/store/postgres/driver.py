@@ -1,13 +1,15 @@
 """Runs scripts on PostgreSQL.
 
-Promises: a write is committed with `synchronous_commit` as the server has it (on by default) before its
-caller hears yes; a transaction that loses a race (deadlock, serialisation, the same key inserted twice)
-is run again. The store's time is the server's clock, read off at intervals and carried on by this
-machine's monotonic clock, so a wrong wall clock here judges no lease.
+Promises: a write is committed and synced before its caller hears yes; a transaction that loses a race
+(deadlock, serialisation, the same key inserted twice) is run again, and so is one whose connection was
+lost, once, and only when it is known that it was not committed (`commits.py`). The store's time is the
+server's clock, read off at intervals and carried on by this machine's monotonic clock, so a wrong wall
+clock here judges no lease.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
@@ -17,8 +19,9 @@ import asyncpg
 from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.store import schema
-from holdfast.store.port import RowExists
+from holdfast.store.port import RecordExists, RowExists
 from holdfast.store.postgres import connection as postgres
+from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
 from holdfast.store.script import Call, Rows, Script, call, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
@@ -29,6 +32,8 @@ TRIES: Final = 5
 POOL_SIZE: Final = 8
 WARM: Final = 3
 """Connections that a worker has from the start: to claim, to complete, to keep house."""
+SETTLE_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
+"""Pauses between questions about a commit whose answer was lost."""
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
@@ -46,6 +51,7 @@ class PostgresDriver:
         self._dsn = dsn
         self._size = size
         self._pool: postgres.Pool | None = None
+        self._commits = Commits()
         self._theirs = ServerClock(clock)
         steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
         self.now = steady.now
@@ -94,9 +100,13 @@ class PostgresDriver:
             raise _strained(error) from error
 
     def write(
-        self, make: Callable[[], Script[T]], *, small: bool = False
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        small: bool = False,
+        mark: Callable[[], int] | None = None,
     ) -> Coroutine[Any, Any, T]:
-        return self._run(make, atomic=True)
+        return self._run(make, atomic=True, mark=mark)
 
     def write_one(
         self, make: Callable[[], Script[T]], *, small: bool = False
@@ -112,7 +122,7 @@ class PostgresDriver:
         except BaseException as error:
             pool.back(connection, error)
             if isinstance(error, asyncpg.UniqueViolationError):
-                raise RowExists from error
+                raise _exists(error) from error
             if not isinstance(error, (*RACES, *postgres.GONE, *postgres.STRAINED)):
                 raise
         else:
@@ -135,22 +145,37 @@ class PostgresDriver:
             )
         return await postgres.run(connection, make())  # type: ignore[arg-type]
 
-    async def _run(self, make: Callable[[], Script[T]], *, atomic: bool, tried: int = 0) -> T:
+    async def _run(
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        atomic: bool,
+        mark: Callable[[], int] | None = None,
+        tried: int = 0,
+    ) -> T:
         """Again after a lost race, and once after a connection that was found dead."""
         for attempt in range(tried + 1, TRIES + 1):
             try:
-                return await self._once(make, atomic=atomic)
+                return await self._once(make, atomic=atomic, mark=mark)
             except RACES as error:
                 if not atomic and isinstance(error, asyncpg.UniqueViolationError):
-                    raise RowExists from error
+                    raise _exists(error) from error
                 if attempt == TRIES:
                     raise
+            except Unsure as unsure:
+                if await self._was_committed(unsure.proof):
+                    answer: T = unsure.answer
+                    return answer
+                if attempt > 1:
+                    raise _gone(unsure.__cause__ or unsure) from unsure
             except StoreUnavailable:
                 if attempt > 1:
                     raise
         raise AssertionError("unreachable")
 
-    async def _once(self, make: Callable[[], Script[T]], *, atomic: bool) -> T:
+    async def _once(
+        self, make: Callable[[], Script[T]], *, atomic: bool, mark: Callable[[], int] | None
+    ) -> T:
         pool = self._pool
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
@@ -160,12 +185,11 @@ class PostgresDriver:
                 if self._theirs.is_due():
                     await self._read_off_clock(connection)
                 if atomic:
-                    async with connection.transaction():
-                        answer = await postgres.run(connection, make())
+                    answer = await self._commits.run(connection, make(), mark)
                 else:
                     answer = await postgres.run(connection, make())
             except BaseException as error:
-                pool.back(connection, error)
+                pool.back(connection, error.__cause__ if isinstance(error, Unsure) else error)
                 raise
             pool.back(connection)
             return answer
@@ -176,9 +200,36 @@ class PostgresDriver:
         except postgres.STRAINED as error:
             raise _strained(error) from error
 
+    async def _was_committed(self, proof: Proof) -> bool:
+        """Asks until the server answers, for some seconds."""
+        for pause_seconds in (*SETTLE_SECONDS, None):
+            pool = self._pool
+            try:
+                if pool is not None:
+                    async with pool.connection() as connection:
+                        return await was_committed(connection, proof)
+            except (StoreUnavailable, *postgres.GONE, *postgres.STRAINED) as error:
+                if pause_seconds is None:
+                    raise _unknown(error) from error
+            if pause_seconds is not None:
+                await asyncio.sleep(pause_seconds)
+        raise _unknown(StoreUnavailable("the store was closed"))
+
     async def _read_off_clock(self, connection: postgres.Connection) -> None:
         question = "SELECT extract(epoch FROM clock_timestamp())::float8"
         await self._theirs.read_off(lambda: connection.fetchval(question))
+
+
+def _exists(error: asyncpg.UniqueViolationError) -> RowExists:
+    is_record = error.constraint_name == "holdfast_feed_pkey"
+    return RecordExists() if is_record else RowExists()
+
+
+def _unknown(error: BaseException) -> StoreUnavailable:
+    return StoreUnavailable(
+        "the connection to PostgreSQL was lost while it committed, and it cannot be asked: whether the "
+        f"change was made is not known; look before you repeat it ({error!r})"
+    )
 
 
 def _gone(error: BaseException) -> StoreUnavailable:

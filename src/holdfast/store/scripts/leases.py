@@ -106,13 +106,14 @@ def renew(
 def release(
     hinter: Hinter, resource: str, claim_id: str, fence: int, now: float
 ) -> Script[tuple[LossReason | None, str | None]]:
-    """Gives the lease back: (why it was not held any more, who is next)."""
+    """Gives the lease back: (why it was not held any more, who is next). A repeat gets the same answer."""
     lease = yield from _locked(resource, now)
-    if not rules.holds(lease, claim_id, fence):
+    if rules.holds(lease, claim_id, fence):
+        lease = rules.released(lease)
+        yield from _save(lease)
+    elif not rules.was_released(lease, fence):
         reason = LossReason.FENCED if lease.fence > fence else LossReason.EXPIRED
         return (yield from _why(lease, claim_id, reason)), None
-    lease = rules.released(lease)
-    yield from _save(lease)
     return None, (yield from _hint_next(hinter, lease))
 
 

@@ -111,7 +111,14 @@ class SqliteDriver:
     async def warm_up(self, calls: Sequence[Call]) -> None:
         """One connection, one cache of statements: nothing is worth the while."""
 
-    async def write(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
+    async def write(
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        small: bool = False,
+        mark: Callable[[], int] | None = None,
+    ) -> T:
+        """No answer can be lost on its way from a file, so the mark is not needed."""
         if self._inline:
             return self._write_inline(lambda writer: sqlite.run(writer, make()))
         if small and self.is_quick and self._writing.acquire(blocking=False):
