@@ -75,6 +75,8 @@ async def test_a_task_waits_until_it_is_due(store: Store, clock: VirtualClock) -
     assert await claim_ids(store, queues=("default", "mail")) == ["soon"]
     clock.set(clock.now() + 5.0)
     assert await store.next_due(["default"]) is None, "what is due already is no wake-up"
+    due_since_a_look = await store.next_due(["default"], after=clock.now() - 1.0)
+    assert due_since_a_look == clock.now(), "but for a claim that judged it too early"
     assert await claim_ids(store, queues=("default", "mail")) == ["later"]
 
 

@@ -95,6 +95,7 @@ class Dispatcher(Loop):
         # The next claim is on its way before the workers run what this one brought.
         while (room := self._room()) > 0:
             self.claiming = True
+            judged_at = self._store.now()
             try:
                 self._pool.give(await self._claim(room))
             finally:
@@ -103,7 +104,8 @@ class Dispatcher(Loop):
                 # Nothing more to claim: what was claimed starts before anything else is asked.
                 await asyncio.sleep(0)
             if not (await self._open_gates() or self._is_saturated):
-                return self._pause(await self._store.next_due(self.queues))
+                # What became due since the claim judged it is claimed by the next one, at once.
+                return self._pause(await self._store.next_due(self.queues, after=judged_at))
         # Nobody has looked: whoever comes free has reason to.
         self._is_saturated = True
         return PUSHED_POLL_SECONDS

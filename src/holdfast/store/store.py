@@ -151,8 +151,9 @@ class Store(Inserts):
             )
         )
 
-    async def next_due(self, queues: Sequence[str]) -> float | None:
-        now = self.now()
+    async def next_due(self, queues: Sequence[str], after: float | None = None) -> float | None:
+        """When the first task is due that is not due yet, or was not yet at `after`."""
+        now = self.now() if after is None else after
         rows = await self._one("next_due", queues=list(queues), now=now)
         return rows[0][0] if rows else None
 

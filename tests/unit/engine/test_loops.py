@@ -17,6 +17,7 @@ from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.supervisor import PAUSE_SECONDS, Supervisor
 from holdfast.errors import EngineFailed, NotRunning, QueueStopping
+from holdfast.store.store import Claimed
 from holdfast.testing import harness
 
 
@@ -49,6 +50,30 @@ async def test_an_operator_scales_by_hand(queue: TaskQueue) -> None:
         assert await queue.scale_workers(5) == 6
         await h.run_until_idle()
         assert await queue.scale_workers(-4) == 2
+
+
+async def test_what_becomes_due_while_a_claim_is_judged_is_claimed_at_once(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of whoever enqueues may be a little ahead of the one who claims; a poll is seconds away."""
+
+    @queue.task
+    async def work() -> None: ...
+
+    async with harness(queue) as h:
+        store, dispatcher = h.engine._store, h.engine.dispatcher
+        await h.run_until_idle()
+        claim = store.claim
+
+        async def slow_claim(*args: Any, **kwargs: Any) -> Claimed:
+            claimed = await claim(*args, **kwargs)
+            h.clock.set(h.clock.now() + 0.01)
+            return claimed
+
+        monkeypatch.setattr(store, "claim", slow_claim)
+        await work.options(delay=0.005).enqueue()
+        dispatcher.wake()
+        assert await dispatcher.step() == 0.0
 
 
 async def test_low_priority_is_never_starved(queue: TaskQueue) -> None:
