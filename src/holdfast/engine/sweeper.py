@@ -98,7 +98,8 @@ class Sweeper(Loop):
         self.pruned = 0
 
     async def tick(self) -> float:
-        patience = self._patience.left(self._store.now())
+        began, before = self._store.now(), self.clock.monotonic()
+        patience = self._patience.left(began)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
         now = self._store.now()
         if now >= self._count_at:
@@ -114,7 +115,8 @@ class Sweeper(Loop):
             moments.append(now + patience)
         delay = max(0.0, min(moments) - now)
         if self.is_looping:
-            self._patience.plan(now + delay)
+            # By the time at which this tick began: a jump during the tick must be seen by the next one.
+            self._patience.plan(began + self.clock.monotonic() - before + delay)
         return delay
 
     async def _sweep(self) -> Swept:

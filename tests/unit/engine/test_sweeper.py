@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.clock import VirtualClock
 from holdfast.engine import sweeper
+from holdfast.store.store import Swept
 from holdfast.testing import harness
 
 
@@ -25,3 +29,45 @@ async def test_pruning_goes_on_at_once_while_there_is_more(
         assert (await queue.get_stats()).completed == 40
         await h.advance(sweeper.PRUNE_SECONDS + 6.0)
         assert (await queue.get_stats()).completed == 0
+
+
+class Jumping:
+    """A store whose time jumps while it is swept, as when a server's clock is read off just then."""
+
+    def __init__(self) -> None:
+        self.at = 1_000.0
+        self.swept_at: list[float] = []
+
+    def now(self) -> float:
+        return self.at
+
+    async def sweep(self) -> Swept:
+        self.swept_at.append(self.at)
+        self.at += 500.0
+        return Swept([], next_at=1_009.0)
+
+    async def counters(self) -> list[object]:
+        return []
+
+    async def prune(self, **_: object) -> int:
+        return 0
+
+    async def execute(self, *_: object, **__: object) -> None:
+        return
+
+
+async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> None:
+    """The next sweep would otherwise take the tasks of every runner that is alive."""
+    store = Jumping()
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    assert await made.step() == 0.0
+    assert await made.step() > 0.0
+    assert store.swept_at == [1_000.0]
