@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Order
 from holdfast.core.decide import Decision
-from holdfast.core.ledger import Ask, Outcome, Place, State, Turn, Verdict
+from holdfast.core.ledger import STEP_SCOPE, Ask, Outcome, Place, State, Turn, Verdict
 from holdfast.core.once import OnError
 from holdfast.core.task import Options, Task
 from holdfast.engine.context import Context
@@ -22,7 +23,9 @@ from holdfast.errors import (
     LeaseLost,
 )
 from holdfast.store.ledger import Entries
+from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
+from tests.cancelling import CancelAt, cancelled_everywhere
 from tests.conformance.helpers import claim_one, complete, failing, put, runner_says
 
 
@@ -231,3 +234,24 @@ async def test_steps_live_as_long_as_their_task(
     assert await store.prune(before=now, dead_before=now, feed_before=0.0) == 1
     assert await entry(store) is None
     assert await entry(store, "ship") is None
+
+
+async def test_a_step_cancelled_at_any_await_is_done_or_free_within_the_same_attempt(
+    store: Store, first: Context
+) -> None:
+    desk, task = Desk(store), first.task
+
+    async def scene(at: CancelAt) -> None:
+        if isinstance(store._driver, SqliteDriver):
+            store._driver._commit_seconds = 1e9  # On a quick disk it writes without suspending.
+        context, step = Context(task, desk), f"step-{at._suspension}"
+        effect, again = Effect(), Effect()
+        with contextlib.suppress(asyncio.CancelledError):
+            await at.run(context.once(step, effect))
+            assert not at.has_struck
+        entry = await desk.entries.get(Place(STEP_SCOPE, step, task.id))
+        assert entry is None or entry.state is not State.IN_PROGRESS
+        assert await context.once(step, again) == "charged"
+        assert len(effect.turns) + len(again.turns) == 1
+
+    assert await cancelled_everywhere(scene) >= 2

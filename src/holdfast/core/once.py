@@ -3,7 +3,8 @@
 One text for the ledger, for steps of tasks, for callers that await and callers that block: each step is
 done by whoever drives the flow (`holdfast.core.steps`).
 Promises: an effect that ended is written down before its answer is given; the first caller gets the very
-value that repeats get; an effect that was broken off is free for the next one at once.
+value that repeats get; an effect that was broken off is free for the next one at once. `Begin` and `End` are
+finished although the caller is interrupted (`steps.Interrupted`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core import codec, ledger as rules
-from holdfast.core.ledger import Busy, Outcome, Replay, Turn, Verdict
+from holdfast.core.ledger import Busy, Outcome, Replay, Start, Turn, Verdict
 from holdfast.core.steps import Flow
-from holdfast.errors import InvalidInput
 
 POLL_SECONDS: Final = 0.01
 POLL_SECONDS_MAX: Final = 0.5
@@ -89,7 +89,7 @@ def call(
         raise
     try:
         outcome = rules.done(value)
-    except InvalidInput as error:
+    except Exception as error:
         # The effect is done; trying again would do it twice for the same answer.
         yield End(turn, rules.failed(error))
         raise
@@ -99,14 +99,35 @@ def call(
 
 def _give_up(turn: Turn, error: BaseException, on_error: ErrorPolicy) -> Flow[Step, None]:
     """Writes down the failure, or that there is none to keep. What goes wrong with that does not take the
-    place of what went wrong first."""
-    outcome = None
+    place of what went wrong first, unless it is the caller's own policy."""
+    outcome, wrong = None, None
     if isinstance(error, Exception):
-        policy = on_error if isinstance(on_error, OnError) else on_error(error)
-        outcome = rules.failed(error) if policy is OnError.KEEP else None
+        try:
+            outcome = _kept(error, on_error)
+        except BaseException as raised:  # Raised below: the end comes first.
+            wrong = raised
     try:
         yield End(turn, outcome)
     except Exception as later:
         error.add_note(
             f"the end of {turn.place} was not written: {later!r}; its lease has to run out"
         )
+    if wrong is not None:
+        raise wrong from error
+
+
+def _kept(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
+    policy = on_error if isinstance(on_error, OnError) else on_error(error)
+    return rules.failed(error) if policy is OnError.KEEP else None
+
+
+def begin() -> Flow[Step, Verdict]:
+    """A turn that the caller ends by itself. One that is interrupted meanwhile has none: it is given back."""
+    verdict: Verdict = yield Begin()
+    if isinstance(verdict, Start):
+        try:
+            yield Pause(0.0)
+        except BaseException as error:
+            yield from _give_up(verdict.turn, error, OnError.FORGET)
+            raise
+    return verdict

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from holdfast.core import codec, once as course
 from holdfast.core.check import check_number, check_text
@@ -30,6 +30,7 @@ from holdfast.core.steps import adrive, drive
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
 from holdfast.errors import LeaseLost
+from holdfast.store.whole import Whole
 
 T = TypeVar("T")
 PROGRESS_BYTES_MAX = 4_096
@@ -142,13 +143,20 @@ class Context:
             match wanted:
                 case Begin():
                     self._check_held()
-                    return await self._services.begin_step(ask, tx)
+                    return await self._finish(lambda: self._services.begin_step(ask, tx), tx)
                 case End(turn=turn, outcome=outcome):
-                    await self._services.end_step(turn, outcome, tx)
+                    return await self._finish(
+                        lambda: self._services.end_step(turn, outcome, tx), tx
+                    )
         except LeaseLost:
             self.request_cancel()
             raise
         return None
+
+    async def _finish(self, make: Callable[[], Coroutine[Any, Any, object]], tx: object) -> object:
+        """A handler that is cancelled meanwhile waits for the answer, unless its own transaction carries the
+        write: that one undoes it."""
+        return await (make() if tx is not None else Whole().finish(make))
 
     def _check_held(self) -> None:
         if self.cancel_requested:

@@ -21,7 +21,7 @@ from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.ledger import Turn
 from holdfast.core.once import ErrorPolicy, OnError, Run, Step
-from holdfast.core.steps import drive
+from holdfast.core.steps import drive, settled
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, place_of
@@ -126,7 +126,7 @@ class ProcessHost:
                     child.pipe.send(("ok", context.step_ask(*value)))
                 case "step":
                     ask, wanted = value
-                    child.pipe.send(("ok", await context.do_step(ask, wanted, None)))
+                    child.pipe.send(("ok", settled(await context.do_step(ask, wanted, None))))
 
     async def close(self) -> None:
         while self._idle:

@@ -53,8 +53,10 @@ async def test_only_the_head_of_the_line_is_woken(
     locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await locks.acquire("r")
-    waiting = [asyncio.create_task(locks.acquire("r", wait=60)) for _ in range(3)]
-    await locks_bench.settle()
+    waiting = []
+    for _ in range(3):
+        waiting.append(asyncio.create_task(locks.acquire("r", wait=60)))
+        await locks_bench.settle()
     woken: list[str] = []
     wake = locks._wake
 

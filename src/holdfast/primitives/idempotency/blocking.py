@@ -1,7 +1,8 @@
 """The same ledger for callers that block: threads, scripts, WSGI.
 
 Promises: what `Ledger` does; the effect runs in the caller's own thread. The store is driven by an event
-loop in a thread of its own. Any number of threads may share one.
+loop in a thread of its own. Any number of threads may share one. Ctrl-C does not break off the writing of a
+beginning or an end: the interrupt is raised after it.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any, Self, Unpack
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Entry, Replay, Turn
 from holdfast.core.once import Run, Step
-from holdfast.core.steps import drive
-from holdfast.primitives.idempotency.desk import Options, Times
+from holdfast.core.steps import drive, settled
+from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Options, Times
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.portal import Portal
 
@@ -45,7 +46,7 @@ class BlockingLedger:
 
         def perform(step: Step) -> object:
             if not isinstance(step, Run):
-                return portal.call(lambda: desk.perform(call, step))
+                return portal.finish(lambda: desk.perform(call, step))
             begun = desk.clock.monotonic()
             keeping = None if call.tx is not None else portal.submit(lambda: desk.keep(step.turn))
             try:
@@ -55,7 +56,8 @@ class BlockingLedger:
                 if keeping is not None:
                     keeping.cancel()
 
-        return drive(call.flow, perform)
+        answer: Json = drive(call.flow, perform)
+        return answer
 
     def begin(
         self,
@@ -72,13 +74,13 @@ class BlockingLedger:
         )
 
     def finish(self, turn: Turn, value: object, *, tx: object = None) -> None:
-        self._portal.call(lambda: self._ledger.finish(turn, value, tx=tx))
+        settled(self._portal.finish(lambda: self._ledger.finish(turn, value, tx=tx)))
 
     def fail(self, turn: Turn, error: BaseException, *, tx: object = None) -> None:
-        self._portal.call(lambda: self._ledger.fail(turn, error, tx=tx))
+        settled(self._portal.finish(lambda: self._ledger.fail(turn, error, tx=tx)))
 
     def abandon(self, turn: Turn, *, tx: object = None) -> None:
-        self._portal.call(lambda: self._ledger.abandon(turn, tx=tx))
+        settled(self._portal.finish(lambda: self._ledger.abandon(turn, tx=tx)))
 
     def extend(self, turn: Turn, lease_seconds: float | None = None) -> None:
         self._portal.call(lambda: self._ledger.extend(turn, lease_seconds))
@@ -92,9 +94,11 @@ class BlockingLedger:
     def prune(self, *, limit: int = 1000) -> int:
         return self._portal.call(lambda: self._ledger.prune(limit=limit))
 
-    def close(self) -> None:
-        self._portal.call(self._ledger.close)
-        self._portal.close()
+    def close(self, *, wait: float = CLOSE_SECONDS) -> None:
+        """See `Ledger.close`; threads that wait get NotRunning."""
+        if not self._portal.is_closed:
+            self._portal.call(lambda: self._ledger.close(wait=wait))
+            self._portal.close()
 
     def __enter__(self) -> Self:
         return self

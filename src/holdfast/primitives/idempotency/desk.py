@@ -1,4 +1,8 @@
-"""What both fronts of a ledger share: making calls, doing their steps, keeping leases, counting."""
+"""What both fronts of a ledger share: making calls, doing their steps, keeping leases, counting.
+
+Promises: the beginning and the end of a call are written although its caller is cancelled meanwhile; closing
+ends every wait with NotRunning, and waits a bounded time for running effects, so that their ends are written.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,21 @@ from typing import Any, Final, TypedDict
 
 from holdfast.clock import Clock
 from holdfast.core import ledger as rules, once as course
-from holdfast.core.codec import Json
-from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
+from holdfast.core.ledger import Ask, Outcome, Start, Turn, Verdict
 from holdfast.core.once import Begin, End, ErrorPolicy, Pause, Run, Step
-from holdfast.core.steps import Flow
-from holdfast.errors import BadConfig, InvalidInput, LeaseLost, StoreUnavailable
+from holdfast.core.steps import Flow, Interrupted, adrive, settled
+from holdfast.errors import BadConfig, InvalidInput, LeaseLost, NotRunning, StoreUnavailable
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.metrics import Meter
 from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
+from holdfast.store.whole import Whole
 
 PRUNE_SECONDS: Final = 60.0
-"""How often a ledger in use tidies up by the way."""
+"""How often a ledger in use prunes. When a bite was full, the next call goes on at once."""
 PRUNE_BITE: Final = 500
+CLOSE_SECONDS: Final = 10.0
+"""How long closing waits for effects that run."""
 
 
 class Times(TypedDict, total=False):
@@ -46,12 +52,14 @@ class Options(Times, total=False):
 class Call:
     """One idempotent call on its way: what it asks, and whose transaction carries it."""
 
-    __slots__ = ("ask", "flow", "tx")
+    __slots__ = ("ask", "flow", "is_awaited", "tx")
 
-    def __init__(self, ask: Ask, flow: Flow[Step, Json], tx: object) -> None:
+    def __init__(self, ask: Ask, flow: Flow[Step, Any], tx: object) -> None:
         self.ask = ask
         self.flow = flow
         self.tx = tx
+        self.is_awaited = False
+        """Whether closing waits for its end."""
 
 
 class Desk:
@@ -74,6 +82,12 @@ class Desk:
         self.meter = meter
         self._store = store
         self._opened = opened
+        self._owns_store = not opened
+        self._closed = False
+        self._closing = asyncio.Event()
+        self._running: set[str] = set()
+        self._ended = asyncio.Event()
+        self._whole = Whole()
         self._opening = asyncio.Lock()
         self._owner = owner or f"{socket.gethostname()}:{os.getpid()}:{store.ids.token()}"
         self._calls = itertools.count(1)
@@ -85,14 +99,27 @@ class Desk:
         if self._opened:
             return
         async with self._opening:
+            if self._closed:
+                raise NotRunning("this ledger was closed: connect again")
             if not self._opened:
                 await self._store.open()
                 self._opened = True
 
-    async def close(self) -> None:
-        if self._opened:
-            self._opened = False
-            await self._store.close()
+    async def close(self, wait: float = CLOSE_SECONDS) -> None:
+        """Calls that wait for another one end with NotRunning. Effects that run have `wait` seconds to end;
+        the lease of one that takes longer has to run out."""
+        self._closing.set()
+        until = self.clock.monotonic() + wait
+        while (self._running or self._whole.tasks) and (left := until - self.clock.monotonic()) > 0:
+            self._ended.clear()
+            for task in self._whole.tasks:
+                task.add_done_callback(lambda _: self._ended.set())
+            await self.clock.wait(self._ended, left)
+        async with self._opening:
+            self._closed = True
+            if self._opened and self._owns_store:
+                self._opened = False
+                await self._store.close()
 
     def ask(
         self,
@@ -131,30 +158,66 @@ class Desk:
         ask = self.ask(scope, operation, key, request, **given)
         carried = tx is not None
         flow = course.call(wait_seconds=wait, on_error=on_error, carried=carried)
-        return Call(ask, flow, tx)
+        call = Call(ask, flow, tx)
+        call.is_awaited = not carried
+        return call
 
     async def perform(self, call: Call, step: Step) -> object:
         """Any step but running the effect, which is the front's."""
         match step:
             case Begin():
-                return await self.begin(call.ask, call.tx)
+                return await self._begin(call)
             case End(turn=turn, outcome=outcome):
-                await self.end(turn, outcome, call.tx)
+                return await self._end(turn, outcome, call.tx)
             case Pause(seconds=seconds):
-                await self.clock.sleep(seconds)
+                if seconds > 0:
+                    await self.clock.wait(self._closing, seconds)
             case Run():
                 raise AssertionError("the front runs the effect")
         return None
 
     async def begin(self, ask: Ask, tx: object) -> Verdict:
-        await self.open()
-        if tx is None:
-            await self._tidy()
-        verdict = await self.entries.begin(ask, tx=tx)
-        metrics.count_verdict(self.meter, verdict, ask.place.operation)
-        return verdict
+        """A turn that the caller ends by itself."""
+        flow = course.begin()
+        call = Call(ask, flow, tx)
+        return await adrive(flow, lambda step: self.perform(call, step))
 
     async def end(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
+        settled(await self._end(turn, outcome, tx))
+
+    async def _begin(self, call: Call) -> Verdict | Interrupted:
+        ask = call.ask
+        if self._closing.is_set():
+            raise NotRunning(f"the ledger was closed while {ask.place} was to begin: nothing ran")
+        await self.open()
+        if call.tx is not None:
+            return await self._begun(call)
+        await self._tidy()
+        return await self._whole.finish(lambda: self._begun(call), unwanted=self._give_back)
+
+    async def _begun(self, call: Call) -> Verdict:
+        verdict = await self.entries.begin(call.ask, tx=call.tx)
+        metrics.count_verdict(self.meter, verdict, call.ask.place.operation)
+        if isinstance(verdict, Start) and call.is_awaited:
+            self._running.add(call.ask.owner)
+        return verdict
+
+    async def _give_back(self, verdict: Verdict) -> None:
+        """The turn of a caller that is gone."""
+        if isinstance(verdict, Start):
+            await self._end(verdict.turn, None, None)
+
+    async def _end(self, turn: Turn, outcome: Outcome | None, tx: object) -> Interrupted | None:
+        if tx is not None:
+            await self._write_end(turn, outcome, tx)
+            return None
+        try:
+            return await self._whole.finish(lambda: self._write_end(turn, outcome, None))
+        finally:
+            self._running.discard(turn.owner)
+            self._ended.set()
+
+    async def _write_end(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
         await self.open()
         try:
             await self.entries.end(turn, outcome, tx=tx)
@@ -188,7 +251,8 @@ class Desk:
         now = self.clock.monotonic()
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_SECONDS
-            await self.prune(PRUNE_BITE)
+            if await self.prune(PRUNE_BITE) >= PRUNE_BITE:
+                self._prune_at = now
 
 
 def _check_times(lease_seconds: float, retention_seconds: float) -> None:

@@ -20,7 +20,7 @@ from holdfast.core.ledger import Entry, Replay, Turn
 from holdfast.core.once import Run, Step
 from holdfast.core.steps import adrive
 from holdfast.primitives.idempotency import metrics
-from holdfast.primitives.idempotency.desk import Desk, Options, Times
+from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Desk, Options, Times
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import store_for
 from holdfast.store.script import Script
@@ -47,7 +47,6 @@ class Ledger:
         meter: Meter | None = None,
     ) -> None:
         """`opened`: somebody else opens and closes the store."""
-        self._closes = not opened
         self.desk = Desk(
             store,
             clock or SystemClock(),
@@ -92,9 +91,10 @@ class Ledger:
         """Done by itself when first needed; call it to fail early."""
         await self.desk.open()
 
-    async def close(self) -> None:
-        if self._closes:
-            await self.desk.close()
+    async def close(self, *, wait: float = CLOSE_SECONDS) -> None:
+        """Ends it for good. Callers that wait for another one get NotRunning; effects that run have `wait`
+        seconds to end and are recorded; the lease of one that takes longer has to run out."""
+        await self.desk.close(wait)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -131,7 +131,8 @@ class Ledger:
                 if keeping is not None:
                     keeping.cancel()
 
-        return await adrive(call.flow, perform)
+        answer: Json = await adrive(call.flow, perform)
+        return answer
 
     async def run_script(
         self,

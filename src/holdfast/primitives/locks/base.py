@@ -2,7 +2,8 @@
 
 Promises: a caller that is cancelled, or gives up, never ends as holder: whatever its claim has got is given
 back; a request whose answer was lost is repeated under the same claim; `wait` is kept whatever the store
-does. Never: a task of its own that is lost.
+does; closing ends every wait with NotRunning, takes every lease away (`shutdown`) and hangs on nothing.
+Never: a task of its own that is lost.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Held, LossReason
+from holdfast.core.lease import Held
 from holdfast.core.limit import TOLERANCE_SECONDS
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout
@@ -32,6 +33,8 @@ WAIT_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 5.0
 """How long a store may take for one answer, at least."""
 OUTAGE_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+CLOSE_SECONDS: Final = 5.0
+"""How long closing waits for a store that does not answer."""
 TOGETHER_MAX: Final = 100
 """Resources that one caller may hold together."""
 
@@ -58,6 +61,11 @@ class LocksBase(ABC, Generic[L]):
         self._tasks: set[asyncio.Task[Any]] = set()
         self._held: set[L] = set()
         self._wakes: dict[str, asyncio.Event] = {}
+        self._answers: set[asyncio.Event] = set()
+        """Of requests that are on their way."""
+        self._closing: asyncio.Task[None] | None = None
+        self._quieter = asyncio.Event()
+        """A task or a wait has ended."""
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._is_closed = False
@@ -162,6 +170,7 @@ class LocksBase(ABC, Generic[L]):
         failures = 0
         try:
             while True:
+                self._check_open()
                 asked_at = self._clock.monotonic()
                 wake.clear()
                 asking = self._spawn(self._ask(request))
@@ -169,6 +178,7 @@ class LocksBase(ABC, Generic[L]):
                 owner = ""
                 try:
                     answer = await self._answer_of(asking, patience)
+                    self._check_open()
                 except StoreUnavailable:
                     if self._clock.monotonic() >= until - TOLERANCE_SECONDS:
                         raise
@@ -189,10 +199,12 @@ class LocksBase(ABC, Generic[L]):
                 if pause > 0:
                     await self._clock.wait(wake, min(left, pause))
         except BaseException as error:
-            await self._abandon(request, asking, wait=not isinstance(error, StoreUnavailable))
+            waits = not isinstance(error, StoreUnavailable | NotRunning)
+            await self._abandon(request, asking, wait=waits)
             raise
         finally:
             self._wakes.pop(request.claim_id, None)
+            self._quieter.set()
 
     def _started(self, lease: L) -> L:
         self._held.add(lease)
@@ -202,9 +214,15 @@ class LocksBase(ABC, Generic[L]):
     async def _answer_of(self, task: asyncio.Task[T], seconds: float) -> T:
         """The task goes on when nobody waits for it any more."""
         done = asyncio.Event()
+        self._answers.add(done)
         task.add_done_callback(lambda _: done.set())
-        if not task.done() and not await self._clock.wait(done, seconds):
-            raise StoreUnavailable(f"the store did not answer within {seconds:.3g} s")
+        try:
+            if not task.done() and not await self._clock.wait(done, seconds):
+                raise StoreUnavailable(f"the store did not answer within {seconds:.3g} s")
+        finally:
+            self._answers.discard(done)
+        if not task.done():
+            self._check_open()
         return task.result()
 
     async def _abandon(
@@ -231,28 +249,51 @@ class LocksBase(ABC, Generic[L]):
 
     async def open(self) -> None:
         """Connects; the first use does it by itself."""
+        self._check_open()
         if self._is_open:
             return
-        if self._is_closed:
-            raise NotRunning("these locks were closed: connect again")
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
+            self._check_open()
             if not self._is_open:
                 await self._open()
                 self._is_open = True
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise NotRunning("these locks were closed: connect again")
+
     async def close(self) -> None:
-        """Whoever still holds is told (`shutdown`) and its lease is given back."""
+        """Callers that wait get NotRunning. A lease that is still held is lost (`shutdown`) and given back. A
+        store that does not answer is not waited for longer than 5 s: what is held there ends by itself."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._shut_down())
+        await asyncio.shield(self._closing)
+
+    async def _shut_down(self) -> None:
         self._is_closed = True
-        if not self._is_open:
-            return
-        for lease in list(self._held):
-            lease.lose(LossReason.SHUTDOWN)
-            await lease.release()
-        while self._tasks:
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if not self._is_open:
+                return
+            for waiting in [*self._wakes.values(), *self._answers]:
+                waiting.set()
+            for lease in list(self._held):
+                lease.shut_down()
+            await self._end_tasks()
+            self._is_open = False
+            await self._close()
+
+    async def _end_tasks(self) -> None:
+        """What gives back has time to get through; then it is broken off."""
+        until = self._clock.monotonic() + CLOSE_SECONDS
+        while (self._tasks or self._wakes) and (left := until - self._clock.monotonic()) > 0:
+            self._quieter.clear()
+            await self._clock.wait(self._quieter, left)
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
             await asyncio.wait(list(self._tasks))
-        self._is_open = False
-        await self._close()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -269,6 +310,7 @@ class LocksBase(ABC, Generic[L]):
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
+        self._quieter.set()
         if not task.cancelled() and task.exception() is not None:
             log.debug("a request ended with %r", task.exception())
 

@@ -11,11 +11,13 @@ cannot be cancelled, so call `check` before what must not be done twice, and sen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core.lease import LossReason
+from holdfast.core.steps import settled
+from holdfast.errors import NotRunning
 from holdfast.primitives.locks.base import TTL_SECONDS, WAIT_SECONDS, LocksBase
 from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
 from holdfast.primitives.locks.lease import HeldLease
@@ -50,6 +52,8 @@ class BlockingHeld(Generic[L]):
 
     def check(self) -> None:
         """Raises LeaseLost when the lease is lost, be it since this very moment."""
+        if self._lease.lost.is_set():
+            raise self._lease.loss()
         if self.is_lost:
             self._portal.call(self._check)
 
@@ -58,7 +62,7 @@ class BlockingHeld(Generic[L]):
         self._portal.call(self._lease.lost.wait)
 
     def release(self) -> None:
-        self._portal.call(self._lease.release)
+        _released(self._lease, self._portal)
 
     async def _check(self) -> None:
         self._lease.check()
@@ -110,15 +114,17 @@ class _Blocking(Generic[L, B]):
         try:
             yield self._lease(lease, self._portal)
         except BaseException:
-            self._portal.call(lease.release)
+            _released(lease, self._portal)
             raise
-        self._portal.call(lease.release)
+        _released(lease, self._portal)
         if lease.lost.is_set():
             raise lease.loss()
 
     def close(self) -> None:
-        self._portal.call(self._locks.close)
-        self._portal.close()
+        """See `Locks.close`; threads that wait get NotRunning."""
+        if not self._portal.is_closed:
+            self._portal.call(self._locks.close)
+            self._portal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +170,13 @@ class BlockingEfficiencyLocks(_Blocking[EfficiencyLease, BlockingEfficiencyLease
             lambda: EfficiencyLocks.connect(urls, clock=clock, meter=meter),
             BlockingEfficiencyLease,
         )
+
+
+def _released(lease: HeldLease, portal: Portal) -> None:
+    """Ctrl-C does not break it off. Closed locks have given everything back before."""
+    if not portal.is_closed:
+        with suppress(NotRunning):
+            settled(portal.finish(lease.release))
 
 
 def _made(make: Callable[[], LocksBase[L]]) -> Callable[[], Any]:

@@ -143,16 +143,27 @@ class HeldLease:
     async def release(self) -> None:
         """Gives the lease back; the next in line is woken. A store that cannot be reached is not waited
         for longer than the lease lasts: then it ends by itself."""
-        if self._ended is None:
-            self._ended = asyncio.Event()
-            if self._watch is not None:
-                self._watch.cancel()
-            self._terms.meter.observe(meters.HOLD, self._terms.clock.monotonic() - self._granted_at)
-            self._terms.spawn(self._give_back(self._ended))
+        ended = self._ended
+        if ended is None:
+            ended = self._start_release()
             if self.lost.is_set():
                 return  # Nobody waits for it, and the store may be gone.
         left = self._deadline - self._terms.clock.monotonic()
-        await self._terms.clock.wait(self._ended, max(0.0, left))
+        await self._terms.clock.wait(ended, max(0.0, left))
+
+    def shut_down(self) -> None:
+        """The locks are closed: the holder is told, and the lease is given back in the background."""
+        self.lose(LossReason.SHUTDOWN)
+        if self._ended is None:
+            self._start_release()
+
+    def _start_release(self) -> asyncio.Event:
+        self._ended = asyncio.Event()
+        if self._watch is not None:
+            self._watch.cancel()
+        self._terms.meter.observe(meters.HOLD, self._terms.clock.monotonic() - self._granted_at)
+        self._terms.spawn(self._give_back(self._ended))
+        return self._ended
 
     async def _give_back(self, ended: asyncio.Event) -> None:
         try:
