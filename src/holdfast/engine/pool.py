@@ -105,6 +105,8 @@ class Pool:
         self.mean_seconds = 0.0
         self._busy_at = clock.monotonic()
         self._freed_at = float("-inf")
+        self._is_untold = False
+        """A worker came free while tasks waited here; once they are taken, there is room for others."""
         self._quiet = asyncio.Event()
         self._hurried = False
         self.deadlines: Deadlines[Held] = Deadlines(
@@ -223,9 +225,15 @@ class Pool:
     def _take(self) -> Held:
         self.busy += 1
         held = self._buffer.popleft()
+        if self._is_untold and not self._buffer:
+            self._tell_free()
         if self._idle and len(self._buffer) > self._woken:
             self._hand_out()
         return held
+
+    def _tell_free(self) -> None:
+        self._is_untold = False
+        self._on_free()
 
     async def _work(self) -> None:
         """A worker's life; the supervisor replaces it when it dies."""
@@ -246,8 +254,10 @@ class Pool:
                     await self._room()
             elif held.cancelled == LOST:
                 self.held.pop(held.run, None)
-            if not self._buffer:
-                self._on_free()
+            if self._buffer:
+                self._is_untold = True
+            else:
+                self._tell_free()
             if self.busy == 0:
                 self._quiet.set()
             turns += 1

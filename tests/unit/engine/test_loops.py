@@ -76,6 +76,29 @@ async def test_what_becomes_due_while_a_claim_is_judged_is_claimed_at_once(
         assert await dispatcher.step() == 0.0
 
 
+async def test_workers_that_came_free_while_others_waited_here_get_work_at_once(
+    queue: TaskQueue,
+) -> None:
+    """One worker runs what ends at once; then a long task is the last that was claimed."""
+    gate = asyncio.Event()
+
+    async def quick(task: Task) -> None: ...
+
+    async def hold(task: Task) -> None:
+        await gate.wait()
+
+    queue.register_handler("quick", quick)
+    queue.register_handler("hold", hold)
+    async with harness(queue, max_workers=3) as h:
+        await queue.pause_queue()
+        for task_type in ("quick", "quick", "hold", "hold", "hold"):
+            await queue.enqueue(task_type)
+        await queue.resume_queue()
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 3
+        gate.set()
+
+
 async def test_low_priority_is_never_starved(queue: TaskQueue) -> None:
     order: list[str] = []
     async with harness(queue, max_workers=1, ageing_seconds=60.0) as h:
