@@ -45,12 +45,14 @@ def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
     return name
 
 
-def check_text(field: str, value: object, *, most: int = TEXT_CHARS_MAX) -> str:
+def check_text(
+    field: str, value: object, *, most: int = TEXT_CHARS_MAX, wrong: Wrong = InvalidInput
+) -> str:
     """Words for people, e.g. a reason; may be empty and may have several lines."""
     if not isinstance(value, str) or len(value) > most:
-        raise InvalidInput(f"{field} must be text of at most {most} characters, not {shown(value)}")
+        raise wrong(f"{field} must be text of at most {most} characters, not {shown(value)}")
     if any(not char.isprintable() and char not in "\n\t" for char in value):
-        raise InvalidInput(f"{field} {shown(value)} has control characters: use printable text")
+        raise wrong(f"{field} {shown(value)} has control characters: use printable text")
     return value
 
 

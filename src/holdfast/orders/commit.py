@@ -3,7 +3,8 @@
 Promises: a batch is written whole before anyone in it hears yes; a batch that fails takes with it whatever
 was decided after it, and nothing else. The first thread that waits does the work for the others. For callers
 on an event loop it is done at the end of the loop's turn, on the spot while the disk is quick, else by a
-thread. Never: two batches on their way to disk at once; a slow disk that holds up an event loop.
+thread. A writer that is interrupted ends its batch, fails the store and lets the next one go. Never: two
+batches on their way to disk at once; a slow disk that holds up an event loop; a record out of its number.
 """
 
 from __future__ import annotations
@@ -22,15 +23,24 @@ Waiter: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]"
 class Batch:
     """Changes that are decided and not durable yet, in their order."""
 
-    __slots__ = ("changed", "error", "is_done", "lines", "threads", "undos", "waiters")
+    __slots__ = (
+        *("changed", "error", "first", "is_done", "is_planned", "lines", "threads", "undos"),
+        *("waiters", "writer"),
+    )
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(self, lock: threading.Lock, first: int) -> None:
+        self.first = first
+        """The number of its first record."""
         self.lines: list[bytes] = []
         self.undos: list[Undo] = []
         self.waiters: list[Waiter] = []
         self.threads = 0
         """How many threads wait, beside the callers on event loops."""
         self.changed = threading.Condition(lock)
+        self.is_planned = False
+        """An event loop was asked to write it."""
+        self.writer: int | None = None
+        """The thread that has it in its hands."""
         self.is_done = False
         self.error: HoldfastError | None = None
 
@@ -43,7 +53,8 @@ class Batch:
 
 class GroupCommit:
     """`lock` guards what is decided and this; `write` makes a batch durable; `failed` is called under the
-    lock with everything that must be taken back, in its order; `after` runs when a batch was written;
+    lock with everything that must be taken back, in its order; `broken` is called when an interrupt left
+    the writing half done: nothing may be taken or shown afterwards; `after` runs when a batch was written;
     `is_quick` says whether a write takes no longer than an event loop may be held up."""
 
     def __init__(
@@ -52,12 +63,14 @@ class GroupCommit:
         *,
         write: Callable[[Batch], None],
         failed: Callable[[list[Undo], HoldfastError], None],
+        broken: Callable[[StoreFailed], None],
         after: Callable[[], None],
         is_quick: Callable[[], bool],
     ) -> None:
         self._lock = lock
         self._write = write
         self._failed = failed
+        self._broken = broken
         self._after = after
         self._is_quick = is_quick
         self._pending: Batch | None = None
@@ -69,10 +82,14 @@ class GroupCommit:
 
     # -- under the lock ------------------------------------------------------------------------------
 
-    def add(self, line: bytes, undo: Undo) -> Batch:
+    def first(self, number: int) -> int:
+        """The first number of the write that record `number` will be part of."""
+        return number if self._pending is None else self._pending.first
+
+    def add(self, number: int, line: bytes, undo: Undo) -> Batch:
         batch = self._pending
         if batch is None:
-            batch = self._pending = Batch(self._lock)
+            batch = self._pending = Batch(self._lock, number)
         batch.lines.append(line)
         batch.undos.append(undo)
         return batch
@@ -94,15 +111,11 @@ class GroupCommit:
 
     def wait(self, batch: Batch | None) -> None:
         """Until the batch is durable; the caller may have to write it."""
-        while batch is not None:
-            with self._lock:
-                if batch.is_done:
-                    break
-                if self._flushing is not None:
-                    self._wait_for_turn(batch)
-                    continue
-                work = self._begin()
-            self._flush(work)
+        try:
+            while batch is not None and not batch.is_done:
+                self._write_or_wait(batch)
+        finally:
+            self._put_down()
         if batch is not None:
             batch.answer()
 
@@ -116,24 +129,23 @@ class GroupCommit:
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
             batch.waiters.append((loop, future))
-            if len(batch.waiters) == 1 and self._flushing is None:
+            if not batch.is_planned and self._flushing is None:
                 # At the end of the loop's turn, when everyone who is ready has joined the batch.
                 loop.call_soon(self._flush_soon)
+                batch.is_planned = True
             return future
 
     def alone(self, do: Callable[[], None]) -> None:
         """Runs `do` while no batch is on its way to disk."""
-        with self._lock:
-            while self._flushing is not None:
-                self._free.wait()
-            self._flushing = Batch(self._lock)
         try:
-            do()
-        finally:
             with self._lock:
-                following = self._hand_over()
-            if following is not None:
-                self._flush_after_turn(following)
+                while self._flushing is not None:
+                    self._free.wait()
+                self._take(Batch(self._lock, 0))
+            do()
+            self._put_down()
+        finally:
+            self._put_down()  # Whatever interrupted it; when it was done, nothing is left to do.
 
     def close(self) -> None:
         with self._lock:
@@ -144,6 +156,16 @@ class GroupCommit:
             self._thread = None
 
     # -- working -------------------------------------------------------------------------------------
+
+    def _write_or_wait(self, batch: Batch) -> None:
+        with self._lock:
+            if batch.is_done:
+                return
+            if self._flushing is not None:
+                self._wait_for_turn(batch)
+                return
+            work = self._begin()
+        self._flush(work)
 
     def _wait_for_turn(self, batch: Batch) -> None:
         batch.threads += 1
@@ -156,46 +178,78 @@ class GroupCommit:
             batch.threads -= 1
 
     def _begin(self) -> Batch:
-        assert self._pending is not None
-        self._flushing, self._pending = self._pending, None
-        return self._flushing
+        """`_put_down` must be called afterwards, whatever happens."""
+        work = self._pending
+        assert work is not None
+        self._take(work)
+        self._pending = None
+        return work
+
+    def _take(self, work: Batch) -> None:
+        work.writer = threading.get_ident()
+        self._flushing = work
 
     def _flush(self, work: Batch) -> None:
-        error: HoldfastError | None = None
         try:
             self._write(work)
-        except HoldfastError as found:
-            error = found
-        except BaseException as found:
-            error = StoreFailed(f"a write was broken off ({found!r}): open the store again")
-            raise
-        finally:
-            with self._lock:
-                ended = [work]
-                if error is not None:
-                    ended += [self._pending] if self._pending is not None else []
-                    self._failed(self.unsynced(), error)
-                    self._pending = None
-                for batch in ended:
-                    batch.error = error
-                    batch.is_done = True
-                    batch.changed.notify_all()
-                following = self._hand_over()
-            _wake([waiter for batch in ended for waiter in batch.waiters])
-            if following is not None:
-                self._flush_after_turn(following)
-        if error is None:
-            self._after()
+        except HoldfastError as error:
+            self._end(work, error)
+            return
+        self._end(work, None)
+        self._after()
+
+    def _end(self, work: Batch, error: HoldfastError | None) -> None:
+        with self._lock:
+            ended = [work]
+            if error is not None:
+                ended += [self._pending] if self._pending is not None else []
+                self._failed(self.unsynced(), error)
+                self._pending = None
+            self._tell(ended, error)
+            following = self._hand_over()
+        _wake([waiter for batch in ended for waiter in batch.waiters])
+        if following is not None:
+            self._flush_after_turn(following)
+
+    def _tell(self, batches: list[Batch], error: HoldfastError | None) -> None:
+        for batch in batches:
+            if not batch.is_done:
+                batch.error = error
+                batch.is_done = True
+            batch.changed.notify_all()
+
+    def _put_down(self) -> None:
+        """Runs last in every thread that may have taken a batch. What it still has in its hands was broken
+        off by an interrupt; nobody knows how far it came, so those who wait hear that."""
+        work = self._flushing
+        if work is None or work.writer != threading.get_ident():
+            return
+        ended: list[Batch] = []
+        error = StoreFailed("a write was broken off by an interrupt: open the store again")
+        if work.lines:
+            self._broken(error)
+        with self._lock:
+            if work.lines:
+                ended = [work, *([self._pending] if self._pending is not None else [])]
+                self._pending = None
+            self._tell(ended, error)
+            following = self._hand_over()
+        _wake([waiter for batch in ended for waiter in batch.waiters])
+        if following is not None:
+            self._flush_after_turn(following)
 
     def _flush_soon(self) -> None:
-        with self._lock:
-            if self._flushing is not None or self._pending is None:
-                return
-            if not self._is_quick():
-                self._wake_thread()
-                return
-            work = self._begin()
-        self._flush(work)
+        try:
+            with self._lock:
+                if self._flushing is not None or self._pending is None:
+                    return
+                if not self._is_quick():
+                    self._wake_thread()
+                    return
+                work = self._begin()
+            self._flush(work)
+        finally:
+            self._put_down()
 
     def _hand_over(self) -> asyncio.AbstractEventLoop | None:
         """Lets the next batch go: by a thread that waits for it, or by the event loop that is named."""
@@ -233,14 +287,17 @@ class GroupCommit:
             self._thread.start()
 
     def _work(self) -> None:
-        while True:
-            with self._lock:
-                while self._flushing is not None or self._pending is None:
-                    if self._closing and self._pending is None:
-                        return
-                    self._wanted.wait()
-                work = self._begin()
-            self._flush(work)
+        try:
+            while True:
+                with self._lock:
+                    while self._flushing is not None or self._pending is None:
+                        if self._closing and self._pending is None:
+                            return
+                        self._wanted.wait()
+                    work = self._begin()
+                self._flush(work)
+        finally:
+            self._put_down()
 
 
 def _wake(waiters: list[Waiter]) -> None:

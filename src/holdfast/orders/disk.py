@@ -1,8 +1,9 @@
 """What the order store asks of a file system, one named step at a time.
 
 Promises: `write` and `sync` say yes only when the system did; `replace` puts a file in place whole or not
-at all, and it is durable when this returns. Every step has a name, so that a test can stop the world, or
-break the disk, before and after each. Never: retries a failed sync (what is on disk is not known then).
+at all, and it is durable when this returns; files are for their owner only. Every step has a name, so that a
+test can stop the world, or break the disk, before and after each. Never: retries a failed sync (what is on
+disk is not known then).
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 DSYNC: Final = getattr(os, "O_DSYNC", 0)
 """One call that writes and syncs: this thread has to wait for the interpreter once, not twice."""
 TEMPORARY: Final = ".tmp"
+FILE_MODE: Final = 0o600
+FOLDER_MODE: Final = 0o700
 
 
 class Disk:
     """The real one. A subclass may step in at `step` and `put`."""
+
+    file_mode: int = FILE_MODE
+    """Of new files, before the umask; a subclass or an instance may say otherwise."""
 
     def step(self, name: str, do: Callable[[], T]) -> T:
         """Every touch of the disk passes here, under its name, e.g. 'sync log'."""
@@ -52,13 +58,26 @@ class Disk:
             self.step(f"sync {what}", lambda: os.fsync(file))
 
     def truncate(self, file: int, size: int, what: str) -> None:
+        """Durable too: what was cut off must not come back with the power."""
         self.step(f"truncate {what}", lambda: os.ftruncate(file, size))
+        self.step(f"sync cut {what}", lambda: os.fsync(file))
+
+    def is_at(self, file: int, path: Path, what: str) -> bool:
+        """Whether the open file is still the one that this path names."""
+
+        def compare() -> bool:
+            try:
+                return os.path.samestat(os.fstat(file), os.stat(path))  # noqa: PTH116
+            except FileNotFoundError:
+                return False
+
+        return self.step(f"look at {what}", compare)
 
     def replace(self, path: Path, data: bytes, what: str) -> None:
         """Beside it first, synced; then renamed over it, and the folder synced."""
         beside = path.with_name(path.name + TEMPORARY)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        file = self.step(f"create {what}", lambda: os.open(beside, flags, 0o644))
+        file = self.step(f"create {what}", lambda: os.open(beside, flags, self.file_mode))
         try:
             self.write(file, data, what)
             self.step(f"sync new {what}", lambda: os.fsync(file))

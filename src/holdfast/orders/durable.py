@@ -19,7 +19,7 @@ from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError, IdempotencyConflict, NotRunning, StoreFailed
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import RETAIN_MAX, RETAIN_SECONDS, Cut, MemoryBook, Undo
-from holdfast.orders.commands import Command, Moment, Verdict
+from holdfast.orders.commands import Change, Command, Moment, Verdict
 from holdfast.orders.commit import Batch, GroupCommit
 from holdfast.orders.disk import Disk
 from holdfast.orders.front import AsyncFront, BlockingFront, BookReads
@@ -70,6 +70,9 @@ class DurableOrderStore(BlockingFront, BookReads):
         self._snapshot_thread: threading.Thread | None = None
         self._process = os.getpid()
         self._is_open = True
+        self._is_midway = False
+        """Set while book and batch change together: found set, an interrupt came between them."""
+        self._breakage: StoreFailed | None = None
         self._book = MemoryBook(retain_seconds=retain_seconds, retain_max=retain_max)
         self._journal = Journal(
             Path(snapshot_dir),
@@ -87,6 +90,7 @@ class DurableOrderStore(BlockingFront, BookReads):
             self._lock,
             write=self._write,
             failed=self._take_back,
+            broken=self._break,
             after=self._after_batch,
             is_quick=self._is_quick,
         )
@@ -126,15 +130,24 @@ class DurableOrderStore(BlockingFront, BookReads):
                 if verdict.change is None:
                     batch = self._commit.newest()
                 else:
-                    self._journal.check_writable()
-                    self._seq += 1
-                    line = record_line(self._seq, verdict.change)
-                    batch = self._commit.add(line, self._book.apply(verdict.change))
+                    batch = self._take(verdict.change)
         except HoldfastError as error:
             self._count_refusal(command, error)
             raise
         self._count(command, verdict, batch)
         return verdict, batch
+
+    def _take(self, change: Change) -> Batch:
+        """The next record. Whatever can fail comes first; an interrupt after it leaves the mark set, and
+        the store takes and shows nothing more: what it has in memory is not what it will write."""
+        self._journal.check_writable()
+        number = self._seq + 1
+        line = record_line(number, change, self._commit.first(number))
+        self._is_midway = True
+        batch = self._commit.add(number, line, self._book.apply(change))
+        self._seq = number
+        self._is_midway = False
+        return batch
 
     def now(self) -> float:
         return self._clock()
@@ -237,7 +250,7 @@ class DurableOrderStore(BlockingFront, BookReads):
     def _write(self, batch: Batch) -> None:
         """Log first, then the view. Only the log can fail: what is in it has happened, and a view that
         cannot be reached follows later."""
-        self._journal.append(batch.lines)
+        self._journal.append(batch.first, batch.lines)
         changes = [undo.change for undo in batch.undos]
         self._view.apply(changes, self._journal.seq, self._cut_while_writing)
 
@@ -246,13 +259,21 @@ class DurableOrderStore(BlockingFront, BookReads):
 
     def _cut_while_writing(self) -> Cut:
         with self._lock:
+            self._check_whole()
             return self._book.cut(self._commit.unsynced(and_flushing=False))
 
     def _take_back(self, undos: list[Undo], error: HoldfastError) -> None:
-        self._book.undo(undos)
-        self._seq -= len(undos)
+        if not self._is_midway:
+            self._is_midway = True
+            self._book.undo(undos)
+            self._seq -= len(undos)
+            self._is_midway = False
         if isinstance(error, StoreFailed):
             self._journal.fail(error)
+
+    def _break(self, error: StoreFailed) -> None:
+        self._breakage = error
+        self._journal.fail(error)
 
     def _after_batch(self) -> None:
         self._journal.measure_age(self._clock())
@@ -284,6 +305,14 @@ class DurableOrderStore(BlockingFront, BookReads):
             raise NotRunning(
                 "the order store belongs to the process that opened it, not to its child"
             )
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Under the lock. After an interrupt in the middle the memory says what the disk may not."""
+        if self._is_midway:
+            self._break(StoreFailed("a call was broken off by an interrupt: open the store again"))
+        if self._breakage is not None:
+            raise StoreFailed(*self._breakage.args) from self._breakage
 
     # -- what is told --------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """The log and the snapshots of one state directory, as the store works with them.
 
 Promises: `append` returns when the lines are on the disk; when it raises, nothing of them counts, and if
-what is on the disk is not known, nothing more is taken. Never: decides, or knows what a change means.
+what is on the disk is not known, nothing more is taken. Never: decides, or knows what a change means;
+writes a record whose number is not the next.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from holdfast.errors import CorruptState, StoreFailed
+from holdfast.errors import CorruptState, NotRunning, StoreFailed
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import Cut, MemoryBook
 from holdfast.orders.disk import FULL, Disk, told, unknown
 from holdfast.orders.snapshot import FORMAT, Snapshot, SnapshotHead
-from holdfast.orders.statedir import Found, StateDir
+from holdfast.orders.statedir import Found, StateDir, hold
 from holdfast.primitives.metrics import Meter
 from holdfast.store.backends import fresh_ids
 
@@ -40,8 +41,12 @@ class Journal:
         self._meter = meter
         self._place = StateDir(folder, disk)
         self._file: int | None = None
+        self._path = folder
+        """Of the file that records are appended to."""
         self._size = 0
         self._failure: StoreFailed | None = None
+        self._is_midway = False
+        """Set while the files change: found set, an interrupt broke that off."""
         self._saved_at: float | None = None
         self.lineage = ""
         self.seq = 0
@@ -56,8 +61,9 @@ class Journal:
         try:
             found = self._place.recover(lambda: fresh_ids().token() + fresh_ids().token())
             _fill(book, found)
-            path = self._place.mend(found)
-            self._file = self._disk.open(path, "log")
+            self._path = self._place.mend(found)
+            self._file = self._disk.open(self._path, "log")
+            hold(self._file, self._place.folder)
             self._size = os.fstat(self._file).st_size
         except OSError as error:
             raise told(error, f"the state in {self._place.folder} cannot be read") from error
@@ -80,26 +86,29 @@ class Journal:
         """Takes nothing more."""
         self._failure = self._failure or error
 
-    def append(self, lines: Sequence[bytes]) -> None:
-        """Writes and syncs; they are durable when this returns."""
-        self.check_writable()
+    def append(self, first: int, lines: Sequence[bytes]) -> None:
+        """Writes and syncs records `first`, `first` + 1 …; they are durable when this returns."""
+        self._check_whole()
+        if self._file is None:
+            raise NotRunning("the order store was closed: open a new one")
+        if first != self.seq + 1:
+            self.fail(
+                StoreFailed(
+                    f"record {first} is not the next of the order log, {self.seq + 1} is: nothing was "
+                    "written; open the store again"
+                )
+            )
+            self.check_writable()
         if self._size >= ROTATE_BYTES:
             self._next_file()
-        assert self._file is not None
         data = b"".join(lines)
         begun = self._timer()
-        try:
-            self._disk.write(self._file, data, "log")
-            self._disk.sync(self._file, "log")
-        except OSError as error:
-            if error.errno not in NOT_WRITTEN:
-                self._failure = unknown(error, "a write of the order log")
-                raise self._failure from error
-            self._cut_back(error)
-            raise told(error, "the order log cannot be written") from error
+        self._is_midway = True
+        self._write(self._file, data)
         self._size += len(data)
         self.seq += len(lines)
         self.bytes_since_snapshot += len(data)
+        self._is_midway = False
         self._mark()
         took = self._timer() - begun
         self.sync_seconds += 0.1 * (took - self.sync_seconds)
@@ -107,6 +116,42 @@ class Journal:
         self._meter.count(measured.BATCHES)
         self._meter.count(measured.RECORDS, len(lines))
         self._meter.gauge(measured.LOG_BYTES, self.bytes_since_snapshot)
+
+    def _write(self, file: int, data: bytes) -> None:
+        try:
+            self._disk.write(file, data, "log")
+            self._disk.sync(file, "log")
+        except OSError as error:
+            if error.errno not in NOT_WRITTEN:
+                self._failure = unknown(error, "a write of the order log")
+                raise self._failure from error
+            self._cut_back(error)
+            self._is_midway = False
+            raise told(error, "the order log cannot be written") from error
+        self._check_place(file)
+
+    def _check_place(self, file: int) -> None:
+        """What was written counts only where the next process will look for it."""
+        try:
+            is_there = self._disk.is_at(file, self._path, "log")
+        except OSError as error:
+            self._failure = unknown(error, "a look at the order log")
+            raise self._failure from error
+        if not is_there:
+            self.fail(
+                StoreFailed(
+                    f"{self._path} is not the file that this store writes: the state directory was moved, "
+                    "removed or replaced under it, and nothing of this write was acknowledged; put it "
+                    "back and open the store again"
+                )
+            )
+            self.check_writable()
+
+    def _check_whole(self) -> None:
+        """By whoever changes the files, of whom there is one at a time."""
+        if self._is_midway:
+            self.fail(StoreFailed("a write was broken off by an interrupt: open the store again"))
+        self.check_writable()
 
     def save(self, cut: Cut, seq: int, now: float) -> Path:
         """Writes a snapshot of everything up to record `seq`."""
@@ -147,15 +192,24 @@ class Journal:
 
     def _next_file(self) -> None:
         """Never after a write of which nobody knows how it ended: its number may be taken."""
-        self.check_writable()
+        self._check_whole()
         assert self._file is not None
+        self._is_midway = True
+        path = self._place.log_path(self.seq + 1)
         try:
-            path = self._place.start_log(self.lineage, self.seq + 1)
+            self._place.start_log(self.lineage, self.seq + 1)
             following = self._disk.open(path, "log")
         except OSError as error:
+            if path.exists():  # Both files would have the next record.
+                self._failure = unknown(error, "the start of a new log file")
+                raise self._failure from error
+            self._is_midway = False
             raise told(error, "a new log file cannot be started") from error
-        os.close(self._file)
-        self._file, self._size = following, os.fstat(following).st_size
+        before, self._file, self._size = self._file, following, os.fstat(following).st_size
+        self._path = path
+        os.close(before)
+        hold(following, self._place.folder)
+        self._is_midway = False
 
     def check_same(self, cut: Cut) -> None:
         """CorruptState unless the directory says what the store says. After a failed write nobody knows

@@ -5,13 +5,15 @@
 Every line is JSON of its own (`jq '.[1]' log-*.jsonl`). The first line of a file says which store it
 belongs to and the number of its first record.
 
-Promises: a last line that was cut off is told from damage: a cut is short, damage is not. Never: skips a
-line, or reads on behind a bad one.
+Promises: a last write that was cut off is told from damage: it is short, or sectors of it are missing (they
+read as zeros) and no later write follows. Never: skips a line, or reads on behind a bad one.
 """
 
 from __future__ import annotations
 
+import re
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +26,10 @@ FORMAT: Final = 1
 SUFFIX: Final = b"]\n"
 HEAD_BYTES: Final = 28
 RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
+SECTOR_BYTES: Final = 512
+"""What a disk writes whole or not at all."""
+_HEAD: Final = re.compile(rb'\["[0-9a-f]{24}",')
+_ZEROS: Final = re.compile(rb"\0+")
 
 
 class LogHead(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -35,11 +41,17 @@ class LogHead(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The number of the first record that this file is for."""
 
 
-class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One change and its number: 1, 2, 3 … without a gap, through all files."""
 
     seq: int
     change: Change
+    first: int = 0
+    """The first record of the write that this was part of; 0: this one."""
+
+    @property
+    def write(self) -> int:
+        return self.first or self.seq
 
 
 class LogFile(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -72,8 +84,10 @@ def _check(length: int, crc: int) -> int:
     return (length * 0x9E3779B1 ^ crc) & 0xFFFFFFFF
 
 
-def record_line(seq: int, change: Change) -> bytes:
-    return frame(_encoder.encode(Record(seq=seq, change=change)))
+def record_line(seq: int, change: Change, first: int) -> bytes:
+    """`first`: the first record that goes to the disk in the same write."""
+    of = 0 if first == seq else first
+    return frame(_encoder.encode(Record(seq=seq, change=change, first=of)))
 
 
 def head_line(lineage: str, first: int) -> bytes:
@@ -103,22 +117,59 @@ def _payloads(path: Path, data: bytes) -> tuple[list[bytes], int]:
     found: list[bytes] = []
     at = 0
     while at < end:
-        head = data[at : at + HEAD_BYTES]
-        if at + HEAD_BYTES > end:
+        try:
+            payload = _payload(path, data, at, end)
+        except CorruptLog:
+            if _is_torn(path, data[:end], at, found):
+                break
+            raise
+        if payload is None:
             break
-        length = _length(path, at, head)
-        start = at + HEAD_BYTES
-        payload = data[start : start + length]
-        if start + length > end:
-            break
-        if zlib.crc32(payload) != int(head[10:18], 16):
-            raise _damaged(path, at, "a record does not match its checksum")
-        tail = data[start + length : start + length + 2]
-        if not SUFFIX.startswith(tail.rstrip(b"\0")):
-            raise _damaged(path, start + length, "a record has no end")
         found.append(payload)
-        at = start + length + 2
+        at += HEAD_BYTES + len(payload) + 2
     return found, min(at, len(data))
+
+
+def _payload(path: Path, data: bytes, at: int, end: int) -> bytes | None:
+    """Of the line that begins at `at`; None when it is cut short."""
+    if at + HEAD_BYTES > end:
+        return None
+    head = data[at : at + HEAD_BYTES]
+    length = _length(path, at, head)
+    start = at + HEAD_BYTES
+    payload = data[start : start + length]
+    if start + length > end:
+        return None
+    if zlib.crc32(payload) != int(head[10:18], 16):
+        raise _damaged(path, at, "a record does not match its checksum")
+    tail = data[start + length : start + length + 2]
+    if not SUFFIX.startswith(tail.rstrip(b"\0")):
+        raise _damaged(path, start + length, "a record has no end")
+    return payload
+
+
+def _is_torn(path: Path, data: bytes, at: int, before: list[bytes]) -> bool:
+    """Whether the bad line at `at` lacks sectors of the last write, which came to the disk in any order.
+    A later write was begun only after this one was durable, so none may follow."""
+    zeros = _ZEROS.search(data, at)
+    if zeros is None or not before:
+        return False
+    begins = zeros.start() == at or zeros.start() % SECTOR_BYTES == 0
+    if not begins or zeros.end() % SECTOR_BYTES or _HEAD.search(data, at + 1, zeros.start()):
+        return False
+    number = _decoded_head(path, before[0]).first + len(before) - 1
+    return all(record.write <= number for record in _later(path, data, zeros.end()))
+
+
+def _later(path: Path, data: bytes, after: int) -> Iterator[Record]:
+    """Whatever is whole behind a gap."""
+    for head in _HEAD.finditer(data, after):
+        try:
+            payload = _payload(path, data, head.start(), len(data))
+            if payload is not None:
+                yield _record.decode(payload)
+        except (CorruptLog, msgspec.DecodeError, UnicodeDecodeError):
+            continue
 
 
 def _length(path: Path, at: int, head: bytes) -> int:

@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.core.check import check_text
 from holdfast.errors import (
     IllegalTransition,
     InvalidOrder,
@@ -65,9 +66,16 @@ def check_key(key: str | None) -> str | None:
 
 
 def check_reason(reason: str) -> str:
-    if not isinstance(reason, str) or len(reason) > REASON_MAX:
-        raise InvalidOrder(f"a reason is a text of at most {REASON_MAX} characters")
-    return reason
+    """Of a caller, who can give another."""
+    return check_text("the reason", reason, most=REASON_MAX, wrong=InvalidOrder)
+
+
+def clean_reason(text: object) -> str:
+    """What came from outside, as a reason that every store takes: a bad character stops no freeze."""
+    shown = "".join(
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text)
+    )
+    return shown[:REASON_MAX]
 
 
 def check_version(order: Order, expected: int | None) -> None:

@@ -1,12 +1,14 @@
 """The state directory: who may work on it, what is in it, and what it says after a crash.
 
-    orders.lock              held (flock) by the one process that works here
+    .                        the folder itself is held (flock) by the one process that works here
+    orders.lock              held too; says which process it is
     orders.mark              the last record that was acknowledged: evidence, not truth
-    log-<first>.jsonl        the append log, in files
+    log-<first>.jsonl        the append log, in files; the last one is held
     snapshot-<seq>.jsonl     the two latest snapshots
 
-Promises: two processes never work here at once, and a dead one's lock is free; recovery gives every record
-that was acknowledged, or says what is damaged and changes nothing. Never: guesses past damage.
+Promises: two processes never work here at once, whatever file is removed, and a dead one's lock is free;
+recovery gives every record that was acknowledged, or says what is damaged and changes nothing; folder and
+files are for their owner only. Never: guesses past damage.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import CorruptLog, CorruptSnapshot, StateLocked
-from holdfast.orders.disk import TEMPORARY, Disk, told
+from holdfast.orders.disk import FOLDER_MODE, TEMPORARY, Disk, told
 from holdfast.orders.log import LogFile, Record, head_line, read_log
 from holdfast.orders.snapshot import Snapshot, read_snapshot, snapshot_bytes
 
@@ -50,7 +52,7 @@ class StateDir:
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder = folder
         self._disk = disk
-        self._lock: int | None = None
+        self._locks: list[int] = []
         self._mark: int | None = None
 
     # -- who ---------------------------------------------------------------------------------------
@@ -58,31 +60,30 @@ class StateDir:
     def take(self) -> None:
         """StateLocked when another process, or another store of this one, is here."""
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            file = os.open(
-                self.folder / "orders.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
-        except OSError as error:
-            raise told(error, f"the state directory {self.folder} cannot be used") from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(file, 100).decode(errors="replace").strip() or "unknown"
-            os.close(file)
-            raise StateLocked(
-                f"another store works on {self.folder} (process {holder}): one at a time; close it, or "
-                "use a directory of your own"
-            ) from None
-        os.ftruncate(file, 0)
-        os.write(file, f"{os.getpid()}\n".encode())
-        self._lock = file
+            self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
+            # A lock file can be removed under its holder, the folder that everything is in cannot.
+            self._hold(os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            file = self._hold(os.open(self.folder / "orders.lock", flags, self._disk.file_mode))
+            os.ftruncate(file, 0)
+            os.write(file, f"{os.getpid()}\n".encode())
+        except BaseException as error:
+            self.leave()
+            if isinstance(error, OSError):
+                raise told(error, f"the state directory {self.folder} cannot be used") from error
+            raise
+
+    def _hold(self, file: int) -> int:
+        self._locks.append(file)
+        hold(file, self.folder)
+        return file
 
     def leave(self) -> None:
-        """Closing the file frees the lock; so does the death of the process."""
-        for file in (self._mark, self._lock):
-            if file is not None:
-                os.close(file)
-        self._mark = self._lock = None
+        """Closing the files frees the locks; so does the death of the process."""
+        files = self._locks if self._mark is None else [*self._locks, self._mark]
+        self._locks, self._mark = [], None
+        for file in files:
+            os.close(file)
 
     # -- what --------------------------------------------------------------------------------------
 
@@ -111,7 +112,16 @@ class StateDir:
         paths = self.log_paths()
         if not paths:
             return self.start_log(found.lineage, found.seq + 1)
-        path = paths[-1]
+        # The folder may be a new one around a file that a store still has open.
+        file = os.open(paths[-1], os.O_RDWR | os.O_CLOEXEC)
+        try:
+            hold(file, self.folder)
+            self._rewrite(paths[-1])
+        finally:
+            os.close(file)
+        return paths[-1]
+
+    def _rewrite(self, path: Path) -> None:
         data = path.read_bytes()
         good = read_log(path, data, is_last=True)
         # A record is JSON of an object, so what is taken off here is only ever the end of the line.
@@ -120,10 +130,9 @@ class StateDir:
             self._disk.replace(path, whole, "log")
         else:
             self._disk.sync_folder(self.folder, "log")
-        return path
 
     def start_log(self, lineage: str, first: int) -> Path:
-        path = self.folder / f"log-{first:0{DIGITS}d}.jsonl"
+        path = self.log_path(first)
         self._disk.replace(path, head_line(lineage, first), "log")
         return path
 
@@ -152,9 +161,12 @@ class StateDir:
         ever prove that records are missing."""
         if self._mark is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
-            self._mark = os.open(self.folder / "orders.mark", flags, 0o644)
+            self._mark = os.open(self.folder / "orders.mark", flags, self._disk.file_mode)
         text = f"{lineage} {seq:0{DIGITS}d}".encode()
         os.pwrite(self._mark, b"%s %08x\n" % (text, zlib.crc32(text)), 0)
+
+    def log_path(self, first: int) -> Path:
+        return self.folder / f"log-{first:0{DIGITS}d}.jsonl"
 
     def log_paths(self) -> list[Path]:
         return sorted(self.folder.glob("log-*.jsonl"))
@@ -250,6 +262,25 @@ class StateDir:
             return lineage, int(seq)
         except (FileNotFoundError, ValueError):
             return None
+
+
+def hold(file: int, folder: Path) -> None:
+    """Locks an open file of the folder for this process, or raises StateLocked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise StateLocked(
+            f"another store works on {folder} (process {_holder(folder)}): one at a time; close it, or "
+            "use a directory of your own. Removing orders.lock does not free it"
+        ) from None
+
+
+def _holder(folder: Path) -> str:
+    try:
+        text = (folder / "orders.lock").read_bytes()[:20].decode(errors="replace").strip()
+    except OSError:
+        return "unknown"
+    return text or "unknown"
 
 
 def _number(path: Path) -> int:

@@ -17,7 +17,7 @@ from holdfast.errors import (
 )
 from holdfast.orders.order import Order, OrderState
 from holdfast.orders.store import OrderStore
-from tests.conformance.orders_support import BUY, known, placed
+from tests.conformance.orders_support import BUY, OrderBench, known, placed
 
 
 def test_cancel_all_marks_what_is_open_and_answers_the_same_again(store: OrderStore) -> None:
@@ -156,3 +156,18 @@ def test_what_is_placed_beside_a_freeze_was_placed_before_it(store: OrderStore) 
     for thread in threads:
         thread.join()
     assert store.orders() == before
+
+
+@pytest.mark.parametrize("reason", ["bad \udcff text", "bell\a", "nul \x00", "x" * 501, 7])
+def test_a_reason_that_cannot_be_kept_is_refused(store: OrderStore, reason: str) -> None:
+    with pytest.raises(InvalidOrder, match="the reason"):
+        store.freeze(reason)
+    assert not store.freeze_state().frozen
+
+
+def test_a_refused_reason_harms_nothing_that_follows(lasting: OrderBench) -> None:
+    store = lasting.open()
+    with pytest.raises(InvalidOrder):
+        store.freeze("bad \udcff text")
+    after = placed(store, "after it")
+    assert lasting.reopen().get(after.client_order_id) == after

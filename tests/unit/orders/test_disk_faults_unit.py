@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import threading
 from pathlib import Path
 
@@ -179,24 +180,27 @@ def test_every_step_may_fail_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
     steps = _life(tmp_path / "whole", BadDisk())[0]
     names = sorted(set(steps))
     assert {"write log", "rename snapshot", "sync folder of log", "remove log"} <= set(names)
-    for number, name in enumerate(names):
+    for number, (name, is_late) in enumerate(itertools.product(names, (False, True))):
         for error in (FULL, BROKEN):
             folder = tmp_path / f"{number}-{error.errno}"
             disk = BadDisk()
-            disk.failing[name] = error
-            _, acknowledged = _life(folder, disk)
+            _, acknowledged = _life(folder, disk, {name: error}, is_late=is_late)
             with open_store(folder) as store:
                 found = {order.idem_key for order in store.orders()}
             assert acknowledged <= found, name
 
 
-def _life(folder: Path, disk: BadDisk) -> tuple[list[str], set[str]]:
-    """Places and snapshots; what was acknowledged."""
+def _life(
+    folder: Path, disk: BadDisk, failing: dict[str, OSError] | None = None, *, is_late: bool = False
+) -> tuple[list[str], set[str]]:
+    """Places and snapshots; what was acknowledged. `is_late`: the disk fails once the store is open."""
     done: set[str] = set()
+    disk.failing = {} if is_late else failing or {}
     try:
         store = open_store(folder, disk=disk)
     except StoreUnavailable:
         return disk.steps, done
+    disk.failing = failing or {}
     for key in ("1", "2", "3"):
         try:
             place(store, key)

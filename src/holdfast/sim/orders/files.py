@@ -1,8 +1,9 @@
 """A disk for the order store that knows what was synced: see `holdfast.orders.disk.Disk`.
 
 Promises: after a power loss the directory holds what was synced, of the writes after that a part that chance
-picks (the last one torn at any byte), and of the renames and removals after the last sync of the folder those
-up to some moment. On demand a write finds no room, or fails; the process is killed in the middle of a step.
+picks (the last one torn at any byte, or without some sectors), and of the renames and removals after the
+last sync of the folder those up to some moment. On demand a write finds no room, or fails; the process is
+killed in the middle of a step.
 The real files beneath always have what a process that goes on would read.
 """
 
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.orders.disk import TEMPORARY, Disk
-from holdfast.sim.disk import Blocks, Write, _apply
+from holdfast.sim.disk import SECTOR, Blocks, Write, _apply
 from holdfast.sim.draw import Draw
 from holdfast.sim.strand import Killed
 from holdfast.sim.trace import Trace
@@ -90,8 +91,8 @@ class Files(Disk):
         return len(whole)
 
     def truncate(self, file: int, size: int, what: str) -> None:
-        super().truncate(file, size, what)
         self._blocks[self._known(file)].loose.append(size)
+        super().truncate(file, size, what)
 
     def replace(self, path: Path, data: bytes, what: str) -> None:
         self._path = path
@@ -167,12 +168,25 @@ class Files(Disk):
         found = bytearray(blocks.safe)
         for change in blocks.loose:
             if isinstance(change, int):
-                _apply(found, change)
+                if self._draw.chance(0.5):
+                    _apply(found, change)
             elif self._draw.chance(0.7):
-                kept = self._draw.below(len(change.data) + 1)
                 self._trace.sometimes("orders-torn")
-                _apply(found, Write(change.offset, change.data[:kept]))
+                _apply(found, self._torn(change))
         return bytes(found)
+
+    def _torn(self, write: Write) -> Write:
+        """Its beginning; or, as a disk writes in any order, all of it without some sectors."""
+        size = len(write.data)
+        if self._draw.chance(0.5):
+            return Write(write.offset, write.data[: self._draw.below(size + 1)])
+        left = bytearray(write.data)
+        for sector in range(write.offset // SECTOR, (write.offset + size) // SECTOR + 1):
+            if self._draw.chance(0.5):
+                begin = max(0, sector * SECTOR - write.offset)
+                end = min(size, (sector + 1) * SECTOR - write.offset)
+                left[begin:end] = bytes(end - begin)
+        return Write(write.offset, bytes(left))
 
     def revive(self) -> None:
         """The next process may work."""
