@@ -1,6 +1,7 @@
 """Ids as people give them: whole, by prefix, the newest, or many on stdin.
 
-Promises: a prefix that fits several tasks is refused with some of them named; never guesses.
+Promises: a prefix that fits several tasks is refused with some of them named; a change needs the id or a
+prefix of some length, so that an empty variable of a script changes nothing. Never: guesses.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from holdfast.errors import NotFound
 
 LAST = "@last"
 NAMED_MAX = 3
+PREFIX_MIN = 6
+"""Characters of an id that a change needs."""
 
 
-async def find_task(queue: TaskQueue, text: str) -> Task:
+async def find_task(queue: TaskQueue, text: str, *, for_change: bool = False) -> Task:
     """The one task that the text means."""
+    if not text:
+        raise Usage("an id is empty: is a variable of the script not set?")
     if text == LAST:
         newest = await queue.find_tasks(limit=1)
         if not newest:
@@ -29,6 +34,10 @@ async def find_task(queue: TaskQueue, text: str) -> Task:
     task = await queue.get_task(text)
     if task is not None:
         return task
+    if for_change and len(text) < PREFIX_MIN:
+        raise Usage(
+            f"'{text}' is too short to change a task: type {PREFIX_MIN} characters of its id"
+        )
     fitting = await queue.find_tasks(prefix=text, limit=NAMED_MAX + 1)
     if not fitting:
         raise NotFound(
@@ -54,9 +63,16 @@ def _from_stdin() -> Iterator[str]:
     for line in sys.stdin:
         text = line.strip()
         if text.startswith("{"):
-            try:
-                yield str(json.loads(text)["id"])
-            except (ValueError, KeyError):
-                raise Usage(f"a line of stdin has no id: {text[:80]}") from None
+            yield _id_of(text)
         elif text:
             yield text.split()[0]
+
+
+def _id_of(text: str) -> str:
+    try:
+        found = json.loads(text)["id"]
+    except (ValueError, KeyError, RecursionError):
+        found = None
+    if not isinstance(found, str):
+        raise Usage(f"a line of stdin has no id: {text[:80]}")
+    return found

@@ -7,7 +7,6 @@ Never: shows a traceback, unless HOLDFAST_DEBUG is set.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -22,13 +21,16 @@ VALUED = ("--url", "-o", "--output", "--color")
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; its exit code."""
     tokens = list(sys.argv[1:] if argv is None else argv)
+    code = 0
     try:
         code = dispatch(tokens)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _mute()
-        return 0
+        from holdfast.cli.output.printer import mute
+
+        mute()
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
@@ -87,8 +89,3 @@ def _print_help(noun: str | None) -> int:
 
     print(helps.top() if noun is None else helps.noun(noun))
     return 0
-
-
-def _mute() -> None:
-    """The reader is gone: the interpreter's own flush at exit must not complain either."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

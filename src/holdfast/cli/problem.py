@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Any, NamedTuple
 
+from holdfast.core.text import json_text, one_line
 from holdfast.errors import OUTCOMES, HoldfastError, InvalidInput, outcome_of
 
 PARTIAL = 3
@@ -55,9 +56,9 @@ def report(error: Exception, tokens: list[str]) -> int:
 
 def show(problem: Problem, *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(problem.as_json()), file=sys.stderr)
+        print(json_text(json.dumps(problem.as_json())), file=sys.stderr)
     else:
-        print(f"error[{problem.code}]: {problem.message}", file=sys.stderr)
+        print(f"error[{problem.code}]: {one_line(problem.message)}", file=sys.stderr)
 
 
 def describe(error: BaseException) -> Problem:

@@ -40,6 +40,8 @@ def payload(pairs: Iterable[str], json_text: str | None) -> Any:
 def parse_json(text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise Usage("--json is nested too deeply") from None
     except ValueError as error:
         raise Usage(
             f"--json is not JSON: {error}; quote it for the shell: --json '{{\"n\": 1}}'"
@@ -52,7 +54,7 @@ def _pair(text: str) -> tuple[str, Any]:
         raise Usage(f"'{text}' is not key=value: write e.g. to=a@example.com, or use --json")
     try:
         return key, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return key, value
 
 

@@ -14,11 +14,10 @@ from holdfast.app import TaskQueue
 from holdfast.cli.ids import find_task, given_ids
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output import views
-from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Problem, Usage, describe, show
 from holdfast.cli.session import with_queue
 from holdfast.core.task import Task
-from holdfast.errors import HoldfastError
 
 Change = Callable[[TaskQueue, Task], Awaitable[Task]]
 
@@ -33,13 +32,17 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
         tasks, problems = [], []
         for text in wanted:
             try:
-                tasks.append(await change(queue, await find_task(queue, text)))
-            except HoldfastError as error:
+                found = await find_task(queue, text, for_change=True)
+                tasks.append(await change(queue, found))
+            except Exception as error:  # One id that cannot be changed stops no other.
                 problems.append(describe(error))
         return tasks, problems
 
     tasks, problems = with_queue(common, work)
-    _answer(common, tasks, done)
+    try:
+        _answer(common, tasks, done)
+    except BrokenPipeError:
+        mute()  # Whether all went well is said all the same, by the exit code.
     for problem in problems:
         show(problem, as_json=common.output in (Output.JSON, Output.JSONL))
     if not problems:

@@ -17,6 +17,7 @@ from holdfast.cli.output.times import relative
 from holdfast.cli.session import with_queue
 from holdfast.core.check import PAGE_MAX, check_page
 from holdfast.core.task import Status, Task
+from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue.dead import DeadGroup
 
@@ -74,7 +75,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     traceback = item["failure"].get("traceback") if item["failure"] else ""
     if printer.is_table and traceback:
         print()
-        print("".join(char if char.isprintable() or char == "\n" else "?" for char in traceback))
+        print(lines(traceback))
 
 
 async def full_fingerprint(queue: TaskQueue, text: str | None) -> str | None:

@@ -110,7 +110,9 @@ def edit(
     payload = values.payload(pairs, json)
 
     async def work(q: TaskQueue) -> Task:
-        return await q.edit_task((await find_task(q, task_id)).id, payload, actor=actor())
+        return await q.edit_task(
+            (await find_task(q, task_id, for_change=True)).id, payload, actor=actor()
+        )
 
     item = views.task(with_queue(common, work))
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", dumps(payload))]
@@ -134,7 +136,8 @@ def _bulk(
             return count
         if not confirmed(f"{words[0].capitalize()} {count} dead letters?", yes=yes):
             return None
-        return await method(q)(**filled, actor=actor())
+        # What has died since the question was asked was not agreed to.
+        return await method(q)(**{**filled, "limit": count}, actor=actor())
 
     count = with_queue(common, work)
     printer = Printer(common)

@@ -1,11 +1,12 @@
 """Prints the answer of a command in the way that was asked for.
 
 Promises: data on stdout, notes on stderr; `json` is one document, `jsonl` one object a line, `name` one
-id a line. Never: mixes notes into data.
+id a line. Never: mixes notes into data, nor lets data steer the terminal.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import msgspec
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output import colour, table
 from holdfast.cli.output.table import Column, Item
+from holdfast.core.text import json_text, one_line
 
 
 class Printer:
@@ -56,11 +58,11 @@ class Printer:
             print("\n".join(table.pairs(fields, colour=self.colour)))
 
     def document(self, value: object) -> None:
-        print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+        print(json_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
     def object(self, value: object) -> None:
         """One line of JSON, at once."""
-        print(msgspec.json.encode(value).decode(), flush=True)
+        print(json_text(msgspec.json.encode(value).decode()), flush=True)
 
     def paint(self, text: str, style: str) -> str:
         return colour.paint(text, style if self.colour else "")
@@ -68,4 +70,9 @@ class Printer:
     def note(self, text: str) -> None:
         """For people; only where tables are."""
         if self.is_table:
-            print(text, file=sys.stderr)
+            print(one_line(text), file=sys.stderr)
+
+
+def mute() -> None:
+    """The reader of stdout is gone: nothing more is printed, and the flush at exit does not complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.cli.output.colour import paint
+from holdfast.core.text import one_line
 
 GAP = "  "
 FLEX_MIN = 12
@@ -29,8 +30,7 @@ def clean(value: object) -> str:
     """One printable line."""
     if value is None or value == "":
         return "-"
-    text = " ".join(str(value).split())
-    return "".join(char if char.isprintable() else "?" for char in text)
+    return one_line(str(value))
 
 
 def render(

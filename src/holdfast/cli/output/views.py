@@ -14,6 +14,7 @@ from holdfast.core.event import Event
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Task
 from holdfast.queue.dead import DeadGroup
+from holdfast.queue.nodes import Node
 from holdfast.queue.why import Why
 
 View = dict[str, Any]
@@ -81,6 +82,19 @@ def group(each: DeadGroup) -> View:
         "error": each.error,
         **stamped(first_at=each.first_at, last_at=each.last_at),
         "sample_id": each.sample_id,
+    }
+
+
+def node(each: Node) -> View:
+    return {
+        "id": each.id,
+        "is_live": each.is_live,
+        **stamped(started_at=each.started_at, seen_at=each.seen_at),
+        "lease_seconds": each.lease_seconds,
+        "workers": each.workers,
+        "busy": each.busy,
+        "queues": each.queues,
+        "types": each.types,
     }
 
 

@@ -1,7 +1,8 @@
 """Signals that end a worker: first gently, then at once.
 
-Promises: the first SIGTERM or SIGINT asks for a graceful stop, the second for a fast one, the third ends
-the process on the spot. The end of the process that started this one counts as the first.
+Promises: the first SIGTERM, SIGINT or SIGHUP (a terminal that was closed) asks for a graceful stop, the
+second for a fast one, the third ends the process on the spot. The end of the process that started this one
+counts as the first. A SIGHUP that was ignored from the start (nohup) stays ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class Stops:
         self.gentle = asyncio.Event()
         self.fast = asyncio.Event()
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+                continue
             loop.add_signal_handler(number, self.ask, signal.Signals(number).name)
         self._watch_parent(loop)
 

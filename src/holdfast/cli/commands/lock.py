@@ -1,4 +1,4 @@
-"""`holdfast locks list|show|revoke`: who holds what, and taking it away."""
+"""`holdfast lock list|show|revoke`: who holds what, and taking it away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast locks`, on both stores."""
+"""`holdfast lock`, on both stores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def lease(url: str) -> AsyncIterator[Lease]:
 
 async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_path: Path) -> None:
     def said(*args: str) -> str:
-        done = run_inside(tmp_path, "--url", url, "locks", *args)
+        done = run_inside(tmp_path, "--url", url, "lock", *args)
         assert done.code == 0, done
         return done.out
 
@@ -40,7 +40,7 @@ async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_pa
         assert "worker-1" in said("list")
         assert "held by worker-1" in said("show", "host:42")
         assert as_json(said("show", "host:42", "-o", "json"))["waiters"] == []
-        revoked = Cli(tmp_path, url).json("locks", "revoke", "host:42", "--reason", "gone")
+        revoked = Cli(tmp_path, url).json("lock", "revoke", "host:42", "--reason", "gone")
         assert (revoked["fence"], revoked["reason"], revoked["owner"]) == (2, "gone", "worker-1")
 
     await asyncio.to_thread(look)
@@ -53,7 +53,7 @@ async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_pa
         assert shown["audit"][0]["actor"].startswith("cli:")
         assert "revoked by cli:" in said("show", "host:42")
         for verb in ("revoke host:42", "show nobody"):
-            assert run_inside(tmp_path, "--url", url, "locks", *verb.split()).code == 5
+            assert run_inside(tmp_path, "--url", url, "lock", *verb.split()).code == 5
 
     await asyncio.to_thread(look_again)
 

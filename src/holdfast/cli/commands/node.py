@@ -1,0 +1,37 @@
+"""`holdfast node list`: the processes that run tasks."""
+
+from __future__ import annotations
+
+from holdfast.app import TaskQueue
+from holdfast.cli.commands.task import now_of
+from holdfast.cli.options import COMMON, Common
+from holdfast.cli.output import views
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import relative
+from holdfast.cli.session import with_queue
+from holdfast.queue.nodes import Node
+
+
+def list_(*, common: Common = COMMON) -> None:
+    """List the nodes that the store knows, and what each can run."""
+
+    async def work(q: TaskQueue) -> tuple[list[Node], float]:
+        return await q.get_nodes(live=False), await now_of(q)
+
+    nodes, now = with_queue(common, work)
+    Printer(common).rows(
+        [views.node(each) for each in nodes], _columns(now), empty="no nodes: no worker has started"
+    )
+
+
+def _columns(now: float) -> list[Column]:
+    return [
+        Column("ID", lambda item: item["id"]),
+        Column("STATE", lambda item: "live" if item["is_live"] else "silent"),
+        Column("SEEN", lambda item: relative(item["seen_at"], now)),
+        Column("STARTED", lambda item: relative(item["started_at"], now)),
+        Column("BUSY", lambda item: f"{item['busy']}/{item['workers']}"),
+        Column("QUEUES", lambda item: ", ".join(item["queues"]), flex=True),
+        Column("TYPES", lambda item: ", ".join(item["types"]), flex=True),
+    ]

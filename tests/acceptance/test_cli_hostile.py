@@ -1,0 +1,132 @@
+"""The command line and bad company: empty ids, bad bytes, texts that steer a terminal, closed pipes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cli_support import APP, HOLDFAST, Cli, Stock, stocked
+
+EVIL = "\x1b]0;PWNED\x07\x1b[2J\nerror[ok]: all is well\r\x9b31m"
+EVIL_APP = f"""{APP}
+@queue.task(max_attempts=1)
+async def evil() -> None:
+    raise ValueError({EVIL!r})
+
+@queue.task()
+async def odd() -> str:
+    return "\\x9b31m \\x7f \\u202e"
+"""
+
+
+@pytest.fixture
+async def stock(tmp_path: Path) -> Stock:
+    return await stocked("sqlite:///" + str(tmp_path / "holdfast.db"))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, stock: Stock) -> Cli:
+    return Cli(tmp_path)
+
+
+def fresh(folder: Path) -> Cli:
+    """Without anything in its store."""
+    return Cli(folder, f"sqlite:///{folder / 'fresh.db'}")
+
+
+def is_plain(text: str) -> bool:
+    return text.replace("\n", "").isprintable()
+
+
+def test_the_error_of_a_task_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    cli = fresh(tmp_path)
+    with cli.worker(app=EVIL_APP) as worker:
+        worker.ready()
+        done = cli.run("enqueue", "evil", "--wait")
+        assert done.returncode != 0
+        assert is_plain(done.stderr)
+        assert done.stderr.count("\nerror[") == 1, "no line is forged"
+        assert is_plain(cli.run("enqueue", "evil", "--wait", "-o", "json").stderr)
+        found = cli.ok("enqueue", "odd", "--wait", "-o", "json")
+        assert is_plain(found)
+        assert "\x9b31m \x7f \u202e" in json.dumps(json.loads(found), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "change", [("task", "cancel"), ("task", "pause"), ("dlq", "replay"), ("dlq", "discard")]
+)
+def test_an_empty_or_short_id_changes_nothing(
+    cli: Cli, stock: Stock, change: tuple[str, str]
+) -> None:
+    before = cli.see("task", "list")
+    for text in ("", stock.later[:5]):
+        assert cli.fails(2, *change, text).startswith("error[usage]")
+    assert cli.fails(2, "dlq", "edit", "", "n=1").startswith("error[usage]")
+    assert cli.see("task", "list") == before
+
+
+def test_a_line_that_is_no_text_stops_no_other(cli: Cli, stock: Stock) -> None:
+    first, second, third = stock.dead
+    done = subprocess.run(
+        [*HOLDFAST, "dlq", "discard", "-"],
+        input=f"{first}\n".encode() + b"\xff\xfe\n" + f"{second}\n{third}\n".encode(),
+        cwd=cli.folder,
+        env=cli.env,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert [line.split()[0].decode() for line in done.stdout.splitlines()] == stock.dead
+    assert done.stderr.startswith(b"error[invalid-input]")
+
+
+def test_an_id_of_stdin_must_be_text(cli: Cli) -> None:
+    for line in ('{"id": null}', '{"id": 7}', "{" * 100_000):
+        assert "a line of stdin has no id" in cli.fails(2, "task", "cancel", "-", input=line)
+
+
+def test_json_that_is_nested_too_deeply_is_a_wrong_call(cli: Cli) -> None:
+    assert "nested too deeply" in cli.fails(2, "enqueue", "add", "--json", "-", input="[" * 200_000)
+
+
+def test_a_negative_number_of_dead_letters_is_refused(cli: Cli) -> None:
+    for verb in ("discard", "replay"):
+        said = cli.fails(2, "dlq", verb, "--all", "--limit", "-1", "--dry-run")
+        assert said.startswith("error[")
+
+
+def test_a_closed_pipe_does_not_hide_that_changes_failed(cli: Cli, stock: Stock) -> None:
+    """The reader is gone before the answer is written; one of two ids is unknown."""
+    process = subprocess.Popen(
+        [*HOLDFAST, "task", "cancel", stock.later, "nothing-like-it"],
+        cwd=cli.folder,
+        env=cli.env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.wait(timeout=60) == 3
+
+
+def test_a_closed_terminal_is_a_graceful_stop(tmp_path: Path) -> None:
+    with fresh(tmp_path).worker() as worker:
+        worker.ready()
+        worker.send(signal.SIGHUP)
+        assert worker.ends() == 0
+        assert "stopping on SIGHUP" in "".join(worker.said)
+
+
+def test_nodes_are_listed(tmp_path: Path) -> None:
+    cli = fresh(tmp_path)
+    with cli.worker() as worker:
+        (pid,) = worker.ready()
+        (node,) = cli.json("node", "list")
+        assert f":{pid}:" in node["id"]
+        assert node["is_live"]
+        assert "add" in node["types"]
+        assert "live" in cli.ok("node", "list")
