@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from holdfast.bus.backends import bus_for
+from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
 from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
 from holdfast.queue.settings import Settings
-from holdfast.store.backends import sqlite_path, store_for
+from holdfast.store.backends import POSTGRES_SCHEMES, sqlite_path, store_for
+from holdfast.store.store import Store
 
 __all__ = ["TaskQueue", "backend_for", "sqlite_path"]
 
@@ -42,12 +45,23 @@ def backend_for(
     inline: bool = False,
     ids: Ids | None = None,
 ) -> Callable[[], Backend]:
-    """A function that makes the backend when it is needed; a bad URL is refused at once."""
+    """A function that makes the backend of an event loop when it is needed; a bad URL is refused at once.
+    All loops of a process share one store; a bus belongs to its loop, unless it has no connection."""
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
 
+    @cache
+    def store() -> Store:
+        return make()
+
+    @cache
+    def local() -> Bus:
+        return bus_for(url, clock, None, name="")
+
     def backend() -> Backend:
-        store = make()
-        bus = bus_for(url, clock, store.file, name=store.ids.secret())
-        return Backend(store, bus, clock, store.ids)
+        shared = store()
+        if shared.file is None and not url.startswith(POSTGRES_SCHEMES):
+            return Backend(shared, local(), clock, shared.ids)
+        bus = bus_for(url, clock, shared.file, name=shared.ids.secret())
+        return Backend(shared, bus, clock, shared.ids)
 
     return backend

@@ -37,6 +37,7 @@
     ├─ QueueFull               backpressure: try later
     ├─ QueueStopping           the queue takes no new work
     ├─ NotRunning              the queue was not started
+    ├─ WrongLoop               what was asked for lives in another event loop of this process
     ├─ TaskFailed              `result()` of a task that ended without one
     ├─ EffectFailed            the call ran before, and its failure was kept as its answer
     ├─ WaitTimeout             waited as long as was asked
@@ -232,6 +233,10 @@ class NotRunning(HoldfastError):
     code = "not-running"
 
 
+class WrongLoop(HoldfastError):
+    code = "wrong-loop"
+
+
 class TaskFailed(HoldfastError):
     code = "task-failed"
 
@@ -342,6 +347,7 @@ OUTCOMES: dict[str, Outcome] = {
     "queue-full": Outcome(429, "RESOURCE_EXHAUSTED", 10),
     "queue-stopping": Outcome(503, "UNAVAILABLE", 10),
     "not-running": Outcome(503, "UNAVAILABLE", 10),
+    "wrong-loop": Outcome(500, "INTERNAL", 1),
     "task-failed": Outcome(424, "ABORTED", 1),
     "effect-failed": Outcome(424, "ABORTED", 1),
     "wait-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),

@@ -207,7 +207,7 @@ async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> No
     await backend.store.open()
     driver: Any = backend.store._driver
     claim = Claim(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=5.0)
-    held = [driver._pool.connection() for _ in range(driver._size)]
+    held = [driver._pools.here().connection() for _ in range(driver._pools._size)]
     for each in held:
         await each.__aenter__()
     claiming = asyncio.create_task(backend.store.claim(claim))

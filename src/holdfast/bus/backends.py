@@ -25,7 +25,7 @@ class File(Protocol):
         ...
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """Calls back after each commit that changed something here."""
+        """Calls back in the running event loop, after each commit of this loop that changed something."""
         ...
 
 
@@ -40,6 +40,5 @@ def bus_for(url: str, clock: Clock, file: File | None, *, name: str) -> Bus:
     from holdfast.bus.file import FileBus
     from holdfast.bus.peers import Peers
 
-    bus = FileBus(file.version, Peers(Path(file.path), name, clock.monotonic), clock)
-    file.on_commit(bus.touched)
-    return bus
+    peers = Peers(Path(file.path), name, clock.monotonic)
+    return FileBus(file.version, peers, clock, on_commit=file.on_commit)

@@ -34,8 +34,16 @@ log = logging.getLogger("holdfast.bus")
 class FileBus(LocalBus):
     """See `holdfast.bus.port.Bus`."""
 
-    def __init__(self, version: Callable[[], int], peers: Peers, clock: Clock) -> None:
+    def __init__(
+        self,
+        version: Callable[[], int],
+        peers: Peers,
+        clock: Clock,
+        on_commit: Callable[[Callable[[], None]], None] = lambda _: None,
+    ) -> None:
+        """`on_commit` takes a function that is to be called after each commit of this event loop."""
         super().__init__()
+        self._on_commit = on_commit
         self._version = version
         self._peers = peers
         self._monotonic = clock.monotonic
@@ -51,6 +59,7 @@ class FileBus(LocalBus):
 
     async def start(self) -> None:
         self._connect()
+        self._on_commit(self.touched)
         self._task = asyncio.create_task(self._watch(), name="holdfast-watch")
 
     def _connect(self) -> None:
@@ -65,6 +74,12 @@ class FileBus(LocalBus):
             asyncio.get_running_loop().remove_reader(self._fd)
             self._fd = -1
         self._peers.close()
+
+    def start_over(self) -> None:
+        """In a forked child: the socket is the parent's."""
+        super().start_over()
+        self._fd = -1
+        self._peers.forget()
 
     async def stop(self) -> None:
         for timer in self._timers.values():
@@ -140,6 +155,12 @@ class FileBus(LocalBus):
             self._tell(topic, hint if is_of_one(hint) else topic)
 
     async def _watch(self) -> None:
+        try:
+            await self._watch_on()
+        finally:
+            self._disconnect()  # The event loop may end without a stop.
+
+    async def _watch_on(self) -> None:
         seen: int | None = None
         while True:
             try:

@@ -1,17 +1,34 @@
-"""Hints within one process: wake-ups are calls."""
+"""Hints within one process: wake-ups are calls.
+
+Promises: a listener is called in the event loop in which it subscribed, whichever thread has the news; one
+whose loop has ended is dropped, and so are all in a forked child.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 from holdfast.bus.port import Listener, Mode, Ride
+from holdfast.forks import Unmoved, follow
 
 
-class LocalBus:
+class _Entry(NamedTuple):
+    listener: Listener
+    topics: tuple[str, ...]
+    loop: asyncio.AbstractEventLoop | None
+
+
+class LocalBus(Unmoved):
     """See `holdfast.bus.port.Bus`: everybody is in this process."""
 
     def __init__(self) -> None:
-        self._listeners: list[tuple[Listener, tuple[str, ...]]] = []
+        self._listeners: list[_Entry] = []
+        follow(self)
+
+    def start_over(self) -> None:
+        self._listeners = []
 
     async def start(self) -> None:
         """Nothing to connect."""
@@ -23,12 +40,24 @@ class LocalBus:
         self._tell(topic, topic)
 
     def _tell(self, topic: str, hint: str) -> None:
-        for listener, topics in list(self._listeners):
+        here = asyncio._get_running_loop()
+        for entry in list(self._listeners):
+            listener, topics, loop = entry
             if not topics or topic in topics:
-                listener(hint)
+                if loop is here or loop is None:
+                    listener(hint)
+                else:
+                    self._tell_elsewhere(entry, loop, hint)
+
+    def _tell_elsewhere(self, entry: _Entry, loop: asyncio.AbstractEventLoop, hint: str) -> None:
+        try:
+            loop.call_soon_threadsafe(entry.listener, hint)
+        except RuntimeError:  # It has ended.
+            if entry in self._listeners:
+                self._listeners.remove(entry)
 
     def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
-        entry = (listener, topics)
+        entry = _Entry(listener, topics, asyncio._get_running_loop())
         self._listeners.append(entry)
         return lambda: self._listeners.remove(entry) if entry in self._listeners else None
 

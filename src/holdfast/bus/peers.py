@@ -61,9 +61,14 @@ class Peers:
 
     def close(self) -> None:
         if self._socket is not None:
+            self._remove(self._name)
+        self.forget()
+
+    def forget(self) -> None:
+        """Lets go of the socket and leaves its name: another process has it bound."""
+        if self._socket is not None:
             self._socket.close()
             self._socket = None
-            self._remove(self._name)
         if self._folder_fd >= 0:
             os.close(self._folder_fd)
             self._folder_fd = -1

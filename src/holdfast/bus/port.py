@@ -1,6 +1,6 @@
 """What a bus is: topics in, wake-ups out.
 
-Promises: `publish` neither blocks nor raises; whoever subscribed is called in the event loop's thread;
+Promises: `publish` neither blocks nor raises; whoever subscribed is called in the event loop in which it did;
 `mode` tells whether hints come by push or must be replaced by polling, and why.
 Never: carries data; every listener must look into the store. A hint may say that it is about one thing only,
 so that a listener knows how much to look for.

@@ -18,6 +18,7 @@ import asyncpg
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import FEED, WORK, Listener, Mode, Ride, of_one
 from holdfast.clock import Clock
+from holdfast.forks import forget
 
 CHANNEL: Final = "holdfast"
 WORK_CHANNEL: Final = "holdfast_work"
@@ -59,9 +60,13 @@ class PostgresBus(LocalBus):
         """Each ride costs `QUIET_SECONDS`; some may be taken on credit."""
         self._follow: asyncio.TimerHandle | None = None
         self._probes = 0
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def start(self) -> None:
         ready = asyncio.Event()
+        # Events belong to the loop that waits for them; the one of an earlier start may have ended.
+        self._stir, self._heard, self._lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._follow = None
         self._task = asyncio.create_task(self._run(ready), name="holdfast-listen")
         await ready.wait()
 
@@ -73,6 +78,12 @@ class PostgresBus(LocalBus):
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
+
+    def start_over(self) -> None:
+        """In a forked child: the parent listens on this connection, nobody here does."""
+        super().start_over()
+        if self._connection is not None:
+            forget(self._connection)
 
     def mode(self) -> Mode:
         return self._mode
@@ -143,6 +154,7 @@ class PostgresBus(LocalBus):
     async def _session(self, ready: asyncio.Event) -> None:
         """One connection, until it breaks."""
         connection = await asyncpg.connect(self._dsn, timeout=10, command_timeout=10)
+        self._connection = connection
         try:
             self._lost.clear()
             connection.add_termination_listener(self._ended)
@@ -162,6 +174,7 @@ class PostgresBus(LocalBus):
                     await self._probe(connection)
             raise ConnectionError("the server closed the connection")
         finally:
+            self._connection = None
             connection.terminate()
 
     async def _hear_work(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:

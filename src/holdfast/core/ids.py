@@ -6,6 +6,7 @@ clock stands still or goes back. Never: asks the machine for randomness.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Protocol
 
 
@@ -16,14 +17,18 @@ class Bits(Protocol):
 
 
 class Ids:
-    """Makes ids for one process."""
+    """Makes ids for one process; threads may share it."""
 
-    __slots__ = ("_bits", "_record", "_stamp")
+    __slots__ = ("_bits", "_records", "_stamp")
 
     def __init__(self, bits: Bits) -> None:
         self._bits = bits
         self._stamp = 0
-        self._record = bits.getrandbits(21)
+        self.start_over()
+
+    def start_over(self) -> None:
+        """After the bits were seeded again: records are counted from another start."""
+        self._records = count(self._bits.getrandbits(21) + 1)
 
     def task(self, now: float) -> str:
         """A new task id: 48 bits of milliseconds and 12 of a counter that rises, 62 random bits."""
@@ -39,8 +44,7 @@ class Ids:
 
     def record(self, now: float) -> int:
         """A new id of a feed record: 41 bits of milliseconds, 21 that walk on from a random start."""
-        self._record = (self._record + 1) & 0x1FFFFF
-        return int(now * 1000) << 21 | self._record
+        return int(now * 1000) << 21 | next(self._records) & 0x1FFFFF
 
     def secret(self) -> str:
         """128 random bits, e.g. for the token of a lock."""

@@ -15,14 +15,15 @@ from typing import Final, TypeVar
 
 from holdfast.core.steps import Interrupted
 from holdfast.errors import NotRunning
+from holdfast.forks import Unmoved, follow
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
 """How long closing waits for calls that it has cancelled."""
 
 
-class Portal:
-    """Started when first needed."""
+class Portal(Unmoved):
+    """Started when first needed; in a forked child once more."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -30,6 +31,14 @@ class Portal:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self.is_closed = False
+        self._inherited: list[object] = []
+        """Of the process that this one was forked from: kept, so that nothing of its loop unwinds here."""
+        follow(self)
+
+    def start_over(self) -> None:
+        self._inherited += [self._loop, self._thread]
+        self._loop = self._thread = None
+        self._lock = threading.Lock()
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
         """Waits for the answer. A caller that is interrupted while it waits cancels the call."""

@@ -66,7 +66,7 @@ class DeadLetters(Operate):
 
     async def get_dead_groups(self, *, limit: int = 50) -> list[DeadGroup]:
         """By error fingerprint, the largest first."""
-        backend = await self.open()
+        backend = await self._open()
         rows = await backend.store.query("dead_groups", limit=check_page(limit))
         samples = await backend.store.get([row[4] for row in rows])
         groups = []
@@ -161,7 +161,7 @@ class DeadLetters(Operate):
         check_flag("dry_run", dry_run)
         if limit is not None:
             check_whole("limit", limit, least=1, most=OFFSET_MAX)
-        backend = await self.open()
+        backend = await self._open()
         sweep = _Sweep(self, make, wanted | {"before": backend.store.now()}, limit)
         were = await self._count_dead(sweep.wanted)
         if dry_run:
@@ -175,14 +175,14 @@ class DeadLetters(Operate):
         return max(sweep.done, were - await self._count_dead(sweep.wanted))
 
     async def _count_dead(self, wanted: Wanted) -> int:
-        backend = await self.open()
+        backend = await self._open()
         rows = await backend.store.query("count_dead", **wanted)
         return int(rows[0][0])
 
     async def _dead(
         self, *, limit: int, skip: int, before: float | None = None, **wanted: str | None
     ) -> list[Task]:
-        backend = await self.open()
+        backend = await self._open()
         tasks: list[Task] = await backend.store.query(
             "find_dead", limit=limit, skip=skip, before=before, **wanted
         )
@@ -208,7 +208,7 @@ class _Sweep:
 
     async def once(self, *, own: bool) -> int:
         """From the newest to the oldest; how many changed. `own`: only those that died of their own."""
-        backend = await self._queue.open()
+        backend = await self._queue._open()
         before = self.done
         skip = 0
         while self._limit is None or self.done < self._limit:

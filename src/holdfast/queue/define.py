@@ -95,5 +95,4 @@ class Define(Schedules):
         self._schedules = [each for each in self._schedules if each.name != handler.type]
         if schedule is not None:
             self._schedules.append(schedule)
-        if self._engine is not None:
-            self._engine.announce_soon()
+        self._tell_engine(lambda engine: engine.announce_soon())

@@ -1,7 +1,12 @@
 """Opening, starting and stopping a queue.
 
 Promises: opened when first needed, so that a producer just enqueues; `start` runs workers in this
-process; `stop` refuses new work with a typed error, then drains. Both may be called twice.
+process; `stop` refuses new work with a typed error, then drains. Both may be called twice, and a queue may
+be opened or started again after a stop, any number of times.
+
+A queue may be used from several event loops, one after another or at once: each has its own session
+(`session.py`), opened by its first use and closed by its own `stop`; one that ends without is dropped.
+Workers run in one loop at a time. A forked child has no session: it opens its own, and runs no workers.
 """
 
 from __future__ import annotations
@@ -18,34 +23,30 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import ENDED, Task
 from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
-from holdfast.errors import EngineFailed, NotRunning, QueueStopping
+from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
+from holdfast.forks import Unmoved, follow
 from holdfast.queue.backend import Backend
+from holdfast.queue.session import Session
 from holdfast.queue.settings import Settings
-from holdfast.queue.waiters import Waiters
 
 
-class Lifecycle(ABC):
+class Lifecycle(Unmoved, ABC):
     """State that all parts of a queue share."""
 
     def __init__(self, backend: Callable[[], Backend], settings: Settings) -> None:
         self._make_backend = backend
-        self._backend: Backend | None = None
         self._settings = settings
         self._handlers = Handlers()
         self._schedules: list[Schedule] = []
-        self._stopping = False
-        self._stopped = False
-        self._reset()
+        self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
+        self._inherited: list[Session] = []
+        """Of the process that this one was forked from: kept, so that nothing of theirs unwinds here."""
+        follow(self)
 
-    def _reset(self) -> None:
-        """What belongs to one run, in one event loop."""
-        self._opening = asyncio.Lock()
-        self._engine: Engine | None = None
-        self._failure: EngineFailed | None = None
-        self._failed = asyncio.Event()
-        self._closed = asyncio.Event()
-        self._waiters = Waiters()
-        self._subscribing: set[asyncio.Event] = set()
+    def start_over(self) -> None:
+        """In a forked child."""
+        self._inherited += self._sessions.values()
+        self._sessions = {}
 
     @property
     def settings(self) -> Settings:
@@ -53,49 +54,145 @@ class Lifecycle(ABC):
 
     def is_running(self) -> bool:
         """Whether workers run in this process."""
-        return self._engine is not None and self._failure is None
+        return any(session.is_running for session in list(self._sessions.values()))
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        session = self._here
+        session.entered += 1
+        try:
+            await self.start()
+        except BaseException:
+            session.entered -= 1
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+        session = self._here
+        session.entered = max(0, session.entered - 1)
+        if not session.entered:
+            await self.stop()
+
+    # -- sessions ----------------------------------------------------------------------------------
 
     @property
-    def _ready(self) -> Backend | None:
-        """The store when nothing is to be waited for: what `open` would answer at once."""
-        return None if self._subscribing else self._backend
+    def _here(self) -> Session:
+        """The session of the running event loop."""
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            self._drop_ended()
+            session = self._sessions[loop] = Session(loop)
+        return session
+
+    def _drop_ended(self) -> list[Session]:
+        """Those whose event loop has ended: nothing of theirs can be awaited any more."""
+        found = [each for each in list(self._sessions.values()) if each.loop.is_closed()]
+        for session in found:
+            self._sessions.pop(session.loop, None)
+        return found
+
+    @property
+    def _ready(self) -> Session | None:
+        """The session when nothing is to be waited for: `open` would answer at once."""
+        session = self._sessions.get(asyncio.get_running_loop())
+        if session is None or session.backend is None or session.subscribing:
+            return None
+        return session
+
+    @property
+    def _backend(self) -> Backend | None:
+        """The store and the bus of the running event loop, if it has them open."""
+        return self._here.backend
+
+    @property
+    def _engine(self) -> Engine | None:
+        """The engine of this process, in whichever loop it runs."""
+        for session in list(self._sessions.values()):
+            if session.engine is not None and not session.loop.is_closed():
+                return session.engine
+        return None
+
+    def _engine_here(self) -> Engine:
+        """The engine of this loop; a typed error says where it is if not here."""
+        engine = self._here.engine
+        if engine is None:
+            self._refuse_elsewhere("change them there")
+            raise NotRunning("no workers run in this process: start the queue first")
+        return engine
+
+    def _tell_engine(self, tell: Callable[[Engine], None]) -> None:
+        """Calls back with the engine, if there is one, in the thread of its loop."""
+        for session in list(self._sessions.values()):
+            if session.engine is None or session.loop.is_closed():
+                continue
+            if session.loop is _running_loop():
+                tell(session.engine)
+            else:
+                session.loop.call_soon_threadsafe(tell, session.engine)
+
+    def _refuse_elsewhere(self, what_to_do: str) -> None:
+        if self.is_running():
+            raise WrongLoop(
+                f"the workers of this queue run in another event loop of this process: {what_to_do}, or "
+                "make a TaskQueue for each loop that runs workers"
+            )
+
+    # -- open, start, stop -------------------------------------------------------------------------
 
     async def open(self) -> Backend:
-        """Connects to the store without starting workers; done by itself when first needed."""
+        """Connects to the store without starting workers; done by itself when first needed. After a
+        `stop` it has to be asked for."""
+        self._here.is_stopped = False
+        return await self._open()
+
+    async def _open(self) -> Backend:
+        """For whatever needs the store."""
+        session = self._here
         backend = await self._connect()
-        if self._subscribing:
+        if session.subscribing:
             # A subscription made before this call must see what this call does.
-            await asyncio.gather(*(started.wait() for started in list(self._subscribing)))
+            await asyncio.gather(*(started.wait() for started in list(session.subscribing)))
         return backend
 
+    async def _session(self) -> Session:
+        """The session of this loop, open."""
+        await self._open()
+        return self._here
+
     async def _connect(self) -> Backend:
-        if self._backend is not None:
-            return self._backend
-        if self._stopped:
-            raise NotRunning("the queue was stopped: start it again, or make a new one")
-        async with self._opening:
-            if self._backend is None:
+        session = self._here
+        if session.backend is not None:
+            return session.backend
+        if session.is_stopped:
+            raise NotRunning("the queue was stopped: open it or start it again")
+        async with session.opening:
+            if session.backend is None:
                 backend = self._make_backend()
                 await backend.store.open()
-                await backend.bus.start()
-                self._waiters.attach(backend)
-                self._backend = backend
-        return self._backend
+                try:
+                    await backend.bus.start()
+                except BaseException:
+                    await backend.store.close()
+                    raise
+                session.waiters.attach(backend)
+                session.backend = backend
+        return session.backend
 
     async def start(self, **settings: Any) -> None:
         """Runs workers in this process. Settings given here replace those of the constructor."""
-        if self._engine is not None:
+        session = self._here
+        if session.engine is not None and not session.stopping:
             return
-        self._settings = self._settings.changed(settings)
-        self._stopping = self._stopped = False
-        backend = await self.open()
+        async with session.starting:
+            session = self._here  # A stop that was under way has left another.
+            if session.engine is not None:
+                return
+            self._refuse_elsewhere("start and stop them there")
+            self._settings = self._settings.changed(settings)
+            backend = await self.open()
+            session.engine = await self._started(backend)
+
+    async def _started(self, backend: Backend) -> Engine:
         engine = Engine(
             self._engine_config(backend),
             clock=backend.clock,
@@ -108,51 +205,63 @@ class Lifecycle(ABC):
         )
         for schedule in self._schedules:
             await self._put_schedule(backend, schedule)
-        await self._run_engine(engine)
-        self._engine = engine
+        try:
+            await self._run_engine(engine)
+        except BaseException:
+            await engine.stop()
+            raise
+        return engine
 
     async def _run_engine(self, engine: Engine) -> None:
         await engine.start()
 
     async def stop(self) -> None:
         """Takes no new work, lets running tasks end, gives the rest back, closes the store. Whoever
-        calls it while it is under way waits for its end."""
-        if self._backend is None:
+        calls it while it is under way waits for its end. Other event loops go on."""
+        for ended in self._drop_ended():
+            if ended.backend is not None:
+                await ended.backend.store.close()
+        session = self._here
+        if session.stopping:
+            await session.closed.wait()
             return
-        closed = self._closed
-        if self._stopping:
-            await closed.wait()
-            return
-        self._stopping = True
-        try:
-            await self._stop(self._backend)
-        finally:
-            closed.set()
+        async with session.starting:
+            if session.backend is None:
+                self._refuse_elsewhere("stop them there")
+                return
+            if self._sessions.get(session.loop) is session and not session.stopping:
+                session.stopping = True
+                try:
+                    await self._stop(session, session.backend)
+                finally:
+                    session.closed.set()
 
-    async def _stop(self, backend: Backend) -> None:
-        if self._engine is not None:
-            await self._engine.stop()
-        await self._waiters.close()
-        await self._before_close()
-        await backend.bus.stop()
-        await backend.store.close()
-        self._backend = None
-        self._stopped = True
-        self._reset()
+    async def _stop(self, session: Session, backend: Backend) -> None:
+        try:
+            if session.engine is not None:
+                await session.engine.stop()
+            await session.waiters.close()
+            await self._before_close(session, backend)
+        finally:
+            self._sessions[session.loop] = Session(session.loop, is_stopped=True)
+            try:
+                await backend.bus.stop()
+            finally:
+                await backend.store.close()
 
     def hurry(self) -> None:
         """While `stop` waits for running tasks: cancels them and gives them back, unpunished."""
-        if self._engine is not None:
-            self._engine.hurry()
+        self._tell_engine(lambda engine: engine.hurry())
 
     async def wait_failed(self) -> EngineFailed:
         """Until the engine has given up, if ever; a process that only runs workers ends then."""
-        await self._failed.wait()
-        assert self._failure is not None
-        return self._failure
+        session = self._here
+        await session.failed.wait()
+        assert session.failure is not None
+        return session.failure
 
     def _check_open(self) -> None:
-        if self._stopping:
+        if self._here.stopping:
             raise QueueStopping(
                 "the queue is stopping and takes no new work: send it elsewhere or later"
             )
@@ -178,7 +287,7 @@ class Lifecycle(ABC):
         """Makes a schedule known to the store."""
 
     @abstractmethod
-    async def _before_close(self) -> None:
+    async def _before_close(self, session: Session, backend: Backend) -> None:
         """Lets go of what a part holds of the store."""
 
     @abstractmethod
@@ -186,11 +295,20 @@ class Lifecycle(ABC):
         """The task of a schedule that is due."""
 
     def _ended(self, tasks: list[Task]) -> None:
-        if self._waiters.is_anybody:
+        waiters = self._here.waiters
+        if waiters.is_anybody:
             for task in tasks:
                 if task.status in ENDED:
-                    self._waiters.ended(task)
+                    waiters.ended(task)
 
     def _escalated(self, failure: EngineFailed) -> None:
-        self._failure = failure
-        self._failed.set()
+        session = self._here
+        session.failure = failure
+        session.failed.set()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import chain, repeat
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,6 +20,7 @@ from holdfast.errors import HoldfastError, InvalidInput, NotFound, StoreUnavaila
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.nodes import live_nodes
+from holdfast.queue.session import Session
 from holdfast.queue.why import Why, explain
 from holdfast.store.scripts.feed import ResetReason
 from holdfast.store.store import Reset
@@ -75,13 +76,8 @@ class Stats(msgspec.Struct, frozen=True):
 class Observe(Define):
     """The part of a queue that answers questions."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._subscriptions: set[asyncio.Task[None]] = set()
-        self._draining: Position | None = None
-
     async def get_stats(self) -> Stats:
-        backend = await self.open()
+        backend = await self._open()
         rows = await backend.store.counters()
         nodes = await live_nodes(backend)
         by_status = dict.fromkeys(Status, 0)
@@ -117,7 +113,7 @@ class Observe(Define):
     async def get_queue_size(self, queue: str | None = None) -> int:
         """Tasks that wait or run."""
         _name("queue", queue)
-        backend = await self.open()
+        backend = await self._open()
         counted = (Status.QUEUED, Status.RUNNING)
         rows = await backend.store.counters()
         return sum(n for q, _, _, status, n in rows if status in counted and queue in (None, q))
@@ -133,7 +129,7 @@ class Observe(Define):
         limit: int = 50,
     ) -> list[Task]:
         """Newest first, a page at a time; `after` is the last id of the page before."""
-        backend = await self.open()
+        backend = await self._open()
         return await backend.store.find(
             status=None if status is None else check_choice("status", status, Status),
             type=_name("type", type),
@@ -157,19 +153,19 @@ class Observe(Define):
     async def why(self, task_id: str) -> Why:
         """Why a task is not running."""
         check_name("task_id", task_id)
-        return await explain(await self.open(), task_id)
+        return await explain(await self._open(), task_id)
 
     async def _with_task(self, task_id: str) -> Backend:
         """The store, if it has the task."""
         if await self.get_task(task_id) is None:
             raise NotFound(f"task {task_id} does not exist: it may have been pruned")
-        return await self.open()
+        return await self._open()
 
     # -- events ------------------------------------------------------------------------------------
 
     async def position(self) -> Position:
         """The end of the feed."""
-        backend = await self.open()
+        backend = await self._open()
         return await backend.store.head()
 
     async def events(
@@ -178,7 +174,8 @@ class Observe(Define):
         """Everything after a position, in order, nothing twice; then what comes. None starts at the
         oldest that is kept. Raises FeedReset when the position is no longer covered."""
         position = _position(after)
-        backend = await self.open()
+        session = await self._session()
+        backend = session.store_and_bus
         stir = asyncio.Event()
         unsubscribe = backend.bus.subscribe(lambda _: stir.set(), FEED)
         try:
@@ -189,26 +186,21 @@ class Observe(Define):
                     position = event.position
                     yield event
                 if not page:
-                    if not follow or self._reached(position):
+                    if not follow or _reached(session, position):
                         return
                     await backend.clock.wait(stir, POLL_SECONDS)
         finally:
             unsubscribe()
 
-    def _reached(self, position: Position | None) -> bool:
-        """Whether a stopping queue has nothing more for this reader."""
-        return self._draining is not None and (
-            position is None or position.offset >= self._draining.offset
-        )
-
     def on_event(self, handler: EventHandler) -> Callable[[], None]:
         """Calls back for every event from now on, in order; the answer ends it. A slow handler falls
         behind without holding up anybody: it reads the feed at its own pace."""
+        session = self._here
         started = asyncio.Event()
-        self._subscribing.add(started)
+        session.subscribing.add(started)
         task = asyncio.create_task(self._call_back(handler, started), name="holdfast-on-event")
-        self._subscriptions.add(task)
-        task.add_done_callback(self._subscriptions.discard)
+        session.subscriptions.add(task)
+        task.add_done_callback(session.subscriptions.discard)
         return lambda: None if task.done() else (task.cancel(), None)[1]
 
     async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
@@ -226,34 +218,40 @@ class Observe(Define):
     async def _subscribe(self, started: asyncio.Event) -> Position:
         """From where on a subscriber listens: the end of the feed. A store that is away is waited for."""
         pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
+        subscribing = self._here.subscribing
         try:
             while True:
                 try:
                     backend = await self._connect()
                     return await backend.store.head()
                 except StoreUnavailable:
-                    self._subscribing.discard(started)
+                    subscribing.discard(started)
                     started.set()
                     await asyncio.sleep(next(pauses))
         finally:
-            self._subscribing.discard(started)
+            subscribing.discard(started)
             started.set()
 
-    async def _before_close(self) -> None:
+    async def _before_close(self, session: Session, backend: Backend) -> None:
         """Subscribers get everything that was committed before the stop."""
-        assert self._backend is not None
         try:
-            self._draining = await self._backend.store.head()
+            session.draining = await backend.store.head()
         except StoreUnavailable:
-            self._draining = Position("", 0)
-        self._backend.bus.publish(FEED)
-        tasks = list(self._subscriptions)
+            session.draining = Position("", 0)
+        backend.bus.publish(FEED)
+        tasks = list(session.subscriptions)
         if tasks:
             await asyncio.wait(tasks, timeout=5)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._draining = None
+
+
+def _reached(session: Session, position: Position | None) -> bool:
+    """Whether a stopping queue has nothing more for this reader."""
+    return session.draining is not None and (
+        position is None or position.offset >= session.draining.offset
+    )
 
 
 async def _hand_over(event: Event, handler: EventHandler) -> None:

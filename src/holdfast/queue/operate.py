@@ -66,9 +66,7 @@ class Operate(Places):
     async def scale_workers(self, count: int) -> int:
         """Adds workers to this process (or takes idle ones away); the number that there are now."""
         check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
-        if self._engine is None:
-            raise errors.NotRunning("no workers run in this process: start the queue first")
-        return self._engine.pool.resize(count)
+        return self._engine_here().pool.resize(count)
 
     async def _known_queue(self, name: str, actor: str) -> Backend:
         """The store, if it or this process knows the queue: a name with a slip of the pen is refused."""
@@ -82,21 +80,20 @@ class Operate(Places):
         if name not in known:
             names = ", ".join(sorted(known)[:10]) or "none yet"
             raise errors.NotFound(f"there is no queue '{name}' (known: {names}): check the name")
-        return await self.open()
+        return await self._open()
 
     async def _order(self, task_id: str, command: OperatorCommand) -> Task:
         """Sends one command and raises what the core refuses."""
         check_name("task_id", task_id)
         check_name("actor", command.actor)
         check_text("reason", getattr(command, "reason", ""))
-        backend = await self.open()
+        backend = await self._open()
         decision = (await backend.store.apply([Order(task_id, command)]))[0]
         if isinstance(decision, Refusal):
             raise self._REFUSALS.get(decision.code, errors.Conflict)(decision.message)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
         self._ended([decision.after])
-        if self._engine is not None:
-            # A runner here hears at once that its lease is gone; others with their next renewal.
-            self._engine.keeper.wake()
+        # A runner here hears at once that its lease is gone; others with their next renewal.
+        self._tell_engine(lambda engine: engine.keeper.wake())
         return decision.after

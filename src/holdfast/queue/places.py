@@ -27,7 +27,7 @@ class Places(Observe):
 
     async def get_queues(self) -> list[QueueView]:
         """Every queue that has tasks, types or a pause, by name."""
-        backend = await self.open()
+        backend = await self._open()
         by_queue = (await self.get_stats()).by_queue
         types = await backend.store.query("types")
         pauses = {row[0]: row[1:] for row in await backend.store.query("queues")}
@@ -39,5 +39,5 @@ class Places(Observe):
 
     async def get_nodes(self, *, live: bool = True) -> list[Node]:
         """The processes that run tasks; with `live` false also those not heard of lately."""
-        backend = await self.open()
+        backend = await self._open()
         return await (live_nodes(backend) if live else nodes_of(backend))

@@ -7,6 +7,7 @@ a commit; bad input is a typed error and nothing is written; a full queue answer
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
@@ -22,6 +23,7 @@ from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.backend import Backend
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.requests import DependsOn, Requests
+from holdfast.queue.session import Session
 from holdfast.queue.settings import Settings
 from holdfast.store.store import Inserted
 
@@ -88,7 +90,6 @@ class Produce(Requests):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._plain: Batcher[Submission, Inserted] = Batcher(self._hand_in, self._flush, GROUP_MAX)
         self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
@@ -110,8 +111,9 @@ class Produce(Requests):
     ) -> TaskHandle:
         """Hands a task in; durable when this returns. `key` is what key limits count by; `timeout=None`
         is no timeout; `tx` is a connection of your own whose open transaction shall carry the enqueue."""
-        backend = self._ready or await self.open()
-        if self._stopping:
+        session = self._ready or await self._session()
+        backend = session.store_and_bus
+        if session.stopping:
             self._check_open()
         try:
             handler = self._handlers.get(type)
@@ -142,7 +144,7 @@ class Produce(Requests):
             ride = backend.bus.ride_along(WORK, must=True)
             inserted = (await backend.store.insert_carried(tx, [submission], hint=ride.hint))[0]
         elif id is None and submission.is_plain:
-            inserted = await self._plain.put(submission)
+            inserted = await (session.plain or self._batcher(session)).put(submission)
         else:
             ride = backend.bus.ride_along(WORK)
             inserted = (await backend.store.insert([submission], hint=ride.hint))[0]
@@ -175,7 +177,7 @@ class Produce(Requests):
         self, tasks: Iterable[Mapping[str, Any]], *, tx: object = None
     ) -> list[TaskHandle]:
         """Many at once: each a mapping of the arguments of `enqueue`; all of them or none."""
-        backend = await self.open()
+        backend = await self._open()
         self._check_open()
         asked = _items(tasks)
         for type_name in _types(asked):
@@ -225,27 +227,34 @@ class Produce(Requests):
         backend.bus.landed(ride)
         return found
 
-    async def _hand_in(self, submission: Submission) -> Inserted:
+    def _batcher(self, session: Session) -> Batcher[Submission, Inserted]:
+        """Callers of one event loop share commits."""
+        session.plain = Batcher(
+            partial(self._hand_in, session), partial(self._flush, session), GROUP_MAX
+        )
+        return session.plain
+
+    async def _hand_in(self, session: Session, submission: Submission) -> Inserted:
         """What a single caller handed in."""
-        backend = self._ready or await self.open()
+        backend = session.store_and_bus
         store = backend.store
-        if store.one_writer and self._engine is not None:
-            dispatcher = self._engine.dispatcher
+        if store.one_writer and session.engine is not None:
+            dispatcher = session.engine.dispatcher
             if dispatcher.is_idle:
                 return (await dispatcher.take_in([submission]))[0]
             # Woken before and after: a claim that comes right behind shares the commit.
             dispatcher.wake()
         ride = backend.bus.ride_along(WORK, one=True)
-        alone = store.is_quick and self._plain.is_alone()
+        alone = store.is_quick and session.plain is not None and session.plain.is_alone()
         inserted = await store.insert_one(submission, hint=ride.hint, alone=alone)
         backend.bus.landed(ride)
         return inserted
 
-    async def _flush(self, group: list[Submission]) -> list[Inserted]:
+    async def _flush(self, session: Session, group: list[Submission]) -> list[Inserted]:
         """What concurrent callers handed in, as one statement."""
-        backend = self._ready or await self.open()
-        if backend.store.one_writer and self._engine is not None:
-            dispatcher = self._engine.dispatcher
+        backend = session.store_and_bus
+        if backend.store.one_writer and session.engine is not None:
+            dispatcher = session.engine.dispatcher
             if dispatcher.is_idle:
                 return await dispatcher.take_in(group)
             dispatcher.wake()
@@ -257,7 +266,7 @@ class Produce(Requests):
     async def get_task(self, task_id: str) -> Task | None:
         """The task, or None when there is none of that id."""
         check_name("task_id", task_id)
-        backend = await self.open()
+        backend = await self._open()
         return (await backend.store.get([task_id])).get(task_id)
 
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
@@ -265,5 +274,5 @@ class Produce(Requests):
         check_name("task_id", task_id)
         if timeout is not None:
             check_number("timeout", timeout)
-        await self.open()
-        return await self._waiters.wait(task_id, timeout)
+        await self._open()
+        return await self._here.waiters.wait(task_id, timeout)

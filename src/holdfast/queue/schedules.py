@@ -26,8 +26,8 @@ class Schedules(Produce):
             priority=schedule.priority,
             metadata={"schedule": schedule.name},
         )
-        assert self._backend is not None
-        return submit(request, task_id=self._backend.ids.task(now), now=now)
+        backend = self._here.store_and_bus
+        return submit(request, task_id=backend.ids.task(now), now=now)
 
     async def _put_schedule(self, backend: Backend, schedule: Schedule) -> None:
         next_at = next_fire(schedule.spec, schedule.timezone, backend.store.now())
@@ -56,7 +56,7 @@ class Schedules(Produce):
     ) -> None:
         """Adds or changes a cron schedule ('*/5 * * * *', or '@every 30'); it fires while any node of
         this store runs."""
-        backend = await self.open()
+        backend = await self._open()
         config = await self._config(backend, type)
         request = self._request(config, type=type, payload=payload, queue=queue, priority=priority)
         task = submit(request, task_id="check", now=0.0).task
@@ -73,15 +73,14 @@ class Schedules(Produce):
                 0.0,
             ),
         )
-        if self._engine is not None:
-            self._engine.scheduler.wake()
+        self._tell_engine(lambda engine: engine.scheduler.wake())
 
     async def unschedule(self, name: str) -> None:
         """Removes a schedule; tasks that it made stay."""
-        backend = await self.open()
+        backend = await self._open()
         await backend.store.execute("drop_schedule", name=name)
 
     async def get_schedules(self) -> list[Schedule]:
         """All schedules of the store, by name."""
-        backend = await self.open()
+        backend = await self._open()
         return [Schedule(*row) for row in await backend.store.query("schedules")]

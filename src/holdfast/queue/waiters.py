@@ -1,36 +1,44 @@
 """Callers that wait for tasks to end.
 
 Promises: a task that ends in this process wakes its waiters at once; one that ends elsewhere wakes them
-by the feed's hint, or by a look at the store each second at the latest.
+by the feed's hint, or by a look at the store each second at the latest; a wait that ends, by whatever error,
+leaves nothing behind. Never: more than `WAITS_MAX` at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.bus.port import FEED
 from holdfast.core.task import ENDED, Task
-from holdfast.errors import NotFound, NotRunning, StoreUnavailable, WaitTimeout
+from holdfast.errors import NotFound, NotRunning, QueueFull, StoreUnavailable, WaitTimeout
 from holdfast.queue.backend import Backend
 
 LOOK_SECONDS: Final = 1.0
 LOOK_MAX: Final = 500
 GATHER_SECONDS: Final = 0.005
+WAITS_MAX: Final = 100_000
+"""Callers of one event loop that may wait at once."""
+log = logging.getLogger("holdfast.queue")
 
 
 class Waiters:
     """One look at the store serves all who wait."""
 
     def __init__(self) -> None:
-        self._futures: dict[str, list[asyncio.Future[Task]]] = {}
+        self._futures: dict[str, set[asyncio.Future[Task]]] = {}
+        self._count = 0
         self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
         self._stir = asyncio.Event()
+        self._unsubscribe: Callable[[], None] = lambda: None
 
     def attach(self, backend: Backend) -> None:
         self._backend = backend
-        backend.bus.subscribe(self._hinted, FEED)
+        self._unsubscribe = backend.bus.subscribe(self._hinted, FEED)
 
     def _hinted(self, topic: str) -> None:
         if self._futures:
@@ -38,18 +46,14 @@ class Waiters:
 
     async def wait(self, task_id: str, seconds: float | None) -> Task:
         """The task once it has ended; WaitTimeout after `seconds`."""
-        assert self._backend is not None
+        if self._count >= WAITS_MAX:
+            raise QueueFull(
+                f"{WAITS_MAX} callers of this queue already wait for results: try again later"
+            )
         future: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
-        self._futures.setdefault(task_id, []).append(future)
-        found = (await self._backend.store.get([task_id])).get(task_id)
-        if found is None:
-            self._drop(task_id, future)
-            raise NotFound(f"task {task_id} does not exist: it may have been pruned")
-        if found.status in ENDED:
-            self.ended(found)
-        elif self._task is None:
-            self._task = asyncio.create_task(self._look(), name="holdfast-waiters")
+        self._add(task_id, future)
         try:
+            await self._look_first(task_id)
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
@@ -59,16 +63,28 @@ class Waiters:
         finally:
             self._drop(task_id, future)
 
+    async def _look_first(self, task_id: str) -> None:
+        """It may have ended before anybody waited."""
+        assert self._backend is not None
+        found = (await self._backend.store.get([task_id])).get(task_id)
+        if found is None:
+            raise NotFound(f"task {task_id} does not exist: it may have been pruned")
+        if found.status in ENDED:
+            self.ended(found)
+        elif self._task is None:
+            self._task = asyncio.create_task(self._look(), name="holdfast-waiters")
+
     @property
     def is_anybody(self) -> bool:
         return bool(self._futures)
 
     def ended(self, task: Task) -> None:
-        for future in self._futures.pop(task.id, ()):
+        for future in self._futures.get(task.id, ()):
             if not future.done():
                 future.set_result(task)
 
     async def close(self) -> None:
+        self._unsubscribe()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,14 +95,18 @@ class Waiters:
                     future.set_exception(
                         NotRunning("the queue was stopped while waiting for a result")
                     )
-        self._futures.clear()
+
+    def _add(self, task_id: str, future: asyncio.Future[Task]) -> None:
+        self._futures.setdefault(task_id, set()).add(future)
+        self._count += 1
 
     def _drop(self, task_id: str, future: asyncio.Future[Task]) -> None:
-        futures = self._futures.get(task_id, [])
-        if future in futures:
-            futures.remove(future)
-            if not futures:
-                del self._futures[task_id]
+        """However a wait ends, its future goes with it."""
+        futures = self._futures[task_id]
+        futures.remove(future)
+        self._count -= 1
+        if not futures:
+            del self._futures[task_id]
 
     async def _look(self) -> None:
         assert self._backend is not None
@@ -107,6 +127,9 @@ class Waiters:
         try:
             found = await self._backend.store.get(wanted)
         except StoreUnavailable:
+            return
+        except Exception:
+            log.exception("a look for the ends of %d tasks failed; it is repeated", len(wanted))
             return
         for task in found.values():
             if task.status in ENDED:

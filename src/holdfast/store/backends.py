@@ -1,8 +1,8 @@
 """Which store a URL names: the one place that picks a database.
 
 `sqlite:///file.db`, `sqlite://` in memory, `postgresql://...`. A bad URL or a missing driver is refused
-at once, before anything is opened. Ids are seeded when a store is made, not when its maker is: processes
-forked from one parent must not make the same ids.
+at once, before anything is opened. Ids are seeded when a store is made, and again in a forked child:
+processes forked from one parent must not make the same ids.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from holdfast.clock import Clock
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig, MissingExtra
+from holdfast.forks import Unmoved, follow
 from holdfast.store.store import Store
 
 POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
@@ -55,8 +56,25 @@ def sqlite_path(url: str) -> str:
     return unquote(rest[3:])
 
 
+class _Bits(Unmoved, random.Random):
+    """Random bits that are seeded again in a forked child."""
+
+    ids: Ids
+
+    def start_over(self) -> None:
+        self.seed(_seed())
+        self.ids.start_over()
+
+
 def fresh_ids() -> Ids:
-    return Ids(random.Random(random.SystemRandom().getrandbits(128)))
+    bits = _Bits(_seed())
+    bits.ids = Ids(bits)
+    follow(bits)
+    return bits.ids
+
+
+def _seed() -> int:
+    return random.SystemRandom().getrandbits(128)
 
 
 def secret_ids() -> Ids:

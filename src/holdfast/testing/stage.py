@@ -124,9 +124,8 @@ async def harness(
     fresh: dict[str, Any] = {
         "_make_backend": backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
         "_run_engine": run_engine,
-        "_backend": None,
-        "_load": {},
-        "_added": {},
+        "_sessions": {},
+        "_known": {},
         "_types": {},
         "_types_at": float("-inf"),
     }
@@ -140,7 +139,8 @@ async def harness(
         finally:
             await _stop(queue, engines[0], clock)
     finally:
-        vars(queue).update({**saved, "_stopping": False, "_stopped": False})
+        vars(queue).clear()
+        vars(queue).update(saved)
 
 
 async def _stop(queue: Queue, engine: Engine, clock: VirtualClock) -> None:

@@ -39,7 +39,7 @@ def always_suspends(ledger: Ledger) -> None:
 
 async def quiet(ledger: Ledger) -> None:
     """Until what goes on after its caller has ended."""
-    while tasks := ledger.desk._whole.tasks:
+    while tasks := ledger.desk._here.whole.tasks:
         await asyncio.wait(tasks)
 
 
@@ -134,7 +134,7 @@ async def test_closing_waits_for_an_effect_and_records_its_end(many: Many, ledge
     running = asyncio.create_task(ledger.run("s", "o", "k", 1, effect))
     await eventually(lambda: effect.runs == 1)
     closing = asyncio.create_task(ledger.close())
-    await eventually(ledger.desk._closing.is_set)
+    await eventually(ledger.desk._here.closing.is_set)
     with pytest.raises(NotRunning):
         await ledger.run("s", "o", "other", 1, Effect())
     assert not closing.done()

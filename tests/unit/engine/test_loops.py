@@ -167,7 +167,7 @@ async def test_two_engines_fire_a_schedule_once() -> None:
     backend = backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(1)))()
     await backend.store.open()
     queue = TaskQueue("sqlite://")
-    queue._backend = backend
+    queue._here.backend = backend
 
     @queue.task(cron="@every 60")
     async def tick() -> None: ...
@@ -259,10 +259,10 @@ async def test_a_stopping_queue_takes_no_new_work(queue: TaskQueue) -> None:
 
     queue.register_handler("work", work)
     async with harness(queue):
-        queue._stopping = True
+        queue._here.stopping = True
         with pytest.raises(QueueStopping, match="takes no new work"):
             await queue.enqueue("work")
-        queue._stopping = False
+        queue._here.stopping = False
 
 
 async def test_keys_under_limits_do_not_wait_for_each_other(queue: TaskQueue) -> None:

@@ -18,11 +18,12 @@ from holdfast.core.ledger import Ask, Outcome, Start, Turn, Verdict
 from holdfast.core.once import Begin, End, ErrorPolicy, Pause, Run, Step
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
 from holdfast.errors import BadConfig, InvalidInput, LeaseLost, NotRunning, StoreUnavailable
+from holdfast.forks import Unmoved, follow
 from holdfast.primitives.idempotency import metrics
+from holdfast.primitives.idempotency.room import Room
 from holdfast.primitives.metrics import Meter
 from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
-from holdfast.store.whole import Whole
 
 PRUNE_SECONDS: Final = 60.0
 """How often a ledger in use prunes. When a bite was full, the next call goes on at once."""
@@ -62,7 +63,7 @@ class Call:
         """Whether closing waits for its end."""
 
 
-class Desk:
+class Desk(Unmoved):
     """One for each ledger; opens its store when first needed."""
 
     def __init__(
@@ -81,45 +82,70 @@ class Desk:
         self.clock = clock
         self.meter = meter
         self._store = store
-        self._opened = opened
         self._owns_store = not opened
         self._closed = False
-        self._closing = asyncio.Event()
-        self._running: set[str] = set()
-        self._ended = asyncio.Event()
-        self._whole = Whole()
-        self._opening = asyncio.Lock()
-        self._owner = owner or f"{socket.gethostname()}:{os.getpid()}:{store.ids.token()}"
+        self._rooms: dict[asyncio.AbstractEventLoop, Room] = {}
+        self._left_open = False
+        """A loop ended without closing it."""
+        self._named = owner
+        self._owner = owner or self._process()
         self._calls = itertools.count(1)
         self._lease_seconds = lease_seconds
         self._retention_seconds = retention_seconds
         self._prune_at = clock.monotonic() + PRUNE_SECONDS
+        follow(self)
 
     async def open(self) -> None:
-        if self._opened:
+        """For the running event loop; all of them share the store."""
+        if not self._owns_store:
             return
-        async with self._opening:
-            if self._closed:
+        room = self._here
+        if room.is_open:
+            return
+        async with room.opening:
+            if self._closed or room.is_closed:
                 raise NotRunning("this ledger was closed: connect again")
-            if not self._opened:
+            if not room.is_open:
                 await self._store.open()
-                self._opened = True
+                room.is_open = True
 
     async def close(self, wait: float = CLOSE_SECONDS) -> None:
         """Calls that wait for another one end with NotRunning. Effects that run have `wait` seconds to end;
-        the lease of one that takes longer has to run out."""
-        self._closing.set()
+        the lease of one that takes longer has to run out. Other event loops go on."""
+        room = self._here
+        room.closing.set()
         until = self.clock.monotonic() + wait
-        while (self._running or self._whole.tasks) and (left := until - self.clock.monotonic()) > 0:
-            self._ended.clear()
-            for task in self._whole.tasks:
-                task.add_done_callback(lambda _: self._ended.set())
-            await self.clock.wait(self._ended, left)
-        async with self._opening:
-            self._closed = True
-            if self._opened and self._owns_store:
-                self._opened = False
+        while (room.running or room.whole.tasks) and (left := until - self.clock.monotonic()) > 0:
+            room.ended.clear()
+            for task in room.whole.tasks:
+                task.add_done_callback(lambda _: room.ended.set())
+            await self.clock.wait(room.ended, left)
+        async with room.opening:
+            room.is_closed = True
+            self._closed = not any(not each.is_closed for each in self._rooms.values())
+            if room.is_open or self._left_open:
+                room.is_open = self._left_open = False
                 await self._store.close()
+
+    @property
+    def _here(self) -> Room:
+        """What belongs to the running event loop."""
+        loop = asyncio.get_running_loop()
+        room = self._rooms.get(loop)
+        if room is None:
+            for ended in [each for each in list(self._rooms) if each.is_closed()]:
+                left = self._rooms.pop(ended, None)
+                self._left_open = self._left_open or (left is not None and left.is_open)
+            room = self._rooms[loop] = Room()
+        return room
+
+    def start_over(self) -> None:
+        """In a forked child: another process, and so another owner of turns."""
+        self._rooms = {}
+        self._owner = self._named or self._process()
+
+    def _process(self) -> str:
+        return f"{socket.gethostname()}:{os.getpid()}:{self._store.ids.token()}"
 
     def ask(
         self,
@@ -171,7 +197,7 @@ class Desk:
                 return await self._end(turn, outcome, call.tx)
             case Pause(seconds=seconds):
                 if seconds > 0:
-                    await self.clock.wait(self._closing, seconds)
+                    await self.clock.wait(self._here.closing, seconds)
             case Run():
                 raise AssertionError("the front runs the effect")
         return None
@@ -187,19 +213,19 @@ class Desk:
 
     async def _begin(self, call: Call) -> Verdict | Interrupted:
         ask = call.ask
-        if self._closing.is_set():
+        if self._here.closing.is_set():
             raise NotRunning(f"the ledger was closed while {ask.place} was to begin: nothing ran")
         await self.open()
         if call.tx is not None:
             return await self._begun(call)
         await self._tidy()
-        return await self._whole.finish(lambda: self._begun(call), unwanted=self._give_back)
+        return await self._here.whole.finish(lambda: self._begun(call), unwanted=self._give_back)
 
     async def _begun(self, call: Call) -> Verdict:
         verdict = await self.entries.begin(call.ask, tx=call.tx)
         metrics.count_verdict(self.meter, verdict, call.ask.place.operation)
         if isinstance(verdict, Start) and call.is_awaited:
-            self._running.add(call.ask.owner)
+            self._here.running.add(call.ask.owner)
         return verdict
 
     async def _give_back(self, verdict: Verdict) -> None:
@@ -211,11 +237,12 @@ class Desk:
         if tx is not None:
             await self._write_end(turn, outcome, tx)
             return None
+        room = self._here
         try:
-            return await self._whole.finish(lambda: self._write_end(turn, outcome, None))
+            return await room.whole.finish(lambda: self._write_end(turn, outcome, None))
         finally:
-            self._running.discard(turn.owner)
-            self._ended.set()
+            room.running.discard(turn.owner)
+            room.ended.set()
 
     async def _write_end(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
         await self.open()

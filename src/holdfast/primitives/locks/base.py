@@ -20,7 +20,8 @@ from holdfast.core.ids import Ids
 from holdfast.core.lease import Held
 from holdfast.core.limit import TOLERANCE_SECONDS
 from holdfast.core.retry import unit_jitter
-from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout
+from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
+from holdfast.forks import Unmoved, follow
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.hold import Hold
 from holdfast.primitives.locks.lease import HeldLease, Terms, log
@@ -49,8 +50,11 @@ class Request(NamedTuple):
     waits: bool
 
 
-class LocksBase(ABC, Generic[L]):
-    """See `Locks` and `EfficiencyLocks`."""
+class LocksBase(Unmoved, ABC, Generic[L]):
+    """See `Locks` and `EfficiencyLocks`. They live in one event loop at a time, that of their first use."""
+
+    _outlives_loops = False
+    """Whether they can go on in another loop when theirs has ended."""
 
     def __init__(
         self, clock: Clock, ids: Ids, meter: Meter, margin: Callable[[float], float]
@@ -69,7 +73,9 @@ class LocksBase(ABC, Generic[L]):
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._terms = Terms(clock, meter, self._spawn, margin)
+        follow(self)
 
     # -- what differs ----------------------------------------------------------------------------
 
@@ -250,8 +256,11 @@ class LocksBase(ABC, Generic[L]):
     async def open(self) -> None:
         """Connects; the first use does it by itself."""
         self._check_open()
-        if self._is_open:
+        loop = asyncio.get_running_loop()
+        if self._is_open and self._loop is loop:
             return
+        if self._loop is not loop:
+            self._move(loop)
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             self._check_open()
@@ -263,9 +272,37 @@ class LocksBase(ABC, Generic[L]):
         if self._is_closed:
             raise NotRunning("these locks were closed: connect again")
 
+    def _move(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Into another event loop, if theirs has ended and they can."""
+        if self._loop is not None:
+            if not self._loop.is_closed():
+                raise WrongLoop(
+                    "these locks are in use in another event loop: connect others for this one, or use "
+                    "BlockingLocks, which any thread may"
+                )
+            if not self._outlives_loops:
+                raise WrongLoop(
+                    "the event loop of these locks has ended: connect again in this one"
+                )
+            self.start_over()
+        self._loop = loop
+
+    def start_over(self) -> None:
+        """Their event loop has ended, or this is a forked child: what was held there is not held here."""
+        for lease in self._held:
+            lease.disown()
+        self._loop = None
+        self._tasks, self._held, self._wakes, self._answers = set(), set(), {}, set()
+        self._quieter = asyncio.Event()
+        self._closing = None
+        self._opening = None
+        self._is_open = False
+
     async def close(self) -> None:
         """Callers that wait get NotRunning. A lease that is still held is lost (`shutdown`) and given back. A
         store that does not answer is not waited for longer than 5 s: what is held there ends by itself."""
+        if self._is_open and self._closing is None and self._loop is not asyncio.get_running_loop():
+            await self.open()  # What a loop that has ended left open is closed in this one.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut_down())
         await asyncio.shield(self._closing)

@@ -129,6 +129,14 @@ class HeldLease:
         for tell in self._on_lost:
             tell()
 
+    def disown(self) -> None:
+        """It is another process's now, or of an event loop that has ended: lost, and not to be given back."""
+        if not self.lost.is_set():
+            self.lost.reason = LossReason.SHUTDOWN
+            self.lost.set()
+        self._ended = self._ended or asyncio.Event()
+        self._ended.set()
+
     def when_lost(self, tell: Callable[[], None]) -> None:
         """Calls back in the event loop, at once if it is lost already."""
         self._on_lost.append(tell)

@@ -108,7 +108,8 @@ class Locks(LocksBase[Lease]):
         super().__init__(clock, ids or secret_ids(), meter or NullMeter(), margin)
         self._backend = backend
         self._bus = bus
-        self._owner = owner or f"{socket.gethostname()}:{os.getpid()}"
+        self._named = owner
+        self._owner = owner or _process()
         self._waiter_seconds = waiter_seconds
         self._looking = False
         self._look_again = False
@@ -141,6 +142,8 @@ class Locks(LocksBase[Lease]):
             waiter_seconds=waiter_seconds,
             margin=margin,
         )
+
+    _outlives_loops = True
 
     # -- for operators -----------------------------------------------------------------------------
 
@@ -236,6 +239,11 @@ class Locks(LocksBase[Lease]):
         await self._bus.start()
         self._unsubscribe = self._bus.subscribe(self._hinted)
 
+    def start_over(self) -> None:
+        super().start_over()
+        self._owner = self._named or _process()
+        self._looking = self._look_again = False
+
     async def _close(self) -> None:
         self._unsubscribe()
         await self._bus.stop()
@@ -308,6 +316,10 @@ class _StoreGrip:
         )
         self._locks._wake(follower)
         return reason
+
+
+def _process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:

@@ -21,6 +21,7 @@ import asyncpg
 
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.forks import forget
 from holdfast.store.postgres.watch import Watch
 from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sql import Column, Statement, load_statements
@@ -265,6 +266,17 @@ class Pool:
                 self._free -= 1
                 turn.set_result(None)
                 return
+
+    def terminate_idle(self) -> None:
+        """The event loop ends: what is not out is closed while that can be done."""
+        while self._idle:
+            self._end(self._idle.pop()[1])
+
+    def forget(self) -> None:
+        """For a pool whose event loop has ended, or is another process's."""
+        self._closed = True
+        for connection in self._ages:
+            forget(connection)
 
     async def close(self) -> None:
         self._closed = True

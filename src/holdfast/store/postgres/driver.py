@@ -22,6 +22,7 @@ from holdfast.store import schema
 from holdfast.store.port import RecordExists, RowExists
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
+from holdfast.store.postgres.pools import Pools
 from holdfast.store.script import Call, Rows, Script, call, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
@@ -48,9 +49,7 @@ class PostgresDriver:
     def __init__(
         self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE
     ) -> None:
-        self._dsn = dsn
-        self._size = size
-        self._pool: postgres.Pool | None = None
+        self._pools = Pools(dsn, size)
         self._commits = Commits()
         self._theirs = ServerClock(clock)
         steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
@@ -62,27 +61,25 @@ class PostgresDriver:
     file = None
 
     async def open(self) -> None:
-        self._pool = postgres.Pool(self._dsn, self._size)
         try:
-            async with self._pool.connection() as connection:
+            async with self._pools.open().connection() as connection:
                 await _migrate(connection)
                 await postgres.execute(connection, call("adopt_feed"))
                 await self._read_off_clock(connection)
         except postgres.GONE as error:
+            await self.close()
             raise _gone(error) from error
-        except HoldfastError:
+        except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        if self._pool is not None:
-            await self._pool.close()
-            self._pool = None
+        await self._pools.close()
 
     async def warm_up(self, calls: Sequence[Call]) -> None:
         """Connecting and planning take as long as many claims do: now is better than beside the first task
         that comes while everything else is busy as well."""
-        pool = self._pool
+        pool = self._pools.here()
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
@@ -114,7 +111,7 @@ class PostgresDriver:
         return self._run(make, atomic=False)
 
     async def call(self, wanted: Call, *, small: bool = False) -> Rows:
-        pool = self._pool
+        pool = self._pools.here()
         if pool is None or self._theirs.is_due() or (connection := pool.take_idle()) is None:
             return await self._run(lambda: one(wanted), atomic=False)
         try:
@@ -176,7 +173,7 @@ class PostgresDriver:
     async def _once(
         self, make: Callable[[], Script[T]], *, atomic: bool, mark: Callable[[], int] | None
     ) -> T:
-        pool = self._pool
+        pool = self._pools.here()
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
@@ -203,7 +200,7 @@ class PostgresDriver:
     async def _was_committed(self, proof: Proof) -> bool:
         """Asks until the server answers, for some seconds."""
         for pause_seconds in (*SETTLE_SECONDS, None):
-            pool = self._pool
+            pool = self._pools.here()
             try:
                 if pool is not None:
                     async with pool.connection() as connection:

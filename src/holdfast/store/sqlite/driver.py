@@ -1,8 +1,9 @@
 """Runs scripts on SQLite: one writer thread with group commit, one reader thread beside it.
 
 Promises: a write is committed and synced before its caller hears yes; writes that wait together commit
-together; a script that fails takes nothing of its neighbours with it. Never: holds up the event loop for
-longer than a quick disk's commit, unless `inline`, which is for virtual time.
+together; a script that fails takes nothing of its neighbours with it. Any event loop of the process may use
+it; it closes when the last of those that opened it has closed it or has ended. Never: holds up the event loop
+for longer than a quick disk's commit, unless `inline`, which is for virtual time.
 """
 
 from __future__ import annotations
@@ -12,36 +13,24 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from functools import partial
+from typing import Final, Self, TypeVar
 
 import apsw
 
 from holdfast.clock import Clock
 from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
+from holdfast.forks import follow
 from holdfast.store.port import RowExists
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.sqlite.jobs import Job, Jobs, commit_group, deliver, next_job, read
+from holdfast.store.sqlite.stillness import Stillness
 from holdfast.store.steady import Steady
 
 T = TypeVar("T")
 QUICK_SECONDS: Final = 0.001
 """A commit that takes longer on average must not hold up the event loop."""
-GROUP_MAX: Final = 64
-"""Writes that one commit may carry."""
-
-
-class Job(NamedTuple):
-    """A script that waits for its thread."""
-
-    make: Callable[[], Script[Any]]
-    future: asyncio.Future[Any] | None
-    loop: asyncio.AbstractEventLoop | None
-
-
-class Answer(NamedTuple):
-    job: Job
-    value: Any
-    error: BaseException | None
 
 
 class SqliteDriver:
@@ -56,16 +45,22 @@ class SqliteDriver:
         self.adopt = steady.adopt
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._reads: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: Jobs = queue.SimpleQueue()
+        self._reads: Jobs = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
-        self._writing = threading.Lock()
+        self._loops: set[asyncio.AbstractEventLoop] = set()
+        """Those that opened it and have not closed it."""
+        self._still = Stillness()
+        self._writing = self._still.writing
+        self._inherited: list[apsw.Connection] = []
+        """Of the process that this one was forked from, in the middle of something."""
         self._commit_seconds = QUICK_SECONDS
         self.is_quick = False
         self._answering = False
         self._version = 0
         self._changes = 0
-        self._committed: Callable[[], None] | None = None
+        self._committed: dict[asyncio.AbstractEventLoop, Callable[[], None]] = {}
+        follow(self)
 
     @property
     def file(self) -> Self | None:
@@ -83,30 +78,89 @@ class SqliteDriver:
         return self._version
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        self._committed = listener
+        """After each commit that changed something for this event loop, in this loop."""
+        self._committed[asyncio.get_running_loop()] = listener
 
     async def open(self) -> None:
+        loop = asyncio.get_running_loop()
         if self._inline:
-            self._open_writer()
-            return
-        await asyncio.to_thread(self._open_writer)
-        self._start("holdfast-sqlite-writer", self._write_loop)
-        if self._reader is not None:
-            self._start("holdfast-sqlite-reader", self._read_loop)
-        self._answering = True
+            self._open(loop)
+        else:
+            await asyncio.to_thread(self._open, loop)
 
     async def close(self) -> None:
-        if self._answering:
-            self._answering = False  # Whoever comes behind the last job would wait for ever.
-            for jobs in (self._jobs, self._reads):
-                jobs.put(None)
-        for thread in self._threads:
+        threads, connections = self._leave(asyncio.get_running_loop())
+        for thread in threads:
             await asyncio.to_thread(thread.join)
-        self._threads.clear()
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
+        for connection in connections:
+            connection.close()
+
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._still.opening:
+            self._loops.add(loop)
+            if self._writer is not None:
+                return
+            try:
+                self._open_writer()
+            except BaseException:
+                self._loops.discard(loop)
+                raise
+            if not self._inline:
+                self._start_threads()
+
+    def _start_threads(self) -> None:
+        assert self._writer is not None
+        self._jobs, self._reads = queue.SimpleQueue(), queue.SimpleQueue()
+        self._start("holdfast-sqlite-writer", self._write_loop, self._writer, self._jobs)
+        if self._reader is not None:
+            self._start("holdfast-sqlite-reader", self._read_loop, self._reader, self._reads)
+        self._answering = True
+
+    def _leave(
+        self, loop: asyncio.AbstractEventLoop
+    ) -> tuple[list[threading.Thread], list[apsw.Connection]]:
+        """What is to be ended now that this loop needs it no more: all, or nothing while others do."""
+        with self._still.opening:
+            self._loops = {
+                each for each in self._loops if each is not loop and not each.is_closed()
+            }
+            if self._loops:
+                return [], []
+            if self._answering:
+                self._answering = False  # Whoever comes behind the last job would wait for ever.
+                for jobs in (self._jobs, self._reads):
+                    jobs.put(None)
+            return self._taken_out()
+
+    def _taken_out(self) -> tuple[list[threading.Thread], list[apsw.Connection]]:
+        threads, self._threads = self._threads, []
+        found = (self._reader, self._writer)
         self._reader = self._writer = None
+        self._committed = {}
+        self._changes = 0
+        return threads, [connection for connection in found if connection is not None]
+
+    # -- forks: SQLite's own record of who holds which lock is copied, the locks are not ---------------
+
+    def hold_still(self) -> None:
+        self._still.hold()
+
+    def go_on(self) -> None:
+        self._still.release()
+
+    def start_over(self) -> None:
+        """No connection may be left over from the parent: SQLite would count its locks as held here, and
+        take none for those that come. All stand still, so closing them changes nothing on the disk."""
+        _, connections = self._taken_out()
+        if self._still.is_held:
+            for connection in connections:
+                connection.close()
+        else:
+            self._inherited = connections
+        self._loops = set()
+        self._answering = False
+        self._still = Stillness()
+        self._writing = self._still.writing
 
     async def warm_up(self, calls: Sequence[Call]) -> None:
         """One connection, one cache of statements: nothing is worth the while."""
@@ -167,9 +221,7 @@ class SqliteDriver:
             "pass the apsw connection whose transaction is open on this very file"
         )
 
-    async def _submit(
-        self, jobs: queue.SimpleQueue[Job | None], make: Callable[[], Script[T]]
-    ) -> T:
+    async def _submit(self, jobs: Jobs, make: Callable[[], Script[T]]) -> T:
         if not self._answering:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         loop = asyncio.get_running_loop()
@@ -177,12 +229,17 @@ class SqliteDriver:
         jobs.put(Job(make, future, loop))
         return await future
 
-    def _start(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, name=name, daemon=True)
+    def _start(self, name: str, target: Callable[..., None], *args: object) -> None:
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
         thread.start()
         self._threads.append(thread)
 
     def _open_writer(self) -> None:
+        if self._inherited:
+            raise StoreUnavailable(
+                "this process was forked while another thread was writing to SQLite, whose locks are in "
+                "an unknown state here: fork before the store is opened, or use multiprocessing's 'spawn'"
+            )
         writer = sqlite.connect(self.path)
         try:
             sqlite.migrate(writer)
@@ -227,126 +284,33 @@ class SqliteDriver:
             self._took(begun)
             has_changed = self._has_changed()
             self._writing.release()
-            if has_changed and self._committed is not None:
-                self._committed()
+            if has_changed and (tell := self._committed.get(asyncio.get_running_loop())):
+                tell()
 
     def _took(self, begun: float) -> None:
         took = self._clock.monotonic() - begun
         self._commit_seconds += 0.2 * (took - self._commit_seconds)
         self.is_quick = self._commit_seconds < QUICK_SECONDS
 
-    def _write_loop(self) -> None:
-        assert self._writer is not None
-        while (first := self._jobs.get()) is not None:
-            with self._writing:
+    def _write_loop(self, writer: apsw.Connection, jobs: Jobs) -> None:
+        writing, following = self._writing, partial(next_job, jobs)
+        while (first := jobs.get()) is not None:
+            with writing:
                 begun = self._clock.monotonic()
-                answers = _commit_group(self._writer, first, self._next_job)
+                answers = commit_group(writer, first, following)
                 if len(answers) == 1:
                     self._took(begun)
-                then = self._committed if self._has_changed() else None
-            _deliver(answers, then)
+                told = self._committed if self._has_changed() else {}
+            deliver(answers, told)
 
     def _has_changed(self) -> bool:
         """Whether rows were written since this was asked last. Only with `_writing` held."""
         before, self._changes = self._changes, self._writer.total_changes() if self._writer else 0
         return before != self._changes
 
-    def _next_job(self) -> Job | None:
-        """Another write that waits already, if any."""
-        try:
-            job = self._jobs.get_nowait()
-        except queue.Empty:
-            return None
-        if job is None:
-            self._jobs.put(None)
-        return job
-
-    def _read_loop(self) -> None:
-        assert self._reader is not None
-        while (job := self._reads.get()) is not None:
-            _deliver([_read(self._reader, job)], None)
-
-
-def _commit_group(
-    writer: apsw.Connection, first: Job, next_job: Callable[[], Job | None]
-) -> list[Answer]:
-    """Runs what waits in one transaction, each script within a savepoint of its own. Whatever comes in
-    while others run still joins: a claim that follows an enqueue shares its commit."""
-    group = [first]
-    answers: list[Answer] = []
-    try:
-        writer.execute("BEGIN IMMEDIATE")
-        for job in group:
-            if not writer.in_transaction:
-                writer.execute("BEGIN IMMEDIATE")
-            answers.append(_run_job(writer, job, first=job is first))
-            if len(group) < GROUP_MAX and (following := next_job()) is not None:
-                group.append(following)
-        if writer.in_transaction:
-            writer.execute("COMMIT")
-    except Exception as error:
-        sqlite.rollback(writer)
-        failure = error
-        if isinstance(error, apsw.Error):
-            failure = sqlite.translated(error, "SQLite refused a transaction")
-        return [Answer(job, None, failure) for job in group]
-    return answers
-
-
-def _run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
-    """Alone in its transaction so far, a script that fails rolls that back; later ones have a savepoint."""
-    if not first:
-        writer.execute("SAVEPOINT one")
-    try:
-        value = sqlite.run(writer, job.make())
-        if not first:
-            writer.execute("RELEASE one")
-        return Answer(job, value, None)
-    except Exception as error:
-        if first:
-            sqlite.rollback(writer)
-        elif not writer.in_transaction:
-            # The whole transaction is gone (disk full, I/O error): nobody may hear yes.
-            raise
-        else:
-            writer.execute("ROLLBACK TO one")
-            writer.execute("RELEASE one")
-        if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
-            return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
-        return Answer(job, None, error)
-
-
-def _read(reader: apsw.Connection, job: Job) -> Answer:
-    try:
-        reader.execute("BEGIN")
-        value = sqlite.run(reader, job.make())
-        return Answer(job, value, None)
-    except apsw.Error as error:
-        return Answer(job, None, sqlite.translated(error, "SQLite refused a read"))
-    except Exception as error:
-        return Answer(job, None, error)
-    finally:
-        sqlite.rollback(reader)
-
-
-def _deliver(answers: list[Answer], then: Callable[[], None] | None) -> None:
-    """One wake-up of the event loop for the whole group; `then` is called in it as well."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
-    for answer in answers:
-        if answer.job.loop is not None:
-            by_loop.setdefault(answer.job.loop, []).append(answer)
-    for loop, found in by_loop.items():
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, found, then)
-
-
-def _resolve(answers: list[Answer], then: Callable[[], None] | None) -> None:
-    if then is not None:
-        then()
-    for job, value, error in answers:
-        if job.future is None or job.future.done():
-            continue
-        if error is None:
-            job.future.set_result(value)
-        else:
-            job.future.set_exception(error)
+    def _read_loop(self, reader: apsw.Connection, jobs: Jobs) -> None:
+        reading = self._still.reading
+        while (job := jobs.get()) is not None:
+            with reading:
+                answer = read(reader, job)
+            deliver([answer], {})

@@ -1,0 +1,73 @@
+"""One pool of connections for each event loop that uses a store.
+
+Promises: a connection is used only in the loop in which it was made; the pool of a loop that has ended is
+dropped without touching that loop; a loop that ends as `asyncio.run` ends it leaves no idle connection
+behind. In a forked child there is none. Never: more than `size` connections for each live loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.forks import Unmoved, follow
+from holdfast.store.postgres.connection import Pool
+
+
+class Pools(Unmoved):
+    """Threads may share it, each with its own loop."""
+
+    def __init__(self, dsn: str, size: int) -> None:
+        self._dsn = dsn
+        self._size = size
+        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
+        self._keepers: dict[Pool, asyncio.Task[None]] = {}
+        self._inherited: list[object] = []
+        """Kept alive in a forked child: their tasks must not unwind here."""
+        follow(self)
+
+    def here(self) -> Pool | None:
+        """The pool of the running loop; None while no loop has the store open."""
+        loop = asyncio.get_running_loop()
+        pool = self._pools.get(loop)
+        if pool is None and self._pools:
+            pool = self._made(loop)
+        return pool
+
+    def open(self) -> Pool:
+        loop = asyncio.get_running_loop()
+        return self._pools.get(loop) or self._made(loop)
+
+    async def close(self) -> None:
+        """The running loop needs it no more."""
+        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        self._drop_ended()
+        if pool is not None:
+            self._keepers.pop(pool).cancel()
+            await pool.close()
+
+    def start_over(self) -> None:
+        self._inherited += [self._pools, self._keepers]
+        for pool in self._pools.values():
+            pool.forget()
+        self._pools, self._keepers = {}, {}
+
+    def _made(self, loop: asyncio.AbstractEventLoop) -> Pool:
+        self._drop_ended()
+        pool = self._pools[loop] = Pool(self._dsn, self._size)
+        self._keepers[pool] = loop.create_task(_keep(pool), name="holdfast-pool")
+        return pool
+
+    def _drop_ended(self) -> None:
+        for loop, pool in list(self._pools.items()):
+            if loop.is_closed():
+                del self._pools[loop]
+                self._keepers.pop(pool, None)
+                pool.forget()
+
+
+async def _keep(pool: Pool) -> None:
+    """Until the loop ends: then all its tasks are cancelled, and what idles can still be closed."""
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        pool.terminate_idle()

@@ -1,0 +1,137 @@
+"""Scripts that wait for a thread of SQLite: run in groups, and answered in the event loops that sent them.
+
+Promises: a group commits together, each script within a savepoint of its own; one that fails takes nothing of
+its neighbours with it; a loop that has ended meanwhile is passed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import apsw
+
+from holdfast.store.script import Script
+from holdfast.store.sqlite import connection as sqlite
+
+GROUP_MAX: Final = 64
+"""Writes that one commit may carry."""
+
+
+class Job(NamedTuple):
+    """A script that waits for its thread."""
+
+    make: Callable[[], Script[Any]]
+    future: asyncio.Future[Any] | None
+    loop: asyncio.AbstractEventLoop | None
+
+
+Jobs: TypeAlias = "queue.SimpleQueue[Job | None]"
+
+
+class Answer(NamedTuple):
+    job: Job
+    value: Any
+    error: BaseException | None
+
+
+def next_job(jobs: Jobs) -> Job | None:
+    """Another write that waits already, if any."""
+    try:
+        job = jobs.get_nowait()
+    except queue.Empty:
+        return None
+    if job is None:
+        jobs.put(None)
+    return job
+
+
+def commit_group(
+    writer: apsw.Connection, first: Job, next_job: Callable[[], Job | None]
+) -> list[Answer]:
+    """Runs what waits in one transaction, each script within a savepoint of its own. Whatever comes in
+    while others run still joins: a claim that follows an enqueue shares its commit."""
+    group = [first]
+    answers: list[Answer] = []
+    try:
+        writer.execute("BEGIN IMMEDIATE")
+        for job in group:
+            if not writer.in_transaction:
+                writer.execute("BEGIN IMMEDIATE")
+            answers.append(run_job(writer, job, first=job is first))
+            if len(group) < GROUP_MAX and (following := next_job()) is not None:
+                group.append(following)
+        if writer.in_transaction:
+            writer.execute("COMMIT")
+    except Exception as error:
+        sqlite.rollback(writer)
+        failure = error
+        if isinstance(error, apsw.Error):
+            failure = sqlite.translated(error, "SQLite refused a transaction")
+        return [Answer(job, None, failure) for job in group]
+    return answers
+
+
+def run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
+    """Alone in its transaction so far, a script that fails rolls that back; later ones have a savepoint."""
+    if not first:
+        writer.execute("SAVEPOINT one")
+    try:
+        value = sqlite.run(writer, job.make())
+        if not first:
+            writer.execute("RELEASE one")
+        return Answer(job, value, None)
+    except Exception as error:
+        if first:
+            sqlite.rollback(writer)
+        elif not writer.in_transaction:
+            # The whole transaction is gone (disk full, I/O error): nobody may hear yes.
+            raise
+        else:
+            writer.execute("ROLLBACK TO one")
+            writer.execute("RELEASE one")
+        if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+            return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
+        return Answer(job, None, error)
+
+
+def read(reader: apsw.Connection, job: Job) -> Answer:
+    try:
+        reader.execute("BEGIN")
+        value = sqlite.run(reader, job.make())
+        return Answer(job, value, None)
+    except apsw.Error as error:
+        return Answer(job, None, sqlite.translated(error, "SQLite refused a read"))
+    except Exception as error:
+        return Answer(job, None, error)
+    finally:
+        sqlite.rollback(reader)
+
+
+def deliver(
+    answers: list[Answer], told: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
+) -> None:
+    """One wake-up of each event loop for its part of the group; what it is `told` is called in it."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
+    for answer in answers:
+        if answer.job.loop is not None:
+            by_loop.setdefault(answer.job.loop, []).append(answer)
+    for loop, found in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(resolve, found, told.get(loop))
+        except RuntimeError:
+            continue  # It has ended; nobody there waits any more.
+
+
+def resolve(answers: list[Answer], then: Callable[[], None] | None) -> None:
+    if then is not None:
+        then()
+    for job, value, error in answers:
+        if job.future is None or job.future.done():
+            continue
+        if error is None:
+            job.future.set_result(value)
+        else:
+            job.future.set_exception(error)

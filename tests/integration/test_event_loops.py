@@ -1,0 +1,262 @@
+"""One queue object over several event loops: one after another, at once, in threads; opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
+from holdfast.primitives.idempotency.ledger import Ledger
+from holdfast.primitives.locks.locks import Locks
+
+
+def in_threads(*works: Coroutine[Any, Any, Any]) -> list[Any]:
+    """Runs each in a thread with an event loop of its own, all at once; answers or errors in order."""
+    answers: list[Any] = [None] * len(works)
+
+    def run(n: int, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            answers[n] = asyncio.run(work)
+        except BaseException as error:
+            answers[n] = error
+
+    threads = [threading.Thread(target=run, args=each) for each in enumerate(works)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return answers
+
+
+def test_event_loops_one_after_another_use_one_queue(
+    shared_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    ids = [asyncio.run(queue.enqueue("work", {"n": n})) for n in range(4)]
+    ids += in_threads(queue.enqueue("work", {"n": 4}))
+
+    async def look() -> list[Any]:
+        found = [await queue.get_task(task_id) for task_id in ids]
+        await queue.stop()
+        return found
+
+    tasks = asyncio.run(look())
+    assert [task.payload for task in tasks] == [{"n": n} for n in range(5)]
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_four_event_loops_at_once(shared_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    barrier = threading.Barrier(4)
+
+    async def produce(name: str) -> list[str]:
+        await queue.open()
+        await asyncio.to_thread(barrier.wait, 30)
+        made = await asyncio.gather(
+            *(queue.enqueue("work", {"by": name, "n": n}) for n in range(25))
+        )
+        await queue.stop()
+        return [str(handle) for handle in made]
+
+    answers = in_threads(*(produce(f"loop {n}") for n in range(4)))
+    assert [answer for answer in answers if isinstance(answer, BaseException)] == []
+    made = {task_id for answer in answers for task_id in answer}
+    assert len(made) == 100
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    if shared_url != "sqlite://":
+        assert asyncio.run(_count(queue)) == 100
+
+
+async def _count(queue: TaskQueue) -> int:
+    stats = await queue.get_stats()
+    await queue.stop()
+    return stats.pending
+
+
+@pytest.mark.parametrize("where", ["file", "memory"])
+async def test_a_producer_in_another_thread_is_heard_at_once(shared_url: str, where: str) -> None:
+    """Workers run in this loop; a thread with a loop of its own enqueues and waits for the result."""
+    queue = TaskQueue("sqlite://" if where == "memory" else shared_url)
+
+    @queue.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    async def produce() -> Any:
+        handle = await double.enqueue(21)
+        result = await handle.result(timeout=20)
+        await queue.stop()
+        return result
+
+    async with queue:
+        assert queue.is_running()
+        assert await asyncio.to_thread(in_threads, produce()) == [42]
+        assert queue.is_running(), "a producer that stops must not stop the workers"
+
+
+async def test_workers_belong_to_the_loop_that_started_them(shared_url: str) -> None:
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    async with queue:
+        answers = await asyncio.to_thread(
+            in_threads, queue.start(), queue.scale_workers(1), queue.stop()
+        )
+        assert [type(answer) for answer in answers] == [WrongLoop] * 3
+        assert "another event loop" in str(answers[0])
+        assert queue.is_running()
+
+
+def test_workers_of_a_loop_that_ended_do_not_run(shared_url: str) -> None:
+    queue = TaskQueue(shared_url)
+
+    @queue.task
+    async def work() -> str:
+        return "done"
+
+    asyncio.run(queue.start())
+    assert not queue.is_running()
+
+    async def again() -> object:
+        async with queue:
+            return await (await work.enqueue()).result(timeout=20)
+
+    assert asyncio.run(again()) == "done"
+
+
+def test_what_an_ended_loop_left_open_is_closed_by_a_stop(shared_url: str) -> None:
+    def threads() -> list[str]:
+        return [each.name for each in threading.enumerate() if each.name.startswith("holdfast")]
+
+    queue, ledger, locks = (
+        TaskQueue(shared_url),
+        Ledger.connect(shared_url),
+        Locks.connect(shared_url),
+    )
+    queue.register_handler("work", lambda payload: payload)
+    before = threads()
+    asyncio.run(queue.enqueue("work"))
+    asyncio.run(ledger.open())
+    asyncio.run(locks.open())
+    for close in (queue.stop, ledger.close, locks.close):
+        asyncio.run(close())
+    assert threads() == before
+
+
+# -- opened again ---------------------------------------------------------------------------------
+
+
+async def test_a_queue_is_opened_and_stopped_any_number_of_times(shared_url: str) -> None:
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    for n in range(3):
+        await queue.open()
+        await queue.enqueue("work", {"n": n})
+        await queue.stop()
+        with pytest.raises(NotRunning, match="stopped"):
+            await queue.enqueue("work")
+    for _ in range(2):
+        async with queue:
+            await queue.get_stats()
+
+
+async def test_the_inner_of_two_nested_blocks_does_not_stop_the_outer(shared_url: str) -> None:
+    queue = TaskQueue(shared_url)
+
+    @queue.task
+    async def work() -> str:
+        return "done"
+
+    async with queue:
+        async with queue:
+            await work.enqueue()
+        assert queue.is_running()
+        assert await (await work.enqueue()).result(timeout=20) == "done"
+    assert not queue.is_running()
+    with pytest.raises(NotRunning):
+        await work.enqueue()
+
+
+async def test_concurrent_starts_make_one_engine(shared_url: str) -> None:
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    await asyncio.gather(*(queue.start() for _ in range(5)))
+    assert len(await queue.get_nodes()) == 1
+    await queue.stop()
+
+
+async def test_a_start_that_fails_leaves_nothing_open(
+    shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = TaskQueue(shared_url)
+    make, made = queue._make_backend, []
+
+    def failing() -> Any:
+        backend = make()
+        monkeypatch.setattr(backend.bus, "start", _fail)
+        made.append(backend)
+        return backend
+
+    monkeypatch.setattr(queue, "_make_backend", failing)
+    with pytest.raises(OSError, match="no bus today"):
+        await queue.open()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await made[0].store.head()
+    monkeypatch.undo()
+    await queue.open()
+    await queue.stop()
+
+
+async def _fail() -> None:
+    raise OSError("no bus today")
+
+
+# -- primitives -----------------------------------------------------------------------------------
+
+
+def test_a_ledger_is_used_from_several_event_loops(shared_url: str) -> None:
+    ledger = Ledger.connect(shared_url)
+    ran: list[int] = []
+
+    async def call(key: str) -> Any:
+        async def effect(turn: Any) -> str:
+            ran.append(turn.attempt)
+            return key
+
+        return await ledger.run("shop", "pay", key, {}, effect)
+
+    assert [asyncio.run(call("a")), asyncio.run(call("a")), asyncio.run(call("b"))] == [
+        "a",
+        "a",
+        "b",
+    ]
+    assert in_threads(call("c"), call("d"), call("e")) == ["c", "d", "e"]
+    assert len(ran) == 5
+    asyncio.run(ledger.close())
+
+
+def test_locks_go_on_in_a_new_loop_and_refuse_a_second_live_one(shared_url: str) -> None:
+    locks = Locks.connect(shared_url)
+
+    async def hold() -> int:
+        async with locks.hold("r", wait=20) as lease:
+            return lease.fence
+
+    first, second = asyncio.run(hold()), asyncio.run(hold())
+    assert second > first
+
+    async def beside() -> list[Any]:
+        async with locks.hold("other"):
+            return await asyncio.to_thread(in_threads, hold())
+
+    (refused,) = asyncio.run(beside())
+    assert isinstance(refused, WrongLoop)
+    assert "event loop" in str(refused)
+    asyncio.run(locks.close())

@@ -1,0 +1,83 @@
+"""Callers that wait for results: whatever ends a wait, nothing of it stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.errors import NotFound, QueueFull, StoreUnavailable, WaitTimeout
+from holdfast.queue import waiters
+
+
+async def test_a_wait_whose_first_look_fails_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    queue = TaskQueue()
+    queue.register_handler("work", lambda payload: payload)
+    task_id = await queue.enqueue("work")
+    store = (await queue.open()).store
+
+    async def away(ids: Any) -> Any:
+        raise StoreUnavailable("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "get", away)
+        answers = await asyncio.gather(
+            *(queue.wait_task(task_id) for _ in range(20)), return_exceptions=True
+        )
+    assert {type(answer) for answer in answers} == {StoreUnavailable}
+    with pytest.raises(NotFound):
+        await queue.wait_task("no such task")
+    with pytest.raises(WaitTimeout):
+        await queue.wait_task(task_id, timeout=0.0)
+    waiting = asyncio.create_task(queue.wait_task(task_id))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert not queue._here.waiters.is_anybody
+    assert queue._here.waiters._count == 0
+    await queue.stop()
+
+
+async def test_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiters, "WAITS_MAX", 2)
+    queue = TaskQueue()
+    queue.register_handler("work", lambda payload: payload)
+    task_id = await queue.enqueue("work")
+    waiting = [asyncio.create_task(queue.wait_task(task_id)) for _ in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFull, match="wait for results"):
+        await queue.wait_task(task_id)
+    await queue.stop()
+    assert len(await asyncio.gather(*waiting, return_exceptions=True)) == 2
+
+
+async def test_a_look_that_fails_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(waiters, "LOOK_SECONDS", 0.01)
+    queue = TaskQueue()
+    queue.register_handler("work", lambda payload: payload)
+    task_id = await queue.enqueue("work")
+    store = (await queue.open()).store
+    get, failed, looks = store.get, asyncio.Event(), 0
+
+    async def broken(ids: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            return await get(ids)
+        failed.set()
+        raise ValueError("a bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "get", broken)
+        waiting = asyncio.create_task(queue.wait_task(task_id))
+        await failed.wait()
+    await queue.cancel(task_id)
+    assert (await waiting).id == task_id
+    assert "is repeated" in caplog.text
+    await queue.stop()
