@@ -26,6 +26,7 @@ EXAMPLES = int(os.environ.get("HOLDFAST_LOCKS_EXAMPLES", "100"))
 TTL, GRACE, WAITER = 10.0, 4.0, 3.0
 CLAIMS = ("a", "b", "c", "d")
 ROLES = ("holder", "head", "second")
+ttls = st.sampled_from([TTL, TTL / 4])
 claims = st.sampled_from((*ROLES, *CLAIMS))
 
 
@@ -79,16 +80,18 @@ class Leases(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(claim=claims, waits=st.booleans(), grace=st.sampled_from([0.0, GRACE]))
-    def ask(self, claim: str, waits: bool, grace: float) -> None:
+    @rule(claim=claims, waits=st.booleans(), grace=st.sampled_from([0.0, GRACE]), ttl=ttls)
+    def ask(self, claim: str, waits: bool, grace: float, ttl: float = TTL) -> None:
         claim = self.who(claim)
-        wanted = Ask("r", claim, f"owner of {claim}", TTL, grace, WAITER if waits else 0.0)
+        wanted = Ask("r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0)
         verdict = self.both(lambda _: scripts.ask(wanted, self.now))
         if self.holder and self.holder[0] == claim and self.holder[2] > self.now:
             assert isinstance(verdict, Granted)
             assert not verdict.is_new
             assert verdict.lease.fence == self.holder[1]
-            self.holder = (claim, self.holder[1], self.now + TTL, self.holder[3])
+            until = max(self.holder[2], self.now + ttl)
+            assert verdict.lease.expires_at == until, "never shorter than its holder was told"
+            self.holder = (claim, self.holder[1], until, self.holder[3])
             self.drop_if_any(claim)
             return
         places = [c for c, until in self.line if until > self.now or c == claim]
@@ -100,7 +103,7 @@ class Leases(RuleBasedStateMachine):
             assert self.fence not in self.granted
             self.granted[self.fence] = claim
             self.drop_if_any(claim)
-            self.holder = (claim, self.fence, self.now + TTL, grace)
+            self.holder = (claim, self.fence, self.now + ttl, grace)
             return
         assert isinstance(verdict, Held), (verdict, self.line)
         if waits:
@@ -137,14 +140,14 @@ class Leases(RuleBasedStateMachine):
         held = self.holder is not None and self.holder[2] > self.now
         assert follower == (None if held or not self.alive() else self.alive()[0])
 
-    @rule(claim=claims, stale=st.booleans())
-    def renew(self, claim: str, stale: bool) -> None:
+    @rule(claim=claims, stale=st.booleans(), ttl=ttls)
+    def renew(self, claim: str, stale: bool, ttl: float = TTL) -> None:
         claim, fence = self.who(claim), self.fence - stale
-        reason = self.both(lambda _: scripts.renew("r", claim, fence, TTL, self.now))
+        reason = self.both(lambda _: scripts.renew("r", claim, fence, ttl, self.now))
         holder = self.holder
         if holder and holder[:2] == (claim, fence) and holder[2] > self.now:
             assert reason is None
-            self.holder = (claim, fence, self.now + TTL, holder[3])
+            self.holder = (claim, fence, max(holder[2], self.now + ttl), holder[3])
         else:
             assert isinstance(reason, LossReason)
 
@@ -156,6 +159,8 @@ class Leases(RuleBasedStateMachine):
         )
         if self.holder and self.holder[:2] == (claim, fence):
             self.holder, self.opens_at = None, 0.0
+            assert (reason, follower) == (None, self.alive()[0] if self.alive() else None)
+        elif self.holder is None and fence == self.fence:  # said again
             assert (reason, follower) == (None, self.alive()[0] if self.alive() else None)
         else:
             assert isinstance(reason, LossReason)

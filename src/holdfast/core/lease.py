@@ -1,8 +1,8 @@
 """The rules of named leases: who may hold a resource, until when, in which order.
 
 Promises: at most one claim holds a resource; the fence rises with every grant and every revocation and
-never falls; whoever asked first is granted first; a claim that asks again gets the same fence; a renewal
-never acquires. Time is the lease's own clock, kept in its row, which never goes back.
+never falls; whoever asked first is granted first; a claim that asks again gets the same fence, and never a
+shorter lease; a renewal never acquires. Time is the lease's own clock, kept in its row: it never goes back.
 """
 
 from __future__ import annotations
@@ -126,8 +126,7 @@ def judge(lease: Lease, ask: Ask, own: Waiter | None, head: Waiter | None) -> Ve
     """Answers a claimant. `own` is its place in line, `head` the first waiter that is alive."""
     now = lease.clock_at
     if lease.claim_id == ask.claim_id and is_held(lease):
-        again = replace(lease, ttl_seconds=ask.ttl_seconds, expires_at=now + ask.ttl_seconds)
-        return Granted(again, is_new=False)
+        return Granted(_lengthened(lease, ask.ttl_seconds), is_new=False)
     is_first = head is None or head.claim_id == ask.claim_id
     if own is not None and head is not None:
         is_first = own.ticket <= head.ticket
@@ -167,7 +166,15 @@ def renewed(lease: Lease, claim_id: str, fence: int, ttl_seconds: float) -> Leas
         return LossReason.FENCED if lease.fence > fence else LossReason.EXPIRED
     if not is_held(lease):
         return LossReason.EXPIRED
-    return replace(lease, ttl_seconds=ttl_seconds, expires_at=lease.clock_at + ttl_seconds)
+    return _lengthened(lease, ttl_seconds)
+
+
+def _lengthened(lease: Lease, ttl_seconds: float) -> Lease:
+    """With at least so many seconds from now. Never shorter: whoever was told a later end believes in it."""
+    until = lease.clock_at + ttl_seconds
+    if until <= lease.expires_at:
+        return lease
+    return replace(lease, ttl_seconds=ttl_seconds, expires_at=until)
 
 
 def released(lease: Lease) -> Lease:

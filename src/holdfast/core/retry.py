@@ -114,6 +114,11 @@ def after_failure(
     return Again(delay)
 
 
+def is_late(policy: Policy, elapsed_seconds: float) -> bool:
+    """Whether no attempt may begin any more: a pause may have taken longer than was planned."""
+    return policy.deadline_ms is not None and elapsed_seconds * 1_000.0 > policy.deadline_ms
+
+
 class Tokens(msgspec.Struct, frozen=True):
     """What is left of a retry budget, as of a moment."""
 

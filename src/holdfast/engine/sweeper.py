@@ -10,7 +10,7 @@ runners renew.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -140,8 +140,8 @@ class Sweeper(Loop):
     async def _prune(self, now: float) -> bool:
         """One round; whether there is more to forget."""
         keep = self._retention
-        more = True
-        for _ in range(BITES_MAX):
+
+        async def tasks() -> int:
             gone = await self._store.prune(
                 before=now - keep.done_seconds,
                 dead_before=now - keep.dead_seconds,
@@ -149,10 +149,20 @@ class Sweeper(Loop):
                 limit=PRUNE_BITE,
             )
             self.pruned += gone
-            more = gone >= PRUNE_BITE
-            if not more:
-                break
+            return gone
+
+        async def entries() -> int:
+            return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE))
+
+        more = [await _prune_all(tasks), await _prune_all(entries)]
         await self._store.execute("prune_limits", before=now - NODE_SECONDS, limit=PRUNE_BITE)
-        await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE)
         await self._store.execute("prune_nodes", before=now - NODE_SECONDS)
-        return more
+        return any(more)
+
+
+async def _prune_all(bite: Callable[[], Awaitable[int]]) -> bool:
+    """Until a bite is not full, or the round is; whether there may be more."""
+    for _ in range(BITES_MAX):
+        if await bite() < PRUNE_BITE:
+            return False
+    return True

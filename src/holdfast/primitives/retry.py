@@ -2,6 +2,7 @@
 
     retry(lambda: fetch(url), attempts=5, idem_key=url)
     await aretry(lambda: fetch(url), attempts=5, idem_key=url)
+    retry_with_log(...), await aretry_with_log(...)         # a line for each failed attempt
 
 Promises: pauses depend on (idem_key, attempt) only, in every process; time passes on the injected clock
 only; an error that trying cannot mend, CancelledError and KeyboardInterrupt pass at once; whoever gives up
@@ -11,8 +12,11 @@ token of the budget. It does not break off an attempt that runs.
 
 from __future__ import annotations
 
+import errno
 import logging
-from collections.abc import Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from inspect import iscoroutinefunction
 from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, cast
@@ -20,7 +24,7 @@ from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, cast
 import msgspec
 
 from holdfast.clock import BlockingClock, Clock, SystemClock
-from holdfast.core.retry import Again, Policy, Reason, Stop, after_failure
+from holdfast.core.retry import Again, Policy, Reason, Stop, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
 from holdfast.primitives.budget import RetryBudget
 from holdfast.primitives.metrics import Family, Kind, Meter, NullMeter
@@ -31,6 +35,7 @@ __all__ = [
     "Reason",
     "RetryBudget",
     "aretry",
+    "aretry_with_log",
     "is_retryable",
     "retry",
     "retry_with_log",
@@ -39,6 +44,13 @@ __all__ = [
 
 T = TypeVar("T")
 P = ParamSpec("P")
+NETWORK: Final = frozenset(
+    {
+        *(errno.ENETDOWN, errno.ENETUNREACH, errno.ENETRESET, errno.EHOSTDOWN, errno.EHOSTUNREACH),
+        *(errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE),
+    }
+)
+"""What a network that is away says."""
 RETRIES: Final = "holdfast_retry_retries_total"
 CALLS: Final = "holdfast_retry_calls_total"
 DELAY_SECONDS: Final = "holdfast_retry_delay_seconds"
@@ -137,6 +149,25 @@ def retry_with_log(
     **options: Unpack[Options],
 ) -> T:
     """`retry` that writes a line for each failed attempt."""
+    with _logged(logger, options) as told:
+        return retry(call, deterministic_clock=deterministic_clock, **told)
+
+
+async def aretry_with_log(
+    call: Callable[[], Awaitable[T]],
+    *,
+    logger: logging.Logger | None = None,
+    clock: Clock | None = None,
+    **options: Unpack[Options],
+) -> T:
+    """The same for a call that is awaited."""
+    with _logged(logger, options) as told:
+        return await aretry(call, clock=clock, **told)
+
+
+@contextmanager
+def _logged(logger: logging.Logger | None, options: Options) -> Iterator[Options]:
+    """The options of a retry that writes a line for each failed attempt, and one when it gives up."""
     log = logger or logging.getLogger(__name__)
     attempts, tell = options.get("attempts", 3), options.get("on_retry")
 
@@ -151,9 +182,8 @@ def retry_with_log(
         if tell is not None:
             tell(attempt)
 
-    options["on_retry"] = told
     try:
-        return retry(call, deterministic_clock=deterministic_clock, **options)
+        yield Options(**{**options, "on_retry": told})
     except Exception as error:
         log.error("[RETRY] gave up: %s", error)  # noqa: TRY400 - the error is raised, not lost
         raise
@@ -180,10 +210,22 @@ def retrying(**options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[
 
 
 def is_retryable(error: Exception) -> bool:
-    """What may go away by itself: errors that say so (`retryable`, as ours do), lost connections,
-    timeouts."""
+    """What may go away by itself: errors that say so (`retryable`, as ours do), timeouts, lost connections, a
+    network or a name service that cannot be reached at the moment."""
     says = getattr(error, "retryable", None)
-    return says if isinstance(says, bool) else isinstance(error, ConnectionError | TimeoutError)
+    if isinstance(says, bool):
+        return says
+    match error:
+        case ConnectionError() | TimeoutError():
+            return True
+        case socket.gaierror():
+            return error.errno == socket.EAI_AGAIN
+        case OSError(errno=None):
+            # asyncio's, when every address of a host failed in another way.
+            return str(error).startswith("Multiple exceptions: ")
+        case OSError():
+            return error.errno in NETWORK
+    return False
 
 
 def _attempts(
@@ -199,6 +241,7 @@ def _attempts(
     name = given.pop("name", "call")
     policy = Policy(**given)
     begun, failures = now(), 0
+    last: Exception
     if budget is not None:
         budget.called(begun)
     while True:
@@ -222,12 +265,17 @@ def _attempts(
                 raise
             if tell is not None:
                 tell(Attempt(failures, error, verdict.delay_seconds))
+            last = error
         else:
             meter.count(CALLS, name=name, end="ok")
             return value
-        meter.count(RETRIES, name=name)
         meter.observe(DELAY_SECONDS, verdict.delay_seconds, name=name)
         yield Pause(verdict.delay_seconds)
+        if is_late(policy, now() - begun):
+            meter.count(CALLS, name=name, end=Reason.DEADLINE.value)
+            last.add_note(_note(Reason.DEADLINE, failures, now() - begun))
+            raise last
+        meter.count(RETRIES, name=name)
 
 
 def _note(reason: Reason, failures: int, seconds: float) -> str:

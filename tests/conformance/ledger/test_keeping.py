@@ -17,6 +17,7 @@ from holdfast.errors import (
 from holdfast.primitives.idempotency import (
     Ledger,
     Turn,
+    desk,
 )
 from tests.conformance.ledger.support import (
     LEASE,
@@ -71,6 +72,18 @@ async def test_pruning_takes_no_more_than_asked_and_a_ledger_does_it_by_the_way(
     pass_time(clock, LEASE)
     await ledger.run("s", "o", "new", 1, Effect())
     assert await ledger.get(*PLACE) is None
+
+
+async def test_a_ledger_in_use_forgets_faster_than_it_grows(
+    ledger: Ledger, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(desk, "PRUNE_BITE", 2)
+    for n in range(7):
+        await ledger.run("s", "old", f"k{n}", n, Effect())
+    pass_time(clock, RETENTION + desk.PRUNE_SECONDS)
+    for n in range(4):
+        await ledger.run("s", "new", f"k{n}", n, Effect())
+    assert [await ledger.get("s", "old", f"k{n}") for n in range(7)] == [None] * 7
 
 
 async def test_a_recovery_finds_what_was_not_ended(

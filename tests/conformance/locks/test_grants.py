@@ -175,3 +175,15 @@ async def test_many_claims_at_once_never_share_a_fence(
     await locks_bench.advance(60)
     await running
     assert fences == list(range(1, 13))
+
+
+async def test_a_claim_that_asks_again_never_shortens_its_lease(
+    locks_bench: LocksBench, locks: Locks, others: Locks
+) -> None:
+    first = await locks.acquire("r", ttl=60, claim_id="mine")
+    again = await others.acquire("r", ttl=3, claim_id="mine", wait=0)
+    assert again.fence == first.fence
+    assert (await locks.show("r")).seconds_left == pytest.approx(60, abs=1)
+    await locks_bench.advance(1.5)  # The second has renewed for its own 3 s.
+    assert (await locks.show("r")).seconds_left > 50
+    assert first.seconds_left > 50

@@ -143,3 +143,21 @@ async def test_a_line_has_an_end(
         await locks_bench.dead_waiter("r", f"w-{number}", waiter_seconds=3.0)
     with pytest.raises(QueueFull):
         await locks.acquire("r", wait=5)
+
+
+async def test_dead_waiters_take_no_places_from_the_living(
+    locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rules, "WAITERS_MAX", 5)
+    first = await locks.acquire("r", ttl=60)
+    for number in range(5):
+        await locks_bench.dead_waiter("r", f"dead-{number}", waiter_seconds=3.0)
+    with pytest.raises(QueueFull):
+        await locks.acquire("r", wait=60)
+    await locks_bench.advance(3.1)
+    waiting = asyncio.create_task(locks.acquire("r", wait=60))
+    await locks_bench.settle()
+    assert len((await locks.show("r")).waiters) == 1
+    await first.release()
+    await locks_bench.advance(2)
+    assert (await waiting).fence == 2

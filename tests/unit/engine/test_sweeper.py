@@ -52,8 +52,8 @@ class Jumping:
     async def prune(self, **_: object) -> int:
         return 0
 
-    async def execute(self, *_: object, **__: object) -> None:
-        return
+    async def execute(self, *_: object, **__: object) -> list[object]:
+        return []
 
 
 async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> None:
@@ -71,3 +71,43 @@ async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> No
     assert await made.step() == 0.0
     assert await made.step() > 0.0
     assert store.swept_at == [1_000.0]
+
+
+class Growing:
+    """A store whose ledger has more to forget than one round does."""
+
+    def __init__(self, entries: int) -> None:
+        self.entries = entries
+
+    def now(self) -> float:
+        return 1_000.0
+
+    async def sweep(self) -> Swept:
+        return Swept([])
+
+    async def counters(self) -> list[object]:
+        return []
+
+    async def prune(self, **_: object) -> int:
+        return 0
+
+    async def execute(self, name: str, *, limit: int = 0, **_: object) -> list[int]:
+        gone = min(self.entries, limit) if name == "prune_entries" else 0
+        self.entries -= gone
+        return [1] * gone
+
+
+async def test_pruning_of_the_ledger_goes_on_until_a_bite_is_not_full() -> None:
+    store = Growing(sweeper.PRUNE_BITE * (sweeper.BITES_MAX + 2) + 1)
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    assert await made.step() == 0.0, "there is more: the next round comes at once"
+    assert store.entries == sweeper.PRUNE_BITE * 2 + 1
+    assert await made.step() > 0.0
+    assert store.entries == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import threading
 from typing import Any
 
@@ -14,7 +16,9 @@ from holdfast.primitives.metrics import Metrics
 from holdfast.primitives.retry import (
     Attempt,
     RetryBudget,
+    aretry_with_log,
     retry,
+    retry_with_log,
 )
 from tests.unit.retry_support import Flaky, clock, given_up
 
@@ -31,6 +35,13 @@ __all__ = ["clock"]  # a fixture
         (InvalidInput("bad"), 1),
         (ValueError("bad"), 1),
         (FileNotFoundError(), 1),
+        (OSError(errno.ENETUNREACH, "Network is unreachable"), 3),
+        (OSError(errno.EHOSTUNREACH, "No route to host"), 3),
+        (OSError(errno.ENOSPC, "No space left on device"), 1),
+        (OSError("Multiple exceptions: [Errno 111] refused, [Errno 101] unreachable"), 3),
+        (OSError("something else"), 1),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), 3),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), 1),
     ],
 )
 def test_only_what_may_go_away_is_retried(
@@ -178,3 +189,39 @@ def test_a_budget_of_nothing_is_refused() -> None:
     for options in ({"capacity": 0.5}, {"per_call": -1.0}, {"per_second": -1.0}):
         with pytest.raises(InvalidInput):
             RetryBudget(**options)
+
+
+class Slow(VirtualClock):
+    """Its pauses take five seconds longer than they should: a busy machine, a suspended one."""
+
+    def pause(self, seconds: float) -> None:
+        super().pause(seconds + 5.0)
+
+
+def test_no_attempt_begins_after_the_deadline_however_long_a_pause_took() -> None:
+    clock = Slow()
+    flaky = Flaky(clock, 9, ConnectionError("no route"))
+    with pytest.raises(ConnectionError) as raised:
+        retry(flaky, attempts=9, deadline_ms=1_000, deterministic_clock=clock)
+    assert len(flaky.at) == 1
+    assert "(deadline)" in raised.value.__notes__[0]
+
+
+async def test_the_awaited_form_writes_the_same_lines(caplog: pytest.LogCaptureFixture) -> None:
+    async def fails() -> None:
+        raise ConnectionError("no route")
+
+    def fails_too() -> None:
+        raise ConnectionError("no route")
+
+    told: list[Attempt] = []
+    given: Any = {"attempts": 2, "base_ms": 0, "idem_key": "k", "on_retry": told.append}
+    with pytest.raises(ConnectionError):
+        await aretry_with_log(fails, **given)
+    awaited = [(r.levelname, r.getMessage()) for r in caplog.records]
+    caplog.clear()
+    with pytest.raises(ConnectionError):
+        retry_with_log(fails_too, **given)
+    assert awaited == [(r.levelname, r.getMessage()) for r in caplog.records]
+    assert [level for level, _ in awaited] == ["WARNING", "ERROR"]
+    assert len(told) == 2

@@ -199,5 +199,9 @@ class MemoryBackend:
         self._audits.append(Audit(resource, now, "revoked", actor, reason, fence, claim_id, owner))
         return [1]
 
+    def _prune_lease_audit(self, before: float, limit: int) -> Rows:
+        self._audits = [each for each in self._audits if each.at >= before]
+        return [1]
+
     def _lease_audit(self, resource: str, limit: int) -> Rows:
         return [each for each in reversed(self._audits) if each.resource == resource][:limit]

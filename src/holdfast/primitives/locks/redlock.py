@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from typing import Final, Protocol, Self, TypeVar
 
 from holdfast.clock import SystemClock
 from holdfast.core.ids import Ids
 from holdfast.core.lease import RESOURCE_MAX
-from holdfast.errors import InvalidInput
+from holdfast.core.steps import Interrupted
+from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.primitives.locks import quorum
 from holdfast.primitives.locks.nodes import (
     TIMEOUT_SECONDS,
@@ -31,6 +33,7 @@ from holdfast.primitives.locks.nodes import (
 )
 from holdfast.primitives.locks.quorum import Answers, Grant, Order, Talk, Timing
 from holdfast.store.backends import secret_ids
+from holdfast.store.whole import Whole
 
 T = TypeVar("T")
 TTL_MS_MAX: Final = 86_400_000
@@ -88,8 +91,18 @@ class Redlock:
         return None if grant is None else grant.token
 
     def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
-        """The same, with how long the lock may be counted on."""
-        return self._drive(_acquire(resource, token, ttl_ms, self._ids, self._timing))
+        """The same, with how long the lock may be counted on. What a call that is interrupted has got is
+        given back."""
+        chosen = token or self._ids.secret()
+        talk = _acquire(resource, chosen, ttl_ms, self._timing, again=token is not None)
+        try:
+            return self._drive(talk)
+        except Exception:
+            raise
+        except BaseException:
+            with suppress(StoreUnavailable):
+                self._drive(quorum.release(resource, chosen))
+            raise
 
     def release(self, resource: str, token: str) -> bool:
         """False: it was not held under this token any more."""
@@ -124,7 +137,11 @@ class Redlock:
     def _ask_all(self, order: Order) -> Answers:
         if self._threads is None:
             return [self._nodes[0].ask(order)]
-        return list(self._threads.map(lambda node: node.ask(order), self._nodes))
+        asked = [self._threads.submit(node.ask, order) for node in self._nodes]
+        try:
+            return [each.result() for each in asked]
+        finally:
+            wait(asked)  # An interrupt came first: what follows must find them all answered.
 
 
 class AsyncRedlock:
@@ -134,6 +151,7 @@ class AsyncRedlock:
         self._nodes = nodes
         self._timing = timing
         self._ids = ids
+        self._whole = Whole()
 
     @classmethod
     def connect(
@@ -152,7 +170,25 @@ class AsyncRedlock:
         return None if grant is None else grant.token
 
     async def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
-        return await self._drive(_acquire(resource, token, ttl_ms, self._ids, self._timing))
+        """What a call that is cancelled has got is given back."""
+        chosen, again = token or self._ids.secret(), token is not None
+        _check(resource, ttl_ms)
+
+        async def ask() -> Grant | None:
+            nonlocal again
+            talk = _acquire(resource, chosen, ttl_ms, self._timing, again=again)
+            again = True
+            return await self._drive(talk)
+
+        async def give_back(_: object) -> None:
+            with suppress(StoreUnavailable):
+                await self.release(resource, chosen)
+
+        answer = await self._whole.finish(ask, unwanted=give_back)
+        if isinstance(answer, Interrupted):
+            await self._whole.finish(lambda: give_back(answer))
+            raise answer.error
+        return answer
 
     async def release(self, resource: str, token: str) -> bool:
         return await self._drive(quorum.release(resource, token))
@@ -165,6 +201,8 @@ class AsyncRedlock:
         return await self._drive(_refresh(resource, token, ttl_ms, self._timing))
 
     async def close(self) -> None:
+        while self._whole.tasks:
+            await asyncio.wait(list(self._whole.tasks))
         for node in self._nodes:
             await node.close()
 
@@ -190,16 +228,10 @@ class AsyncRedlock:
 
 
 def _acquire(
-    resource: str, token: str | None, ttl_ms: int, ids: Ids, timing: Timing
+    resource: str, token: str, ttl_ms: int, timing: Timing, *, again: bool
 ) -> Talk[Grant | None]:
     _check(resource, ttl_ms)
-    return quorum.acquire(
-        resource,
-        token or ids.secret(),
-        ttl_ms,
-        timing=timing,
-        again=token is not None,
-    )
+    return quorum.acquire(resource, token, ttl_ms, timing=timing, again=again)
 
 
 def _refresh(resource: str, token: str, ttl_ms: int, timing: Timing) -> Talk[Grant | None]:

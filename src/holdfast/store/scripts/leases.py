@@ -18,6 +18,9 @@ from holdfast.store.script import Script, call
 HINT = "lease "
 """Topic of a hint, before the claim that should look."""
 AUDIT_MAX = 20
+AUDIT_SECONDS = 90 * 86_400.0
+"""How long it is kept what operators did. Each revocation removes some of what is older."""
+AUDIT_BITE = 100
 
 
 class Hinter(Protocol):
@@ -65,6 +68,11 @@ def _stand(lease: Lease, wanted: Ask, own: Waiter | None) -> Script[None]:
     ticket = lease.last_ticket + 1
     if own is None:
         counted = yield call("count_waiters", resource=lease.resource)
+        if counted[0][0] >= rules.WAITERS_MAX:
+            yield from _drop(
+                lease, wanted.claim_id
+            )  # The dead have stood there since the last grant.
+            counted = yield call("count_waiters", resource=lease.resource)
         if counted[0][0] >= rules.WAITERS_MAX:
             raise QueueFull(
                 f"{rules.WAITERS_MAX} already wait for '{lease.resource}': try again later"
@@ -138,6 +146,7 @@ def revoke(
         claim_id=lease.claim_id,
         owner=lease.owner,
     )
+    yield call("prune_lease_audit", before=now - AUDIT_SECONDS, limit=AUDIT_BITE)
     yield from hinter.hint(HINT + lease.claim_id)
     return audit, (yield from _hint_next(hinter, after))
 

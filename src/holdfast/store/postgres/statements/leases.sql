@@ -110,3 +110,9 @@ VALUES (:resource::text, :now::float8, 'revoked', :actor::text, :reason::text, :
 -- returns: resource at action actor reason fence claim_id owner
 SELECT resource, at, action, actor, reason, fence, claim_id, owner FROM holdfast_lease_audit
 WHERE resource = :resource::text ORDER BY id DESC LIMIT :limit::int;
+
+-- name: prune_lease_audit
+-- From the oldest one on.
+-- index: holdfast_lease_audit_pkey
+DELETE FROM holdfast_lease_audit WHERE at < :before::float8
+    AND id IN (SELECT id FROM holdfast_lease_audit ORDER BY id LIMIT :limit::int);

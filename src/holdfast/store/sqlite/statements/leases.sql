@@ -108,3 +108,9 @@ VALUES (:resource, :now, 'revoked', :actor, :reason, :fence, :claim_id, :owner);
 -- returns: resource at action actor reason fence claim_id owner
 SELECT resource, at, action, actor, reason, fence, claim_id, owner FROM holdfast_lease_audit
 WHERE resource = :resource ORDER BY id DESC LIMIT :limit;
+
+-- name: prune_lease_audit
+-- From the oldest one on.
+-- index: holdfast_lease_audit (primary key)
+DELETE FROM holdfast_lease_audit WHERE at < :before
+    AND id IN (SELECT id FROM holdfast_lease_audit ORDER BY id LIMIT :limit);
