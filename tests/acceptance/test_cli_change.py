@@ -110,5 +110,9 @@ def test_schedules_are_added_listed_and_removed(cli: Cli) -> None:
     [listed] = cli.json("schedule", "list")
     assert listed == added
     assert "is not a cron expression" in cli.fails(2, "schedule", "add", "x", "61 * * * *", "add")
+    assert cli.json("schedule", "pause", "nightly", "--reason", "noisy")["paused"] is True
+    assert "paused" in cli.ok("schedule", "list")
+    assert cli.json("schedule", "resume", "nightly")["paused"] is False
     assert cli.ok("schedule", "remove", "nightly") == "nightly  removed"
+    assert "not-found" in cli.fails(5, "schedule", "pause", "nightly")
     assert "not-found" in cli.fails(5, "schedule", "remove", "nightly")

@@ -96,5 +96,6 @@ def test_doctor_finds_that_nobody_works(cli: Cli) -> None:
         "waiting": "ok",
         "dead letters": "warn",
         "pauses": "ok",
+        "schedules": "ok",
         "clock": "ok",
     }

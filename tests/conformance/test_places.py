@@ -10,7 +10,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.schedule import Schedule
 from holdfast.errors import InvalidInput, SchemaMismatch, StoreUnavailable
-from holdfast.store.scripts import admin
+from holdfast.store.scripts import admin, schedules
 from holdfast.store.scripts.insert import Inserted
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench, PostgresBench, SqliteBench
@@ -90,6 +90,8 @@ async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") ->
         payload_json="{}",
         priority=2,
         next_at=next_at,
+        owner=None,
+        announced_at=None,
     )
     return Schedule(*(await store.query("schedules"))[0])
 
@@ -97,7 +99,7 @@ async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") ->
 async def fire(store: Store, schedule: Schedule) -> Inserted | None:
     submission = asked(store)
     return await store.run(
-        lambda dialect, ids, now: admin.fire(
+        lambda dialect, ids, now: schedules.fire(
             dialect, ids, now, schedule=schedule, submission=submission
         )
     )

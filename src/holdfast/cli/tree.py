@@ -176,6 +176,18 @@ VERBS: Final = (
         ("holdfast schedule remove nightly",),
     ),
     Verb(
+        "schedule pause",
+        "Fire a schedule no more until it is resumed",
+        f"{_HERE}.schedule:pause",
+        ("holdfast schedule pause nightly --reason 'the partner is down'",),
+    ),
+    Verb(
+        "schedule resume",
+        "Let a paused schedule fire again",
+        f"{_HERE}.schedule:resume",
+        ("holdfast schedule resume nightly",),
+    ),
+    Verb(
         "orders demo",
         "Trade on a simulated exchange, crash, recover",
         f"{_HERE}.orders:demo",

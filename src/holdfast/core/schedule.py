@@ -41,6 +41,14 @@ class Schedule(msgspec.Struct, frozen=True):
     """When a node whose code has it last said so."""
 
 
+def is_changed(before: Schedule, after: Schedule) -> bool:
+    """Whether a schedule that is put again says anything else than the one that is there."""
+    return any(
+        getattr(before, field) != getattr(after, field)
+        for field in ("type", "queue", "spec", "timezone", "payload_json", "priority", "owner")
+    )
+
+
 def next_fire(spec: str, timezone: str, after: float) -> float:
     """The first moment after `after` at which the schedule is due."""
     check_name("cron", spec)

@@ -39,6 +39,7 @@ from holdfast.store.store import Store
 
 T = TypeVar("T")
 UNWIND_SECONDS: Final = 2.0
+SKIPPED_MAX: Final = 20
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +68,10 @@ class Engine:
         store: Store,
         bus: Bus,
         handlers: Handlers,
-        make_scheduled: Callable[[Schedule, float], Submission],
+        make_scheduled: Callable[[Schedule, float], Awaitable[Submission]],
         on_ended: Callable[[list[Task]], None],
         on_failed: Callable[[EngineFailed], None],
+        code_schedules: Callable[[], Sequence[Schedule]] = tuple,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -125,7 +127,7 @@ class Engine:
             node=config.node,
             lease_seconds=config.lease_seconds,
         )
-        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came)
+        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came, code_schedules)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._stopped = False
 
@@ -155,6 +157,7 @@ class Engine:
         """A handler was registered while running."""
         self.keeper.wake()
         self.dispatcher.wake()
+        self.scheduler.wake()
 
     async def stop(self) -> None:
         if self._stopped:
@@ -249,6 +252,7 @@ class Engine:
             "busy": self.pool.busy,
             "lease_seconds": self.config.lease_seconds,
             "hints": self._bus.mode().why,
+            "skipped": dict(list(self.scheduler.skipped.items())[:SKIPPED_MAX]),
         }
 
     # -- services of a task's context --------------------------------------------------------------

@@ -1,22 +1,31 @@
-"""Fires cron schedules, once each, whatever the number of instances.
+"""Fires schedules, once each, whatever the number of instances.
 
 Promises: a schedule that is due gets one task, in the transaction that moves it to its next time; fires
-that were missed while nobody ran are made up for by one.
+that were missed while nothing ran are made up for by one. A schedule that this node cannot evaluate is
+left to other nodes as it is, told once in the log and shown by `doctor`; the others fire. One that belongs
+to the code is fired only by nodes whose code has it, and forgotten a week after the last of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.schedule import Schedule
+from holdfast.core.schedule import CODE, Schedule
 from holdfast.core.submit import Submission
 from holdfast.engine.loop import Loop
-from holdfast.store.scripts import admin
+from holdfast.errors import StoreUnavailable
+from holdfast.store.scripts import schedules as scripts
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 10.0
+ANNOUNCE_SECONDS: Final = 60.0
+SILENT_SECONDS: Final = 3 * ANNOUNCE_SECONDS
+"""No live node has a schedule of the code that was not announced for so long."""
+FORGET_SECONDS: Final = 7 * 86_400.0
+log = logging.getLogger("holdfast.engine")
 
 
 class Scheduler(Loop):
@@ -26,30 +35,99 @@ class Scheduler(Loop):
         self,
         clock: Clock,
         store: Store,
-        make: Callable[[Schedule, float], Submission],
+        make: Callable[[Schedule, float], Awaitable[Submission]],
         on_fired: Callable[[], None],
+        code: Callable[[], Sequence[Schedule]],
     ) -> None:
         super().__init__(clock)
         self._store = store
         self._make = make
         self._on_fired = on_fired
+        self._code = code
+        self._announced: list[Schedule] = []
+        self._announced_at = float("-inf")
+        self._silent: set[str] = set()
         self.fired = 0
+        self.skipped: dict[str, str] = {}
+        """Schedules that this node cannot fire, and why."""
 
     async def tick(self) -> float:
+        await self._announce()
         rows = await self._store.query("schedules")
-        schedules = [Schedule(*row) for row in rows]
-        active = [schedule for schedule in schedules if not schedule.paused]
         now = self._store.now()
+        active = []
+        for schedule in [Schedule(*row) for row in rows]:
+            if schedule.owner == CODE and not self._has(schedule):
+                await self._leave(schedule, now)
+            elif not schedule.paused:
+                active.append(schedule)
         for schedule in active:
             if schedule.next_at <= now:
-                await self._fire(schedule, now)
+                await self._try(schedule, now)
+        due = {schedule.name for schedule in active if schedule.next_at <= now}
+        self.skipped = {name: why for name, why in self.skipped.items() if name in due}
         waits = [schedule.next_at - now for schedule in active if schedule.next_at > now]
         return max(0.0, min([LOOK_SECONDS, *waits]))
 
+    async def _announce(self) -> None:
+        """Makes the schedules of the code known, also those that were defined while running."""
+        code = list(self._code())
+        now = self.clock.monotonic()
+        if code != self._announced:
+            for schedule in code:
+                await self._put(schedule)
+        elif now - self._announced_at < ANNOUNCE_SECONDS:
+            return
+        elif code:
+            names = [schedule.name for schedule in code]
+            await self._store.execute("announce_schedules", names=names, now=self._store.now())
+        self._announced, self._announced_at = code, now
+
+    async def _put(self, schedule: Schedule) -> None:
+        await self._store.run(
+            lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=CODE)
+        )
+
+    def _has(self, schedule: Schedule) -> bool:
+        return any(each.name == schedule.name for each in self._announced)
+
+    async def _leave(self, schedule: Schedule, now: float) -> None:
+        """What belongs to code that this node does not have."""
+        silent_seconds = now - (schedule.announced_at or 0.0)
+        if silent_seconds > FORGET_SECONDS:
+            if await self._store.run(
+                lambda dialect, ids, at: scripts.forget(dialect, ids, at, schedule=schedule)
+            ):
+                log.warning("schedule %r is removed: it has left the code", schedule.name)
+        elif silent_seconds <= SILENT_SECONDS:
+            self._silent.discard(schedule.name)
+        elif schedule.name not in self._silent:
+            self._silent.add(schedule.name)
+            log.warning(
+                "schedule %r does not fire: it belongs to code that no running node has; it is removed "
+                "after %g days, or by unschedule",
+                schedule.name,
+                FORGET_SECONDS / 86_400,
+            )
+
+    async def _try(self, schedule: Schedule, now: float) -> None:
+        """One that fails harms itself only; it stays due, for nodes that can."""
+        try:
+            await self._fire(schedule, now)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            if self.skipped.get(schedule.name) != why:
+                log.warning("schedule %r cannot be fired by this node: %s", schedule.name, why)
+            self.skipped[schedule.name] = why
+        else:
+            self.skipped.pop(schedule.name, None)
+
     async def _fire(self, schedule: Schedule, now: float) -> None:
-        submission = self._make(schedule, now)
+        submission = await self._make(schedule, now)
         inserted = await self._store.run(
-            lambda dialect, ids, at: admin.fire(
+            lambda dialect, ids, at: scripts.fire(
                 dialect, ids, at, schedule=schedule, submission=submission
             )
         )

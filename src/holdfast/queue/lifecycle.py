@@ -202,6 +202,7 @@ class Lifecycle(Unmoved, ABC):
             make_scheduled=self._scheduled,
             on_ended=self._ended,
             on_failed=self._escalated,
+            code_schedules=lambda: self._schedules,
         )
         for schedule in self._schedules:
             await self._put_schedule(backend, schedule)
@@ -291,7 +292,7 @@ class Lifecycle(Unmoved, ABC):
         """Lets go of what a part holds of the store."""
 
     @abstractmethod
-    def _scheduled(self, schedule: Schedule, now: float) -> Submission:
+    async def _scheduled(self, schedule: Schedule, now: float) -> Submission:
         """The task of a schedule that is due."""
 
     def _ended(self, tasks: list[Task]) -> None:

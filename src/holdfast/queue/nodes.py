@@ -26,6 +26,8 @@ class Node(msgspec.Struct, frozen=True):
     queues: list[str] = []
     workers: int = 0
     busy: int = 0
+    skipped: dict[str, str] = {}
+    """Schedules that it cannot fire, and why."""
 
 
 async def nodes_of(backend: Backend) -> list[Node]:
@@ -50,6 +52,6 @@ def _known(info_json: str) -> dict[str, Any]:
     said = codec.loads_object(info_json)
     return {
         name: said[name]
-        for name in ("types", "queues", "workers", "busy", "lease_seconds")
+        for name in ("types", "queues", "workers", "busy", "lease_seconds", "skipped")
         if name in said
     }

@@ -10,7 +10,7 @@ from holdfast.core.limit import Rule
 from holdfast.core.schedule import Schedule, next_fire
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.scripts import admin
+from holdfast.store.scripts import schedules as scripts
 from tests.conformance.helpers import wanted
 from tests.conformance.model.machine import QUEUES, Hands
 
@@ -138,6 +138,8 @@ class Enqueueing(Hands):
                     payload_json="null",
                     priority=2,
                     next_at=at,
+                    owner=None,
+                    announced_at=None,
                 )
             )
         self.did("schedule")
@@ -159,7 +161,7 @@ class Enqueueing(Hands):
         submission = self.asked()
         answer = self.both(
             lambda store: store.run(
-                lambda dialect, ids, now: admin.fire(
+                lambda dialect, ids, now: scripts.fire(
                     dialect, ids, now, schedule=schedule, submission=submission
                 )
             )

@@ -182,6 +182,7 @@ async def test_two_engines_fire_a_schedule_once() -> None:
             make_scheduled=queue._scheduled,
             on_ended=lambda tasks: None,
             on_failed=lambda error: None,
+            code_schedules=lambda: queue._schedules,
         )
 
     await queue._put_schedule(backend, queue._schedules[0])

@@ -13,11 +13,14 @@ import msgspec
 
 from holdfast.app import TaskQueue
 from holdfast.cli.output.times import length
+from holdfast.core.schedule import CODE
 from holdfast.core.task import Status
+from holdfast.engine.scheduler import SILENT_SECONDS
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
+LATE_SECONDS: Final = 60.0
 
 
 class Level(StrEnum):
@@ -117,6 +120,27 @@ async def paused(queue: TaskQueue, _: float) -> Check:
     return Check("pauses", Level.OK, "no queue is paused")
 
 
+async def schedules(queue: TaskQueue, _: float) -> Check:
+    """Every schedule fires, or says why not."""
+    found = await queue.get_schedules()
+    now = (await queue.open()).store.now()
+    told = {
+        name: f"'{name}' cannot be fired by {node.id}: {why}"
+        for node in await queue.get_nodes()
+        for name, why in node.skipped.items()
+    }
+    for each in found:
+        if each.paused:
+            told[each.name] = f"'{each.name}' is paused: see holdfast schedule resume"
+        elif each.owner == CODE and now - (each.announced_at or 0.0) > SILENT_SECONDS:
+            told[each.name] = f"'{each.name}' belongs to code that no live node has"
+        elif now - each.next_at > LATE_SECONDS and each.name not in told:
+            told[each.name] = f"'{each.name}' has been due for {length(now - each.next_at)}"
+    if told:
+        return Check("schedules", Level.WARN, "; ".join(text for _, text in sorted(told.items())))
+    return Check("schedules", Level.OK, f"{len(found)} fire in time" if found else "none")
+
+
 async def clock(queue: TaskQueue, _: float) -> Check:
     """The store's clock judges leases; a large difference confuses people who read logs."""
     backend = await queue.open()
@@ -129,4 +153,14 @@ async def clock(queue: TaskQueue, _: float) -> Check:
     return Check("clock", Level.OK, text)
 
 
-ALL: Final[tuple[Look, ...]] = (store, schema, hints, nodes, waiting, dead, paused, clock)
+ALL: Final[tuple[Look, ...]] = (
+    store,
+    schema,
+    hints,
+    nodes,
+    waiting,
+    dead,
+    paused,
+    schedules,
+    clock,
+)

@@ -1,4 +1,4 @@
-"""`holdfast schedule list|add|remove`: cron schedules. They fire while any worker of the store runs."""
+"""`holdfast schedule list|add|remove|pause|resume`. Schedules fire while a worker of the store runs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from cyclopts import Parameter
 from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.commands.task import now_of
-from holdfast.cli.options import COMMON, Common
+from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import actor, with_queue
 from holdfast.core.codec import dumps
-from holdfast.core.schedule import Schedule
 from holdfast.errors import NotFound
 
 Name = Annotated[str, Parameter(help="The schedule's name.")]
@@ -49,7 +48,11 @@ def add(
 
     async def work(q: TaskQueue) -> tuple[dict[str, Any], float]:
         await q.schedule(
-            name, spec, type, payload, timezone=timezone, queue=queue, priority=priority
+            *(name, spec, type, payload),
+            timezone=timezone,
+            queue=queue,
+            priority=priority,
+            actor=actor(),
         )
         return await _one(q, name), await now_of(q)
 
@@ -63,16 +66,33 @@ def remove(name: Name, /, *, common: Common = COMMON) -> None:
 
     async def work(q: TaskQueue) -> dict[str, Any]:
         item = await _one(q, name)
-        await q.unschedule(name)
+        await q.unschedule(name, actor=actor())
         return item
 
     Printer(common).one(with_queue(common, work), [(name, "removed")], name=name)
 
 
+def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
+    """Fire a schedule no more until it is resumed."""
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        return views.schedule(await q.pause_schedule(name, actor=actor(), reason=reason))
+
+    Printer(common).one(with_queue(common, work), [(name, "paused")], name=name)
+
+
+def resume(name: Name, /, *, common: Common = COMMON) -> None:
+    """Let a paused schedule fire again, from its next time on."""
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        return views.schedule(await q.resume_schedule(name, actor=actor()))
+
+    item = with_queue(common, work)
+    Printer(common).one(item, [(name, f"fires at {item['next_at_iso']}")], name=name)
+
+
 async def _all(queue: TaskQueue) -> list[dict[str, Any]]:
-    backend = await queue.open()
-    rows = await backend.store.query("schedules")
-    return [views.schedule(Schedule(*row)) for row in rows]
+    return [views.schedule(each) for each in await queue.get_schedules()]
 
 
 async def _one(queue: TaskQueue, name: str) -> dict[str, Any]:
@@ -89,7 +109,7 @@ def _columns(now: float) -> list[Column]:
         Column("TIMEZONE", lambda item: item["timezone"]),
         Column("TYPE", lambda item: item["type"], flex=True),
         Column("QUEUE", lambda item: item["queue"]),
-        Column("NEXT", lambda item: relative(item["next_at"], now)),
+        Column("NEXT", lambda item: "paused" if item["paused"] else relative(item["next_at"], now)),
         Column("FIRED", lambda item: relative(item["fired_at"], now)),
         Column("PAYLOAD", lambda item: dumps(item["payload"]), flex=True),
     ]

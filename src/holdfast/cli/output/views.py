@@ -109,4 +109,5 @@ def schedule(each: Schedule) -> View:
         "priority": Priority(each.priority).name.lower(),
         **stamped(next_at=each.next_at, fired_at=each.fired_at),
         "paused": bool(each.paused),
+        "owner": each.owner,
     }

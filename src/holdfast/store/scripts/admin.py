@@ -1,4 +1,4 @@
-"""Transactions around tasks: schedules, queue pauses, pruning. Each with its facts."""
+"""Transactions around tasks: queue pauses, pruning. Each with its facts."""
 
 from __future__ import annotations
 
@@ -6,27 +6,10 @@ from collections import Counter
 
 from holdfast.core.event import Fact
 from holdfast.core.ids import Ids
-from holdfast.core.schedule import Schedule, next_fire
-from holdfast.core.submit import Submission
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import feed
-from holdfast.store.scripts.insert import Inserted, insert
 from holdfast.store.scripts.work import record
-
-
-def fire(
-    dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, submission: Submission
-) -> Script[Inserted | None]:
-    """Enqueues the task of a due schedule, unless another instance was first."""
-    after = next_fire(schedule.spec, schedule.timezone, now)
-    taken = yield call(
-        "take_schedule", name=schedule.name, seen=schedule.next_at, next_at=after, now=now
-    )
-    if not taken:
-        return None
-    found = yield from insert([submission], now=now, batch=ids.record(now), recorder=dialect)
-    return found[0]
 
 
 def pause_queue(

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, dependency, limit as rules
 from holdfast.core.decide import enqueued
+from holdfast.core.event import Fact
 from holdfast.core.limit import Limit
 from holdfast.core.submit import Submission, is_same_request
 from holdfast.core.task import Status, Task
@@ -33,9 +34,14 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
 
 
 def insert(
-    group: Sequence[Submission], *, now: float, batch: int, recorder: Recorder
+    group: Sequence[Submission],
+    *,
+    now: float,
+    batch: int,
+    recorder: Recorder,
+    beside: Sequence[Fact] = (),
 ) -> Script[list[Inserted]]:
-    """One caller's tasks, atomically."""
+    """One caller's tasks, atomically. `beside`: facts about what made them, for the same record."""
     answers, fresh = yield from _answer_repeats(group)
     tasks = yield from _resolve_parents(fresh)
     tasks = yield from _pass_limits(fresh, tasks, now)
@@ -51,6 +57,7 @@ def insert(
         for task in tasks:
             work.facts.append(enqueued(task, now))
             work.count(task, 1)
+        work.facts.extend(beside)
         yield from record(recorder, batch, now, work.facts, work.deltas)
     answers.update({task.id: Inserted(task.id, task.status, True) for task in tasks})
     return [answers[submission.task.id] for submission in group]

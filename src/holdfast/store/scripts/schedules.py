@@ -1,0 +1,132 @@
+"""Schedules in the store: made, changed, paused, resumed, removed and fired, each with its fact.
+
+Promises: what changes nothing writes no fact; a schedule that is due fires once, in the transaction that
+moves it on, whatever the number of instances.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdfast.core.event import Fact
+from holdfast.core.ids import Ids
+from holdfast.core.schedule import CODE, Schedule, is_changed, next_fire
+from holdfast.core.submit import Submission
+from holdfast.errors import Conflict, NotFound
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts.insert import Inserted, insert
+from holdfast.store.scripts.work import record
+
+
+def put(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, actor: str) -> Script[bool]:
+    """Makes the schedule what is given; whether that was a change. An unchanged time table keeps its
+    next time, and a pause stays."""
+    rows = yield call("lock_schedule", name=schedule.name)
+    before = Schedule(*rows[0]) if rows else None
+    if before is not None and before.owner == CODE != schedule.owner:
+        raise Conflict(
+            f"schedule '{schedule.name}' belongs to the code that defines its task: change it there, "
+            "pause it, or choose another name"
+        )
+    announced_at = now if schedule.owner == CODE else None
+    if before is not None and not is_changed(before, schedule):
+        if announced_at is not None:
+            yield call("announce_schedules", names=[schedule.name], now=now)
+        return False
+    yield call(
+        "put_schedule",
+        name=schedule.name,
+        type=schedule.type,
+        queue=schedule.queue,
+        spec=schedule.spec,
+        timezone=schedule.timezone,
+        payload_json=schedule.payload_json,
+        priority=schedule.priority,
+        next_at=next_fire(schedule.spec, schedule.timezone, now),
+        owner=schedule.owner,
+        announced_at=announced_at,
+    )
+    data = {"spec": schedule.spec, "timezone": schedule.timezone, "queue": schedule.queue}
+    yield from _tell(dialect, ids, now, "schedule.put", schedule, actor=actor, **data)
+    return True
+
+
+def remove(
+    dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
+) -> Script[None]:
+    schedule = yield from _locked(name)
+    yield call("drop_schedule", name=name)
+    yield from _tell(dialect, ids, now, "schedule.removed", schedule, actor=actor, reason=reason)
+
+
+def forget(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule) -> Script[bool]:
+    """Removes a schedule that has left the code, unless a node has announced it meanwhile."""
+    rows = yield call("lock_schedule", name=schedule.name)
+    if not rows or Schedule(*rows[0]).announced_at != schedule.announced_at:
+        return False
+    yield call("drop_schedule", name=schedule.name)
+    yield from _tell(
+        dialect, ids, now, "schedule.removed", schedule, actor="", reason="it has left the code"
+    )
+    return True
+
+
+def pause(
+    dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
+) -> Script[Schedule]:
+    schedule = yield from _locked(name)
+    if schedule.paused:
+        return schedule
+    yield call("hold_schedule", name=name, paused=1, next_at=schedule.next_at)
+    yield from _tell(dialect, ids, now, "schedule.paused", schedule, actor=actor, reason=reason)
+    return replace(schedule, paused=1)
+
+
+def resume(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[Schedule]:
+    """Fires again from its next time on; what was missed during the pause is not made up for."""
+    schedule = yield from _locked(name)
+    if not schedule.paused:
+        return schedule
+    next_at = next_fire(schedule.spec, schedule.timezone, now)
+    yield call("hold_schedule", name=name, paused=0, next_at=next_at)
+    yield from _tell(dialect, ids, now, "schedule.resumed", schedule, actor=actor, next_at=next_at)
+    return replace(schedule, paused=0, next_at=next_at)
+
+
+def fire(
+    dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, submission: Submission
+) -> Script[Inserted | None]:
+    """Enqueues the task of a due schedule, unless another instance was first."""
+    after = next_fire(schedule.spec, schedule.timezone, now)
+    taken = yield call(
+        "take_schedule", name=schedule.name, seen=schedule.next_at, next_at=after, now=now
+    )
+    if not taken:
+        return None
+    fired = _fact("schedule.fired", now, schedule, task=submission.task.id, next_at=after)
+    found = yield from insert(
+        [submission], now=now, batch=ids.record(now), recorder=dialect, beside=[fired]
+    )
+    return found[0]
+
+
+def _locked(name: str) -> Script[Schedule]:
+    rows = yield call("lock_schedule", name=name)
+    if not rows:
+        raise NotFound(f"there is no schedule '{name}': see the list of schedules")
+    return Schedule(*rows[0])
+
+
+def _fact(kind: str, now: float, schedule: Schedule, **data: Any) -> Fact:
+    return Fact(kind, now, "", schedule.type, {"schedule": schedule.name, **data})
+
+
+def _tell(
+    dialect: Dialect, ids: Ids, now: float, kind: str, schedule: Schedule, **data: Any
+) -> Script[None]:
+    batch = yield from dialect.place(ids.record(now))
+    yield from record(dialect, batch, now, [_fact(kind, now, schedule, **data)], Counter())
