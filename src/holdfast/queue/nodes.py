@@ -32,8 +32,12 @@ class Node(msgspec.Struct, frozen=True):
 
 async def nodes_of(backend: Backend) -> list[Node]:
     """All that were heard of and not yet forgotten."""
-    now = backend.store.now()
-    return [_node(row, now) for row in await backend.store.query("nodes")]
+    return nodes_at(await backend.store.query("nodes"), backend.store.now())
+
+
+def nodes_at(rows: list[Any], now: float) -> list[Node]:
+    """From rows of the statement `nodes`."""
+    return [_node(row, now) for row in rows]
 
 
 async def live_nodes(backend: Backend) -> list[Node]:

@@ -1,8 +1,11 @@
-"""Why a task is not running: one answer with reasons that a person can act on."""
+"""Why a task is not running: one answer with reasons that a person can act on.
+
+Promises: what is said of a task, its limits, its parents, its queue and the nodes was true at one moment.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -10,7 +13,8 @@ from holdfast.core import limit as limits
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.backend import Backend
-from holdfast.queue.nodes import live_nodes
+from holdfast.queue.nodes import Node, nodes_at
+from holdfast.store.script import Script, call
 from holdfast.store.scripts.limits import to_limit
 
 HOLDERS_MAX: Final = 10
@@ -38,22 +42,84 @@ class Why(msgspec.Struct, frozen=True):
 
 
 async def explain(backend: Backend, task_id: str) -> Why:
-    task = (await backend.store.get([task_id])).get(task_id)
-    if task is None:
+    view = await backend.store.snapshot(lambda now: look(task_id, now))
+    if view is None:
         raise NotFound(f"task {task_id} does not exist: check the id; it may have been pruned")
+    reasons = reasons_of(view)
+    if view.task.status is Status.QUEUED and not reasons:
+        reasons = [await _workers_busy(backend, view.task)]
+    return Why(task_id, view.task.status, reasons)
+
+
+class Full(NamedTuple):
+    """A limit of the task, and who holds it: (task id, node, since)."""
+
+    limit: limits.Limit
+    holders: list[Any]
+
+
+class View(msgspec.Struct, frozen=True):
+    """All that bears on a task, read at one moment: else a task that starts meanwhile is held up by itself."""
+
+    task: Task
+    now: float
+    waits_for: dict[str, str] = {}
+    """Parents that have not settled, with their status."""
+    pauses: list[Any] = []
+    nodes: list[Node] = []
+    limits: list[Full] = []
+
+
+def look(task_id: str, now: float) -> Script[View | None]:
+    tasks = yield call("get_tasks", ids=[task_id])
+    if not tasks:
+        return None
+    task: Task = tasks[0]
     match task.status:
         case Status.BLOCKED:
-            reasons = await _blocked(backend, task)
+            return View(task, now, waits_for=(yield from _parents(task)))
         case Status.QUEUED:
-            reasons = await _queued(backend, task)
+            pauses = yield call("queues")
+            nodes = yield call("nodes")
+            found = (yield from _limits_of(task)) if task.limits else []
+            return View(task, now, pauses=pauses, nodes=nodes_at(nodes, now), limits=found)
+        case _:
+            return View(task, now)
+
+
+def _parents(task: Task) -> Script[dict[str, str]]:
+    edges = yield call("dependencies", id=task.id)
+    waiting = [row[0] for row in edges if not row[2]]
+    parents = yield call("get_tasks", ids=waiting)
+    status = {parent.id: parent.status.value for parent in parents}
+    return {parent_id: status.get(parent_id, "missing") for parent_id in waiting}
+
+
+def _limits_of(task: Task) -> Script[list[Full]]:
+    rows = yield call("get_limits", names=list(task.limit_names))
+    found = []
+    for row in rows:
+        limit = to_limit(tuple(row))
+        holders = yield call("limit_holders", name=limit.name, limit=HOLDERS_MAX)
+        found.append(Full(limit, holders))
+    return found
+
+
+def reasons_of(view: View) -> list[Reason]:
+    """What is in the way, as far as the view shows it."""
+    task = view.task
+    match task.status:
+        case Status.BLOCKED:
+            return [_waits_for(*each) for each in view.waits_for.items()]
+        case Status.QUEUED:
+            return [*_not_due(view), *_queue_paused(view), *_no_handler(view), *_limits_full(view)]
         case Status.RUNNING:
             text = f"it runs on {task.node}, attempt {task.attempts} of {task.max_attempts}"
-            reasons = [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
+            return [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
         case Status.PAUSED | Status.STUCK:
-            reasons = [Reason("paused", f"paused by {task.held_by}", {"by": task.held_by})]
+            return [Reason("paused", f"paused by {task.held_by}", {"by": task.held_by})]
         case _:
-            reasons = [_ended(task)]
-    return Why(task_id, task.status, reasons)
+            return [_ended(task)]
 
 
 def _ended(task: Task) -> Reason:
@@ -66,54 +132,31 @@ def _ended(task: Task) -> Reason:
             return Reason(task.status.value, f"it has {task.status}", {})
 
 
-async def _blocked(backend: Backend, task: Task) -> list[Reason]:
-    rows = await backend.store.query("dependencies", id=task.id)
-    waiting = [row[0] for row in rows if not row[2]]
-    parents = await backend.store.get(waiting)
-    reasons = []
-    for parent_id in waiting:
-        parent = parents.get(parent_id)
-        status = parent.status.value if parent else "missing"
-        reasons.append(
-            Reason(
-                "dependency",
-                f"waits for {parent_id} ({status})",
-                {"task_id": parent_id, "status": status},
-            )
-        )
-    return reasons
+def _waits_for(parent_id: str, status: str) -> Reason:
+    text = f"waits for {parent_id} ({status})"
+    return Reason("dependency", text, {"task_id": parent_id, "status": status})
 
 
-async def _queued(backend: Backend, task: Task) -> list[Reason]:
-    reasons: list[Reason] = []
-    now = backend.store.now()
-    if task.due_at > now:
-        why = "a retry is due" if task.attempts or task.failure_json else "it is due"
-        text = f"{why} in {task.due_at - now:.1f} s"
-        reasons.append(
-            Reason("not-due", text, {"due_at": task.due_at, "seconds": task.due_at - now})
-        )
-    reasons += await _queue_paused(backend, task)
-    reasons += await _no_handler(backend, task)
-    if task.limits:
-        reasons += await _limits(backend, task, now)
-    if not reasons:
-        reasons += await _workers_busy(backend, task)
-    return reasons
+def _not_due(view: View) -> list[Reason]:
+    task, seconds = view.task, view.task.due_at - view.now
+    if seconds <= 0:
+        return []
+    why = "a retry is due" if task.attempts or task.failure_json else "it is due"
+    data = {"due_at": task.due_at, "seconds": seconds}
+    return [Reason("not-due", f"{why} in {seconds:.1f} s", data)]
 
 
-async def _queue_paused(backend: Backend, task: Task) -> list[Reason]:
-    for name, paused_at, paused_by, reason in await backend.store.query("queues"):
-        if name == task.queue and paused_at is not None:
+def _queue_paused(view: View) -> list[Reason]:
+    for name, paused_at, paused_by, reason in view.pauses:
+        if name == view.task.queue and paused_at is not None:
             text = f"queue '{name}' was paused by {paused_by}" + (f": {reason}" if reason else "")
-            return [
-                Reason("queue-paused", text, {"queue": name, "by": paused_by, "since": paused_at})
-            ]
+            data = {"queue": name, "by": paused_by, "since": paused_at}
+            return [Reason("queue-paused", text, data)]
     return []
 
 
-async def _no_handler(backend: Backend, task: Task) -> list[Reason]:
-    nodes = await live_nodes(backend)
+def _no_handler(view: View) -> list[Reason]:
+    task, nodes = view.task, [node for node in view.nodes if node.is_live]
     if any(task.type in node.types and task.queue in node.queues for node in nodes):
         return []
     if any(task.type in node.types for node in nodes):
@@ -123,22 +166,20 @@ async def _no_handler(backend: Backend, task: Task) -> list[Reason]:
     return [Reason("no-handler", text, {"type": task.type, "live_nodes": len(nodes)})]
 
 
-async def _limits(backend: Backend, task: Task, now: float) -> list[Reason]:
-    rows = await backend.store.query("get_limits", names=list(task.limit_names))
-    reasons = []
-    for row in rows:
-        limit = to_limit(tuple(row))
-        if task.gate != limit.name and limits.permits(limit, now) >= 1:
+def _limits_full(view: View) -> list[Reason]:
+    found = []
+    for limit, holders in view.limits:
+        if view.task.gate != limit.name and limits.permits(limit, view.now) >= 1:
             continue
-        holders = await backend.store.query("limit_holders", name=limit.name, limit=HOLDERS_MAX)
-        opens_at = limits.opens_at(limit, now)
+        opens_at = limits.opens_at(limit, view.now)
+        said = f"limit '{limit.name}'"
         if opens_at is None or limit.rule.rate_count is None:
             held = ", ".join(f"{task_id} on {node}" for task_id, node, _ in holders)
-            text = f"limit '{limit.name}' is full ({limits.describe(limit.rule)}); held by {held or 'nobody'}"
+            text = f"{said} is full ({limits.describe(limit.rule)}); held by {held or 'nobody'}"
             code = "limit-full"
         else:
-            seconds = max(0.0, opens_at - now)
-            text = f"limit '{limit.name}' ({limits.describe(limit.rule)}) opens in {seconds:.1f} s"
+            seconds = max(0.0, opens_at - view.now)
+            text = f"{said} ({limits.describe(limit.rule)}) opens in {seconds:.1f} s"
             code = "rate"
         data = {
             "limit": limit.name,
@@ -146,11 +187,12 @@ async def _limits(backend: Backend, task: Task, now: float) -> list[Reason]:
             "parked": limit.parked,
             "opens_at": opens_at,
         }
-        reasons.append(Reason(code, text, data))
-    return reasons
+        found.append(Reason(code, text, data))
+    return found
 
 
-async def _workers_busy(backend: Backend, task: Task) -> list[Reason]:
+async def _workers_busy(backend: Backend, task: Task) -> Reason:
+    # Counting writes, so it is no part of the view; it says how long the line is, nothing about this task.
     counts = await backend.store.counters()
     ahead = sum(
         n
@@ -160,4 +202,4 @@ async def _workers_busy(backend: Backend, task: Task) -> list[Reason]:
     text = (
         f"it waits for a free worker; {max(0, ahead - 1)} tasks of its queue are as urgent or more"
     )
-    return [Reason("waiting", text, {"as_urgent_or_more": max(0, ahead - 1)})]
+    return Reason("waiting", text, {"as_urgent_or_more": max(0, ahead - 1)})

@@ -78,6 +78,9 @@ class RemoteDriver:
     async def read(self, make: Callable[[], Script[T]]) -> T:
         return await self._run(lambda: self._database.read(make))
 
+    async def snapshot(self, make: Callable[[], Script[T]]) -> T:
+        return await self.read(make)
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         raise InvalidInput("a simulated node has no connection of its own")
 

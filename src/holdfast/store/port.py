@@ -95,6 +95,10 @@ class Driver(Protocol):
         """A script that only reads, or numbers the feed; its statements may each stand alone."""
         ...
 
+    async def snapshot(self, make: Callable[[], Script[T]]) -> T:
+        """A script that only reads, all of it at one moment."""
+        ...
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         """Within the transaction that a caller has open on a connection of its own."""
         ...

@@ -295,6 +295,10 @@ class Store(Inserts):
         """The rows of one named statement that reads."""
         return await self._one(statement, **params)
 
+    async def snapshot(self, make: Callable[[float], Script[T]]) -> T:
+        """Runs a script that reads, all of it at one moment, which it is given."""
+        return await self._driver.snapshot(lambda: make(self.now()))
+
     async def execute(
         self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
     ) -> list[Any]:

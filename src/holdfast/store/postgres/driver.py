@@ -130,6 +130,9 @@ class PostgresDriver:
     def read(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False)
 
+    def snapshot(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
+        return self._run(make, atomic=False, snapshot=True)
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
             raise InvalidInput(
@@ -149,11 +152,12 @@ class PostgresDriver:
         atomic: bool,
         mark: Callable[[], int] | None = None,
         tried: int = 0,
+        snapshot: bool = False,
     ) -> T:
         """Again after a lost race, and once after a connection that was found dead."""
         for attempt in range(tried + 1, TRIES + 1):
             try:
-                return await self._once(make, atomic=atomic, mark=mark)
+                return await self._once(make, atomic=atomic, mark=mark, snapshot=snapshot)
             except RACES as error:
                 if not atomic and isinstance(error, asyncpg.UniqueViolationError):
                     raise _exists(error) from error
@@ -171,7 +175,12 @@ class PostgresDriver:
         raise AssertionError("unreachable")
 
     async def _once(
-        self, make: Callable[[], Script[T]], *, atomic: bool, mark: Callable[[], int] | None
+        self,
+        make: Callable[[], Script[T]],
+        *,
+        atomic: bool,
+        mark: Callable[[], int] | None,
+        snapshot: bool,
     ) -> T:
         pool = self._pools.here()
         if pool is None:
@@ -183,6 +192,9 @@ class PostgresDriver:
                     await self._read_off_clock(connection)
                 if atomic:
                     answer = await self._commits.run(connection, make(), mark)
+                elif snapshot:
+                    async with connection.transaction(isolation="repeatable_read", readonly=True):
+                        answer = await postgres.run(connection, make())
                 else:
                     answer = await postgres.run(connection, make())
             except BaseException as error:

@@ -80,7 +80,18 @@ class Work:
             written = yield call_rows("write_tasks", rows, batch=str(batch))
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
+        told = self._only_mentioned()
+        if told:
+            yield call("note_tasks", ids=told, batch=str(batch))
         yield from record(recorder, batch, self.now, self.facts, self.deltas)
+
+    def _only_mentioned(self) -> list[str]:
+        """Tasks that do not change but have a fact, e.g. the evidence of a late result: their rows keep the
+        record all the same, so that a history is whole."""
+        if len(self.facts) == sum(len(each.facts) for each in self.transitions):
+            return []
+        changed = {each.after.id for each in self.transitions}
+        return sorted({fact.task_id for fact in self.facts if fact.task_id not in changed})
 
 
 def load(work: Work, ids: Iterable[str]) -> Script[None]:

@@ -203,6 +203,9 @@ class SqliteDriver:
             return self._write_inline(lambda writer: sqlite.run(writer, make()))
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
 
+    async def snapshot(self, make: Callable[[], Script[T]]) -> T:
+        return await self.read(make)  # One transaction, so one moment.
+
     async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
         if isinstance(connection, apsw.Connection):
             if not connection.in_transaction:

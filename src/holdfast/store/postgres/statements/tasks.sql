@@ -79,6 +79,12 @@ FROM {rows: id text, seen bigint, status text, version bigint, fence bigint, att
 WHERE t.id = r.id AND t.version = r.seen
 RETURNING t.id;
 
+-- name: note_tasks
+-- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
+-- index: holdfast_task_pkey
+UPDATE holdfast_task SET history = right(history || ',' || :batch::text, 2000)
+WHERE id = ANY(:ids::text[]);
+
 -- name: complete_plain
 -- The common end of a task that nobody waits for and no limit counts: fenced, with its fact, in one
 -- statement. Rows that do not match are left to the general path, which says why; only then are the facts

@@ -75,6 +75,12 @@ FROM {rows: id text, seen integer, status text, version integer, fence integer, 
 WHERE t.id = r.id AND t.version = r.seen
 RETURNING id;
 
+-- name: note_tasks
+-- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task SET history = substr(history || ',' || :batch, -2000)
+WHERE id IN (SELECT value FROM json_each(:ids));
+
 -- name: complete_plain
 -- The common end of a task that nobody waits for and no limit counts. Rows that do not match are left to
 -- the general path, which says why.
