@@ -59,7 +59,7 @@ class Full(NamedTuple):
 
 
 class View(msgspec.Struct, frozen=True):
-    """All that bears on a task, read at one moment: else a task that starts meanwhile is held up by itself."""
+    """All that bears on a task, read at one moment: else one that starts meanwhile is held up by itself."""
 
     task: Task
     now: float
