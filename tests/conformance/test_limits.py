@@ -112,10 +112,10 @@ async def test_a_claim_says_that_others_were_quicker(
         await put_limited(mine, f"{n}", "key", Rule(max_running=4))
     write = mine._driver.write
 
-    async def late(script: Any) -> Any:
+    async def late(script: Any, **options: Any) -> Any:
         monkeypatch.undo()
         assert len(await claim(others, 3)) == 3
-        return await write(script)
+        return await write(script, **options)
 
     monkeypatch.setattr(mine._driver, "write", late)
     first = await mine.claim(wanted(3))
