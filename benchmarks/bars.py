@@ -70,6 +70,11 @@ def _ratio(
     return Bar(scenario, text, f"{ratio:.2f}x", ratio <= bar if at_most else ratio >= bar)
 
 
+def _at_most(scenario: str, value: float | None, bar: float, unit: str) -> Bar:
+    measured = "not measured" if value is None else f"{value:.2f} {unit}"
+    return Bar(scenario, f"<= {bar:g} {unit}", measured, None if value is None else value <= bar)
+
+
 def judge(results: Results) -> list[Bar]:
     """All bars, in the order of the issue."""
     j = _Judge(results)
@@ -122,11 +127,12 @@ def _latencies(j: _Judge) -> Iterator[Bar]:
         1,
         at_most=True,
     )
+    apart = j.results.median("latency2", "holdfast-sqlite", "p50")
+    yield _at_most("pick-up p50, SQLite, two processes", apart, 3.0, "ms")
+    for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
+        yield _at_most(f"idle worker, {store}", j.results.median("idle", name, "cpu"), 0.5, "% CPU")
     lite = j.results.median("latency", "holdfast-sqlite", "p50")
-    measured = "not measured" if lite is None else f"{lite:.2f} ms"
-    yield Bar(
-        "pick-up p50, SQLite in process", "<= 1 ms", measured, None if lite is None else lite <= 1
-    )
+    yield _at_most("pick-up p50, SQLite in process", lite, 1.0, "ms")
 
 
 def _scaling(j: _Judge) -> Iterator[Bar]:

@@ -10,6 +10,7 @@ from benchmarks.registry import SubjectSpec
 
 CALLERS = 64
 CRASH_TASKS = 20
+IDLE_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,15 @@ SCENARIOS: tuple[Scenario, ...] = (
              lambda s: s.latency, lambda _, n, __: {"n": n, "interval": 0.05},
              (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
              quick_divisor=3, rising=False),
+    Scenario("latency2", "Pick-up latency, idle worker in another process (ms)", "latency",
+             lambda s: s.latency if s.role == "holdfast" else 0,
+             lambda _, n, __: {"n": n, "interval": 0.05, "apart": True},
+             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
+             quick_divisor=3, rising=False),
+    Scenario("idle", "An idle worker process, settled for five seconds", "idle",
+             lambda s: IDLE_SECONDS if s.latency else 0, lambda _, n, __: {"seconds": n},
+             (Metric("cpu", "CPU %", 2), Metric("calls", "store calls/s", 2)),
+             quick_divisor=2, rising=False, once=True),
     Scenario("depth", "Drain rate with 1,000 and with very many tasks waiting", "",
              lambda s: s.depth,
              lambda s, n, quick: [

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 from collections.abc import Sequence
+from typing import Any
 
-from benchmarks.subjects._probe import KINDS, run_async as handle
+from benchmarks.subjects._probe import KINDS, folder, run_async as handle
 from benchmarks.subjects._protocol import Options, Subject, run_async
 from holdfast import TaskQueue
 
 BULK = 1_000
 WORKERS = 100
+CALLS = "calls"
+"""The file in which an idle worker counts its calls of the store."""
 
 
 class HoldfastSubject(Subject):
@@ -58,8 +62,15 @@ class HoldfastSubject(Subject):
         """Until killed."""
         run_async(self._work())
 
+    def calls(self) -> int:
+        """What the worker process has counted."""
+        file = folder() / CALLS
+        return int.from_bytes(file.read_bytes(), "little") if file.exists() else 0
+
     async def _work(self) -> None:
         await self.queue.start()
+        if self.options.scenario == "idle":
+            _count_calls((await self.queue.open()).store._driver)
         await asyncio.Event().wait()
 
     async def start_embedded(self) -> None:
@@ -68,6 +79,23 @@ class HoldfastSubject(Subject):
 
     async def stop_embedded(self) -> None:
         """The producer's close stops them."""
+
+
+def _count_calls(driver: Any) -> None:
+    """Counts the calls of the store in a file that the producer can read."""
+    with (folder() / CALLS).open("w+b") as file:
+        file.truncate(8)
+        counter = mmap.mmap(file.fileno(), 8)
+
+    def counting(verb: Any) -> Any:
+        def counted(*args: Any, **options: Any) -> Any:
+            counter[:] = (int.from_bytes(counter[:], "little") + 1).to_bytes(8, "little")
+            return verb(*args, **options)
+
+        return counted
+
+    for name in ("write", "write_one", "call", "read"):
+        setattr(driver, name, counting(getattr(driver, name)))
 
 
 def _handler(kind: str):  # type: ignore[no-untyped-def]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from benchmarks.subjects._protocol import Subject
 
+IDLE_SETTLE_SECONDS = 5.0
 WARM_UP = 20
 """First tasks of a latency measurement, not counted."""
 
@@ -113,12 +114,13 @@ async def cpu_scaling(subject: Subject, n: int, limit: float = 120) -> Result:
     return {"one": one["rate"], "two": two["rate"], "ratio": two["rate"] / one["rate"]}
 
 
-async def latency(subject: Subject, n: int, interval: float) -> Result:
-    """Idle worker, a task every ``interval`` seconds: from before the enqueue to the handler."""
+async def latency(subject: Subject, n: int, interval: float, *, apart: bool = False) -> Result:
+    """Idle worker, a task every ``interval`` seconds: from before the enqueue to the handler. ``apart``: in
+    another process, whatever the subject prefers."""
     reader = Reader(folder())
     reader.clear()
     tree = None
-    if subject.embedded:
+    if subject.embedded and not apart:
         await settle(subject.start_embedded())
     else:
         tree = workers(subject, 1)
@@ -142,6 +144,25 @@ async def latency(subject: Subject, n: int, interval: float) -> Result:
     return {"p50": at[0], "p95": at[1], "p99": at[2]}
 
 
+async def idle(subject: Subject, seconds: float) -> Result:
+    """What a worker with nothing to do costs, after it has run one task and settled."""
+    reader = Reader(folder())
+    reader.clear()
+    tree = workers(subject, 1)
+    try:
+        tree.go()
+        await settle(subject.enqueue("noop", 0))
+        await until_hits(tree, reader, 1, 30)
+        await asyncio.sleep(IDLE_SETTLE_SECONDS)
+        before, calls = tree.cpu_seconds(), await settle(subject.calls())
+        await asyncio.sleep(seconds)
+        spent, made = tree.cpu_seconds() - before, await settle(subject.calls())
+    finally:
+        tree.kill()
+    known = calls is not None and made is not None
+    return {"cpu": spent / seconds * 100, "calls": (made - calls) / seconds if known else None}
+
+
 OPERATIONS: dict[str, Callable[..., Coroutine[Any, Any, Result]]] = {
     "enqueue_one": enqueue_one,
     "enqueue_concurrent": enqueue_concurrent,
@@ -149,6 +170,7 @@ OPERATIONS: dict[str, Callable[..., Coroutine[Any, Any, Result]]] = {
     "drain": drain,
     "cpu_scaling": cpu_scaling,
     "latency": latency,
+    "idle": idle,
     "depth_shallow": depth_shallow,
     "depth_fill": depth_fill,
     "depth_deep": depth_deep,

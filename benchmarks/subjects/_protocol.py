@@ -88,6 +88,10 @@ class Subject:
         """Count tasks that the store does not yet hold as finished."""
         raise NotImplementedError
 
+    def calls(self) -> Any:
+        """Calls that the store has answered so far, by anybody; None where it does not count them."""
+        return None
+
     def work(self) -> None:
         """Be a worker process: run tasks until killed. ``options.concurrency`` counts here."""
         raise NotImplementedError
