@@ -144,7 +144,12 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
     ("first_due", {"queues": ["default"]}, "holdfast_task_ready"),
     ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
-    ("open_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
+    ("open_edges", {"ids": ["a"], "limit": 10}, "holdfast_edge_parent"),
+    (
+        "more_edges",
+        {"parent_id": "a", "after_child": "b", "limit": 10},
+        "holdfast_edge_parent",
+    ),
     ("fail_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
     (
         "count_dead",

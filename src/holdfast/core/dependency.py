@@ -1,6 +1,7 @@
 """Tasks that wait for tasks.
 
-Promises: unknown ids and cycles are refused at enqueue; a child is settled in its parent's transaction;
+Promises: unknown ids and cycles are refused at enqueue; a child is settled in its parent's transaction, or
+soon after where more wait for one parent than a transaction settles;
 an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on). A child that
 failed with a parent comes back when that one is replayed and no other parent of it is dead.
 """

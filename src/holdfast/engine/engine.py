@@ -137,6 +137,7 @@ class Engine:
 
     async def prepare(self) -> None:
         """Announces the node and its workers; starts nothing that ticks."""
+        self._store.on_cut_short = self.sweeper.wake
         await self.keeper.tick()
         await self.dispatcher.warm_up()
         self.pool.start()
@@ -166,6 +167,7 @@ class Engine:
         await self._last_claim()
         self.dispatcher.stopping = True
         self._unsubscribe()
+        self._store.on_cut_short = lambda: None
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
             abandoned = self.pool.abandon()

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.errors import StoreUnavailable
 
+T = TypeVar("T")
 OUTAGE_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 log = logging.getLogger("holdfast.engine")
 
@@ -33,6 +35,8 @@ class Loop(ABC):
         self.was_woken = False
         """This tick came by a wake-up, not because time had passed."""
         self._wake = asyncio.Event()
+        self.troubles = 0
+        """Parts of ticks that failed in a way that was not foreseen."""
 
     @abstractmethod
     async def tick(self) -> float:
@@ -51,6 +55,18 @@ class Loop(ABC):
         self.is_looping = True
         while True:
             await self.clock.wait(self._wake, await self.step())
+
+    async def apart(self, what: str, part: Awaitable[T]) -> T | None:
+        """A part of a tick whose trouble must not keep the loop from its other work: what it does not foresee is
+        logged, counted and left for a later tick. None then."""
+        try:
+            return await part
+        except StoreUnavailable:
+            raise
+        except Exception:
+            self.troubles += 1
+            log.exception("%s: %s failed and is tried again later", self.name, what)
+            return None
 
     async def step(self) -> float:
         """One tick; an outage of the store becomes a pause."""

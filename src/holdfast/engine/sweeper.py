@@ -16,8 +16,12 @@ from typing import Final
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core.decide import Decision
 from holdfast.core.retry import unit_jitter
-from holdfast.engine.loop import Loop
+from holdfast.core.task import RunId
+from holdfast.engine import outcome_log
+from holdfast.engine.loop import Loop, log
+from holdfast.errors import StoreUnavailable
 from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
@@ -25,6 +29,9 @@ SPREAD_SECONDS: Final = 0.5
 """Nodes do not all come at the moment at which a lease ends."""
 COUNT_SECONDS: Final = 5.0
 COUNT_SECONDS_MAX: Final = 40.0
+ROUNDS_MAX: Final = 10
+"""Bites of each cascade before leases are looked at again."""
+LEFT_OUT_MAX: Final = 1_000
 PRUNE_SECONDS: Final = 60.0
 PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
@@ -96,19 +103,25 @@ class Sweeper(Loop):
         self._counted: object = None
         self.expired = 0
         self.pruned = 0
+        self._left_out: set[RunId] = set()
+        """Runs that could not be taken back; tried again with each pruning."""
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         patience = self._patience.left(began)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
+        is_cut_short = await self.apart("settling dependents", self._settle())
         now = self._store.now()
         if now >= self._count_at:
-            await self._count(now)
+            await self.apart("counting", self._count(now))
         if now >= self._prune_at:
             # What ends faster than one round forgets would pile up: then the next round comes at once.
-            more = await self._prune(now)
+            more = await self.apart("pruning", self._prune(now))
             self._prune_at = now if more else now + PRUNE_SECONDS
+            self._left_out.clear()
         moments = [now + self._longest, self._count_at, self._prune_at]
+        if is_cut_short:
+            moments.append(now)
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
@@ -120,14 +133,45 @@ class Sweeper(Loop):
         return delay
 
     async def _sweep(self) -> Swept:
-        swept = await self._store.sweep()
+        swept = await self._bite()
         for _ in range(BITES_MAX):
             if not swept.expired:
                 break
             self.expired += len(swept.expired)
+            for decision in swept.expired:
+                outcome_log.expired(decision)
             self._on_expired()
-            swept = await self._store.sweep()
+            swept = await self._bite()
         return swept
+
+    async def _bite(self) -> Swept:
+        """What has expired, together; one by one when that fails, so that one bad row keeps no other."""
+        try:
+            return await self._store.sweep(without=self._left_out)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            log.warning("sweeper: expired leases are taken one by one after %r", error)
+        decisions: list[Decision] = []
+        for run in await self._store.expired(without=self._left_out):
+            found = await self.apart(f"taking back task {run.task_id}", self._store.expire([run]))
+            decisions += found or ()
+            if found is None and len(self._left_out) < LEFT_OUT_MAX:
+                self._left_out.add(run)
+        return Swept(decisions)
+
+    async def _settle(self) -> bool:
+        """Goes on with cascades that were left; whether there is more to do at once."""
+        for _ in range(ROUNDS_MAX):
+            parents = await self._store.cascades()
+            done = 0
+            for parent_id in parents:
+                what = f"settling the dependents of {parent_id}"
+                done += await self.apart(what, self._store.settle(parent_id)) or 0
+            if not done:
+                return False
+            self._on_expired()
+        return True
 
     async def _count(self, now: float) -> None:
         """So that nobody who asks for figures has much to add up; ever more seldom where nothing moves."""

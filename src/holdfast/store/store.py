@@ -6,7 +6,7 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -35,6 +35,7 @@ from holdfast.store.scripts.insert import Inserted
 T = TypeVar("T")
 
 
+CASCADES_MAX: Final = 100
 SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
 DRAWS: Final = 3
@@ -51,6 +52,9 @@ class Swept(msgspec.Struct, frozen=True):
 
 class Store(Inserts):
     """The one store class; `driver` and `dialect` are what differs."""
+
+    on_cut_short: Callable[[], None] = staticmethod(lambda: None)
+    """Called when a transaction has left dependents to be settled: this process's sweeper, if it has one."""
 
     async def open(self) -> None:
         await self._driver.open()
@@ -165,9 +169,25 @@ class Store(Inserts):
     async def apply(self, orders: Sequence[Order]) -> list[Decision]:
         """Carries out orders; an answer for each, in their order."""
         now = self.now()
-        return await self._write(
+        applied = await self._write(
             lambda: apply_script.apply(
                 orders, now=now, batch=self._ids.record(now), recorder=self._dialect
+            )
+        )
+        if applied.is_cut_short:
+            self.on_cut_short()
+        return applied.decisions
+
+    async def cascades(self) -> list[str]:
+        """Parents that have ended while some of their dependents are not settled yet."""
+        return [row[0] for row in await self._one("cascades", limit=CASCADES_MAX)]
+
+    async def settle(self, parent_id: str) -> int:
+        """Settles the next dependents of such a parent; how much was done, 0 if another process does it."""
+        now = self.now()
+        return await self._write(
+            lambda: apply_script.go_on(
+                parent_id, now=now, batch=self._ids.record(now), recorder=self._dialect
             )
         )
 
@@ -216,14 +236,28 @@ class Store(Inserts):
         self._driver.adopt(kept.latest_at)
         return kept
 
-    async def sweep(self, limit: int = 100) -> Swept:
+    async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
+        ended, next_at = await self._ending(limit, without)
+        return Swept(await self.expire(ended)) if ended else Swept([], next_at)
+
+    async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
+        """Runs whose leases have ended."""
+        return (await self._ending(limit, without))[0]
+
+    async def expire(self, runs: Sequence[RunId]) -> list[Decision]:
+        """Takes these runs back, unless their leases were renewed."""
+        return await self.apply([Order(run.task_id, Expire(), fence=run.fence) for run in runs])
+
+    async def _ending(
+        self, limit: int, without: Collection[RunId]
+    ) -> tuple[list[RunId], float | None]:
         now = self.now()
-        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=limit))
-        ended = [row for row in rows if row[2] <= now]
-        if not ended:
-            return Swept([], rows[0][2] if rows else None)
-        return Swept(await self.apply([Order(row[0], Expire(), fence=row[1]) for row in ended]))
+        asked = limit + len(without)
+        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=asked))
+        ended = [RunId(row[0], row[1]) for row in rows if row[2] <= now]
+        next_at = next((row[2] for row in rows if row[2] > now), None)
+        return [run for run in ended if run not in without][:limit], next_at
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._one("get_tasks", ids=list(ids))

@@ -53,11 +53,11 @@ def _idempotency() -> list[Swap]:
 
 
 def _dependents() -> list[Swap]:
-    def unsettled(_: work.Work) -> Script[None]:
+    def unsettled(_: work.Work, __: int) -> Script[None]:
         yield from ()
 
     plain = statement("complete_plain", ("AND t.has_dependents = 0 ", ""))
-    return [*plain, (apply, "_settle_dependents", unsettled)]
+    return [*plain, (apply, "settle_dependents", unsettled)]
 
 
 def _limits() -> list[Swap]:

@@ -1,34 +1,41 @@
 """The one path of changes: lock, let the core decide, settle what hangs on it, write, record.
 
-Promises: rows, dependents, limits and facts change together or not at all. Never: decides by itself.
+Promises: rows, dependents, limits and facts change together or not at all; dependents beyond a bite are left
+for later (`cascade.py`). Never: decides by itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from holdfast.core import dependency
 from holdfast.core.command import Order
-from holdfast.core.decide import Decision, Refusal, Transition, decide, ended
-from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import limits
+from holdfast.core.decide import Decision, Refusal, Transition, decide
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import cascade, limits
+from holdfast.store.scripts.cascade import settle_dependents
 from holdfast.store.scripts.revive import revive_dependents
-from holdfast.store.scripts.work import Recorder, Work, load
+from holdfast.store.scripts.work import Recorder, Work
 
-CASCADE_MAX = 100_000
-"""Tasks that one transaction may settle; a wider graph is refused rather than locked for minutes."""
+
+class Applied(NamedTuple):
+    """What came of a batch of orders."""
+
+    decisions: list[Decision]
+    is_cut_short: bool
+    """Dependents are left for a sweeper."""
 
 
 def apply(
     orders: Sequence[Order], *, now: float, batch: int, recorder: Recorder
-) -> Script[list[Decision]]:
+) -> Script[Applied]:
     """Carries out a batch of orders; the answers are in their order."""
     work = Work(now)
     tasks = yield call("lock_tasks", ids=sorted({order.task_id for order in orders}))
     work.load(tasks)
     decisions = [_one(work, order) for order in orders]
     yield from finish(work, batch, recorder)
-    return decisions
+    return Applied(decisions, work.is_cut_short)
 
 
 def _one(work: Work, order: Order) -> Decision:
@@ -43,36 +50,19 @@ def _one(work: Work, order: Order) -> Decision:
     return decision
 
 
-def finish(work: Work, batch: int, recorder: Recorder) -> Script[None]:
-    """Everything that follows from the changes so far, then the write."""
-    yield from _settle_dependents(work)
+def finish(work: Work, batch: int, recorder: Recorder, left: int | None = None) -> Script[None]:
+    """Everything that follows from the changes so far, then the write. `left`: how many dependents may
+    still be settled in this transaction."""
+    yield from settle_dependents(work, cascade.BITE if left is None else left)
     yield from revive_dependents(work)
     yield from limits.give_back(work)
     yield from work.save(recorder, batch)
 
 
-def _settle_dependents(work: Work) -> Script[None]:
-    """Level by level, until nothing that ended has anybody waiting for it."""
-    done = 0
-    while True:
-        parents = {
-            t.after.id: work.tasks[t.after.id]
-            for t in work.transitions[done:]
-            if ended(t) and t.after.has_dependents
-        }
-        done = len(work.transitions)
-        if not parents:
-            return
-        if len(work.transitions) > CASCADE_MAX:
-            raise ValueError(f"more than {CASCADE_MAX} tasks hang on each other: split the graph")
-        edges = yield call("open_edges", ids=sorted(parents))
-        yield from load(work, (child for child, _, _ in edges))
-        settled = []
-        for child_id, parent_id, policy in edges:
-            verdict = dependency.settlement(parents[parent_id], dependency.Policy(policy))
-            _one(work, Order(child_id, verdict))
-            # An edge to a dead parent stays open: the child that comes back waits for it again.
-            if verdict.satisfied:
-                settled.append((child_id, parent_id))
-        if settled:
-            yield call_rows("settle_edges", settled)
+def go_on(parent_id: str, *, now: float, batch: int, recorder: Recorder) -> Script[int]:
+    """One more bite of a cascade that was left; how much was done."""
+    work = Work(now)
+    done = yield from cascade.next_bite(work, parent_id)
+    if done:
+        yield from finish(work, batch, recorder, cascade.BITE - done)
+    return done

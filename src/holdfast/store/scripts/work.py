@@ -36,7 +36,7 @@ class Recorder(Protocol):
 class Work:
     """What one transaction does."""
 
-    __slots__ = ("deltas", "facts", "now", "seen", "tasks", "transitions")
+    __slots__ = ("deltas", "facts", "is_cut_short", "now", "seen", "tasks", "transitions")
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -45,6 +45,8 @@ class Work:
         self.facts: list[Fact] = []
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
+        self.is_cut_short = False
+        """More hangs on these changes than one transaction settles; the rest is written down."""
 
     def load(self, tasks: Iterable[Task]) -> None:
         """Rows as read under lock; what was loaded before stays as it is."""

@@ -21,7 +21,39 @@ UPDATE holdfast_edge SET settled = 1 WHERE child_id = ANY(:ids::text[])
 -- index: holdfast_edge_parent
 -- returns: child_id parent_id policy
 SELECT child_id, parent_id, policy FROM holdfast_edge
-WHERE parent_id = ANY(:ids::text[]) AND settled = 0 ORDER BY child_id;
+WHERE parent_id = ANY(:ids::text[]) AND settled = 0 ORDER BY parent_id, child_id
+LIMIT :limit::int;
+
+-- name: more_edges
+-- Who else waits for this one, after the child that was looked at last.
+-- index: holdfast_edge_parent
+-- returns: child_id parent_id policy
+SELECT child_id, parent_id, policy FROM holdfast_edge
+WHERE parent_id = :parent_id::text AND child_id > :after_child::text AND settled = 0
+ORDER BY child_id LIMIT :limit::int;
+
+-- name: leave_cascades
+-- These have ended, and not all who wait for them were settled.
+-- index: holdfast_cascade_pkey
+INSERT INTO holdfast_cascade (parent_id, after_child)
+SELECT parent_id, after_child FROM {rows: parent_id text, after_child text}
+ON CONFLICT (parent_id) DO UPDATE SET after_child = excluded.after_child;
+
+-- name: cascades
+-- index: holdfast_cascade_pkey
+-- returns: parent_id
+SELECT parent_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int;
+
+-- name: lock_cascade
+-- Nothing when another process goes on with it right now, or its parent is in somebody's hands.
+-- index: holdfast_cascade_pkey, holdfast_task_pkey
+-- returns: after_child
+SELECT c.after_child FROM holdfast_cascade c JOIN holdfast_task t ON t.id = c.parent_id
+WHERE c.parent_id = :parent_id::text FOR UPDATE SKIP LOCKED;
+
+-- name: end_cascade
+-- index: holdfast_cascade_pkey
+DELETE FROM holdfast_cascade WHERE parent_id = :parent_id::text;
 
 -- name: settle_edges
 -- Their parents have ended as the children need it. An edge to a dead parent stays open.

@@ -1,0 +1,109 @@
+"""One log line for each attempt that did not end well, in the logger `holdfast.tasks`.
+
+Promises: a line names the task, its type, its attempt, the error's class and message, and what happens next.
+A failure that is retried is a warning; a dead letter is an error with its traceback. Text of handlers comes
+as one printable line. Never: a payload, a result, or a line for work that went well.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from holdfast.core.command import Fail, Order
+from holdfast.core.decide import Decision, Refusal, Transition, applied
+from holdfast.core.task import Failure, Status, Task
+
+MESSAGE_CHARS_MAX: Final = 300
+log = logging.getLogger("holdfast.tasks")
+
+
+def ended(task: Task, order: Order, decision: Decision) -> None:
+    """What came of a run, once the store has answered."""
+    if type(order.command) is Fail:
+        now = applied(decision)
+        if now is not None:
+            failed(task, order.command.failure, now)
+    if type(decision) is Refusal and decision.code != "already-applied":
+        refused(task, order, decision)
+
+
+def failed(task: Task, failure: Failure, now: Task) -> None:
+    what = f"{_named(task)} attempt {task.attempts} of {task.max_attempts} failed: {_said(failure)}"
+    if now.status is Status.QUEUED:
+        log.warning("%s; next attempt in %.1f s", what, max(0.0, now.due_at - now.updated_at))
+    elif failure.traceback:
+        log.error("%s; it is a dead letter now\n%s", what, _printable(failure.traceback, "\n\t"))
+    else:
+        log.error("%s; it is a dead letter now", what)
+
+
+def refused(task: Task, order: Order, refusal: Refusal) -> None:
+    """A write of a run that is no longer the task's."""
+    verb = type(order.command).__name__.lower()
+    log.warning(
+        "%s attempt %d: its '%s' came too late and was refused (%s); this run has lost its lease, "
+        "the store keeps what it has",
+        _named(task),
+        task.attempts,
+        verb,
+        one_line(refusal.message),
+    )
+
+
+def expired(decision: Decision) -> None:
+    """A lease that ran out, as the sweeper settled it."""
+    if not isinstance(decision, Transition):
+        return
+    before, after = decision.before, decision.after
+    what = f"{_named(before)} attempt {before.attempts}: its runner {before.node} stopped answering"
+    if after.status is Status.QUEUED:
+        wait = max(0.0, after.due_at - after.updated_at)
+        log.warning(
+            "%s, %d of %d times; next run in %.1f s",
+            *(what, after.deaths, before.options.max_deaths, wait),
+        )
+    else:
+        log.error("%s, %d times; it is a dead letter now", what, after.deaths)
+
+
+def taken(task: Task, now: Task | None) -> None:
+    """A run that its process has to stop, and where the task is now."""
+    if now is None:
+        log.warning("%s was lost by this process: it is gone from the store", _named(task))
+    elif now.status in (Status.ABORTED, Status.PAUSED):
+        log.info("%s is %s: its handler is cancelled", _named(task), now.status)
+    else:
+        log.warning(
+            "%s attempt %d lost its lease: the lease was not renewed in time, and the task is %s "
+            "under fence %d now (this run has %d); the handler is cancelled",
+            *(_named(task), task.attempts, now.status, now.fence, task.fence),
+        )
+
+
+def stuck(task: Task, seconds: float, stack: str) -> None:
+    """A handler that goes on after its cancellation."""
+    log.error(
+        "%s attempt %d ignores its cancellation since %.0f s and keeps its worker; its lease is not renewed "
+        "any more. Do not catch CancelledError without raising it again. It stands at\n%s",
+        *(_named(task), task.attempts, seconds, _printable(stack, "\n\t")),
+    )
+
+
+def one_line(text: str) -> str:
+    """Printable, in one line, not too long."""
+    line = " ".join(text.split())
+    return _printable(line[:MESSAGE_CHARS_MAX] + ("…" if len(line) > MESSAGE_CHARS_MAX else ""))
+
+
+def _printable(text: str, also: str = "") -> str:
+    return "".join(char if char.isprintable() or char in also else "?" for char in text)
+
+
+def _named(task: Task) -> str:
+    return f"task {task.id} ({task.type})"
+
+
+def _said(failure: Failure) -> str:
+    kind = failure.error_type or failure.kind.value
+    return f"{kind}: {one_line(failure.message)}"
