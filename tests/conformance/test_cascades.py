@@ -129,7 +129,7 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
 async def test_bites_of_any_size_come_to_the_same_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """A drawn graph whose roots end in drawn ways: whatever the bite, each task ends as with one transaction."""
+    """A drawn graph whose roots end in drawn ways: with any bite each task ends the same."""
     draw = random.Random(seed)
     size = 24
     edges = {

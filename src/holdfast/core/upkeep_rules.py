@@ -31,7 +31,10 @@ def expire(task: Task, fence: int | None, now: float) -> Decision:
     deaths = task.deaths + 1
     dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
     if deaths >= task.options.max_deaths:
-        message = f"its runner died {deaths} times; the last one was {task.node}"
+        message = (
+            f"its runner stopped answering {deaths} times (it died, or its event loop was blocked for longer "
+            f"than the lease); the last one was {task.node}"
+        )
         failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
         buried = bury(dying, failure, now)
         return replace(buried, before=task, after=replace(buried.after, fence=task.fence + 1))

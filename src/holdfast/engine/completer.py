@@ -1,7 +1,9 @@
 """Commits what handlers have returned, in batches, while the next tasks already run.
 
 Promises: an outcome stays held, its lease renewed, until the store has answered; when the store is away
-it is tried again until it is back. A stale outcome changes nothing and is counted.
+it is tried again until it is back, in smaller batches. A stale outcome changes nothing and is counted. An
+outcome that the store cannot write keeps no other from being written: it becomes a dead letter, and if that
+cannot be written either it is given up, so that its lease runs out.
 Never: more than `WAITING_MAX` outcomes in memory; then workers wait.
 """
 
@@ -12,10 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.command import Order
+from holdfast.core import failure as failures
+from holdfast.core.command import Fail, Order
 from holdfast.core.decide import Decision, Refusal
-from holdfast.core.task import Task
-from holdfast.engine.loop import Loop
+from holdfast.core.task import FailureKind, Task
+from holdfast.engine import outcome_log
+from holdfast.engine.loop import Loop, log
+from holdfast.errors import StoreUnavailable
 from holdfast.store.store import Store
 
 BATCH_MAX: Final = 100
@@ -39,7 +44,10 @@ class Completer(Loop):
         self._room.set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._size = BATCH_MAX
         self.fenced = 0
+        self.given_up = 0
+        """Outcomes that could not be written in any form."""
 
     def deliver(self, task: Task, order: Order) -> bool:
         """Takes an outcome; False asks the worker to wait for `room` before it takes another task."""
@@ -57,17 +65,53 @@ class Completer(Loop):
 
     async def tick(self) -> float:
         while self._waiting:
-            batch = self._waiting[:BATCH_MAX]
-            decisions = await self._store.finish(batch)
-            del self._waiting[: len(batch)]
-            self._room.set()
-            refused = [each for each in decisions if type(each) is Refusal]
-            self.fenced += sum(map(is_stale, refused))
-            self._on_done(
-                [(task, decision) for (task, _), decision in zip(batch, decisions, strict=True)]
-            )
+            batch = self._waiting[: self._size]
+            try:
+                decisions = await self._store.finish(batch)
+            except StoreUnavailable:
+                # It may be away, or the batch more than it does within its time.
+                self._size = max(1, len(batch) // 2)
+                raise
+            except Exception as error:
+                if len(batch) == 1:
+                    await self._set_right(*batch[0], error)
+                self._size = max(1, len(batch) // 2)
+                continue
+            self._size = min(BATCH_MAX, self._size * 2)
+            self._written(batch, decisions)
         self._empty.set()
         return IDLE_SECONDS
+
+    def _written(self, batch: list[tuple[Task, Order]], decisions: list[Decision]) -> None:
+        del self._waiting[: len(batch)]
+        self._room.set()
+        done = []
+        for (task, order), decision in zip(batch, decisions, strict=True):
+            done.append((task, decision))
+            if type(decision) is Refusal or type(order.command) is Fail:
+                self.fenced += is_stale(decision)
+                outcome_log.ended(task, order, decision)
+        self._on_done(done)
+
+    async def _set_right(self, task: Task, order: Order, error: Exception) -> None:
+        """The first in line cannot be written as it is."""
+        self.troubles += 1
+        log.error(
+            "the outcome of task %s (%s) attempt %d cannot be written: %r",
+            *(task.id, task.type, task.attempts, error),
+        )
+        message = f"its outcome could not be written: {type(error).__qualname__}: {error}"
+        dead = Fail(failures.plain(task.type, FailureKind.ERROR, message), final=True)
+        instead = (task, Order(task.id, dead, fence=order.fence))
+        try:
+            decisions = await self._store.finish([instead])
+        except StoreUnavailable:
+            raise
+        except Exception:
+            log.exception("task %s (%s) is left to its lease", task.id, task.type)
+            self.given_up += 1
+            decisions = [Refusal(task.id, "given-up", "its outcome could not be written")]
+        self._written([instead], decisions)
 
     async def flush(self, seconds: float) -> bool:
         """Until everything handed in is committed, at most this long."""

@@ -12,9 +12,10 @@ from typing import Final
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
 from holdfast.core.command import Order, Release
-from holdfast.core.task import RunId
+from holdfast.core.task import RunId, Task
+from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handlers, resolved
-from holdfast.engine.loop import Loop, log
+from holdfast.engine.loop import Loop
 from holdfast.engine.pool import LOST, Pool
 from holdfast.store.store import Store
 
@@ -56,7 +57,10 @@ class Keeper(Loop):
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
-        await self._announce()
+        if self.is_looping:
+            await self.apart("announcing handlers", self._announce())
+        else:
+            await self._announce()  # A start that cannot announce its handlers has failed.
         renewed = [run for run, held in self._pool.held.items() if held.cancelled != LOST]
         info_json = dumps(self._describe())
         now = self._store.now()
@@ -66,13 +70,19 @@ class Keeper(Loop):
         lost = {run for run in kept.lost if run in held and not held[run].has_ended}
         if lost:
             self.lost += len(lost)
-            log.warning(
-                "%s lost the lease of %d tasks: %s", self._node, len(lost), sorted(lost)[:5]
-            )
+            tasks = [held[run].task for run in lost]
             self._pool.lose(lost)
-        await self._release(kept.owned, now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3))
+            await self.apart("looking up what was lost", self._tell_lost(tasks))
+        before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
+        await self.apart("giving back what is unknown here", self._release(kept.owned, before))
         self.renewed_at = self.clock.monotonic()
         return self._lease_seconds / 3
+
+    async def _tell_lost(self, tasks: Sequence[Task]) -> None:
+        """An operator who cancels or pauses a task takes its lease too, which is no trouble."""
+        found = await self._store.get([task.id for task in tasks])
+        for task in tasks:
+            outcome_log.taken(task, found.get(task.id))
 
     async def _announce(self) -> None:
         """Makes the types known to everyone through the store, also those registered while running."""

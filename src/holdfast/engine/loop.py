@@ -57,8 +57,8 @@ class Loop(ABC):
             await self.clock.wait(self._wake, await self.step())
 
     async def apart(self, what: str, part: Awaitable[T]) -> T | None:
-        """A part of a tick whose trouble must not keep the loop from its other work: what it does not foresee is
-        logged, counted and left for a later tick. None then."""
+        """A part of a tick whose trouble must not keep the loop from its other work: an unforeseen error is
+        logged and counted, and the part is left for a later tick. None then."""
         try:
             return await part
         except StoreUnavailable:

@@ -24,7 +24,7 @@ def ended(task: Task, order: Order, decision: Decision) -> None:
         now = applied(decision)
         if now is not None:
             failed(task, order.command.failure, now)
-    if type(decision) is Refusal and decision.code != "already-applied":
+    if type(decision) is Refusal and decision.code == "lease-lost":
         refused(task, order, decision)
 
 

@@ -41,7 +41,10 @@ class Jumping:
     def now(self) -> float:
         return self.at
 
-    async def sweep(self) -> Swept:
+    async def cascades(self) -> list[str]:
+        return []
+
+    async def sweep(self, **_: object) -> Swept:
         self.swept_at.append(self.at)
         self.at += 500.0
         return Swept([], next_at=1_009.0)

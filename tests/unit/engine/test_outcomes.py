@@ -1,0 +1,266 @@
+"""Outcomes that the store cannot write, outcomes that make much work, and the log lines of all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import Reject, Status, Task, TaskQueue
+from holdfast.core.command import Complete, Order
+from holdfast.core.decide import Decision
+from holdfast.core.task import RunId
+from holdfast.engine.completer import BATCH_MAX
+from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
+from holdfast.errors import StoreUnavailable
+from holdfast.store.scripts import cascade
+from holdfast.testing import Harness, harness
+
+Ended = Sequence[tuple[Task, Order]]
+
+
+async def echo(task: Task) -> object:
+    return task.payload
+
+
+async def refusing(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False
+) -> list[int]:
+    """A store that cannot write a result 'bad'; `deaf`: nor anything about it. The sizes tried."""
+    store = (await queue.open()).store
+    finish, sizes = store.finish, list[int]()
+
+    async def broken(ended: Ended) -> list[Decision]:
+        sizes.append(len(ended))
+        for task, order in ended:
+            is_result = isinstance(order.command, Complete)
+            if task.payload == "bad" and (deaf or is_result):
+                raise ValueError("the store cannot write this")
+        return await finish(ended)
+
+    monkeypatch.setattr(store, "finish", broken)
+    return sizes
+
+
+async def enqueued(queue: TaskQueue, *payloads: object) -> list[str]:
+    requests = [{"type": "echo", "payload": each} for each in payloads]
+    return [str(each) for each in await queue.enqueue_many(requests)]
+
+
+async def statuses(queue: TaskQueue, ids: Sequence[str]) -> list[Status | None]:
+    return [task.status if (task := await queue.get_task(i)) else None for i in ids]
+
+
+async def test_an_outcome_that_cannot_be_written_harms_itself_only(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue, max_workers=30) as h:
+        queue.register_handler("echo", echo)
+        sizes = await refusing(queue, monkeypatch)
+        ids = await enqueued(queue, *[n if n != 7 else "bad" for n in range(20)])
+        await h.run_until_idle()
+        found = await statuses(queue, ids)
+        assert found.pop(7) is Status.FAILED
+        assert set(found) == {Status.COMPLETED}
+        dead = await queue.get_task(ids[7])
+        assert dead is not None
+        assert "could not be written: ValueError" in str(dead.error)
+        assert h.engine.completer.troubles == 1
+        assert len(sizes) < 20, "halves, not one by one"
+    assert f"outcome of task {ids[7]} (echo) attempt 1 cannot be written" in caplog.text
+
+
+async def test_a_task_about_which_nothing_can_be_written_is_left_to_its_lease(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with harness(queue, max_workers=30) as h:
+        queue.register_handler("echo", echo)
+        await refusing(queue, monkeypatch, deaf=True)
+        ids = await enqueued(queue, "bad", *range(5))
+        await h.run_until_idle()
+        assert await statuses(queue, ids) == [Status.RUNNING, *[Status.COMPLETED] * 5]
+        assert h.engine.completer.given_up == 1
+        assert dict(h.engine.pool.held) == {}
+
+
+async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that is cut off by its time limit looks like an outage, again and again."""
+    async with harness(queue, max_workers=40) as h:
+        queue.register_handler("echo", echo)
+        store = (await queue.open()).store
+        finish = store.finish
+
+        async def slow(ended: Ended) -> list[Decision]:
+            if len(ended) > 4:
+                raise StoreUnavailable("the statement took too long")
+            return await finish(ended)
+
+        monkeypatch.setattr(store, "finish", slow)
+        ids = await enqueued(queue, *range(32))
+        await h.run_until_idle()
+        await h.advance(60)
+        assert set(await statuses(queue, ids)) == {Status.COMPLETED}
+        monkeypatch.undo()
+        for _ in range(10):
+            await enqueued(queue, *range(8))
+            await h.run_until_idle()
+        assert h.engine.completer._size == BATCH_MAX
+
+
+async def test_a_wide_failure_leaves_the_completer_alive(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cascade, "BITE", 5)
+    async with harness(queue) as h:
+
+        async def fail(task: Task) -> None:
+            raise Reject("no")
+
+        queue.register_handler("fail", fail)
+        queue.register_handler("echo", echo)
+        parent = await queue.enqueue("fail", delay=1.0)
+        requests = [{"type": "echo", "depends_on": [parent]} for _ in range(42)]
+        children = [str(each) for each in await queue.enqueue_many(requests)]
+        beside = await queue.enqueue("echo", 1, delay=1.0)
+        await h.advance(1)
+        assert set(await statuses(queue, children)) == {Status.FAILED}
+        assert await statuses(queue, [str(beside)]) == [Status.COMPLETED]
+
+
+async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+        queue.register_handler("echo", echo)
+        await queue.pause_queue()
+        ids = await enqueued(queue, *range(6))
+        store = (await queue.open()).store
+        await queue.resume_queue()
+        await take_all(h)
+        await h.engine.sweeper.step()
+        h.clock.set(h.now() + 20)
+        expire = store.expire
+
+        async def broken(runs: Sequence[RunId]) -> list[Decision]:
+            if any(run.task_id == ids[2] for run in runs):
+                raise ValueError("a row that cannot be read")
+            return await expire(runs)
+
+        monkeypatch.setattr(store, "expire", broken)
+        await h.engine.sweeper.step()
+        assert h.engine.sweeper.expired == 5
+        assert h.engine.sweeper.troubles == 1
+        await h.engine.sweeper.step()
+        assert h.engine.sweeper.troubles == 1, "it is left out for a while"
+        assert f"taking back task {ids[2]} failed" in caplog.text
+        assert caplog.text.count("stopped answering") == 5
+
+
+async def take_all(h: Harness) -> None:
+    """Claims for a node that dies at once."""
+    backend = await h.queue.open()
+    await backend.store.claim(replace(h.engine.dispatcher._wanted(100), node="dead"))
+
+
+# -- what the log says --------------------------------------------------------------------------------
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
+    return [(r.levelno, r.getMessage()) for r in caplog.records if r.name == "holdfast.tasks"]
+
+
+async def test_each_failure_has_its_line_and_the_last_its_traceback(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+
+        async def boom(task: Task) -> None:
+            raise ValueError("no such\x1b[31m customer\n" + "x" * 1_000)
+
+        queue.register_handler("boom", boom, max_attempts=2)
+        handle = await queue.enqueue("boom", {"secret": "payload"})
+        await h.advance(120)
+    (first_level, first), (last_level, last) = lines(caplog)
+    assert (first_level, last_level) == (logging.WARNING, logging.ERROR)
+    assert first.startswith(f"task {handle} (boom) attempt 1 of 2 failed: ValueError: no such?[31m")
+    assert "; next attempt in " in first
+    assert len(first) < MESSAGE_CHARS_MAX + 200
+    assert "\n" not in first
+    assert "attempt 2 of 2 failed: ValueError" in last
+    assert "it is a dead letter now\nTraceback" in last
+    assert "\x1b" not in last
+    assert "payload" not in first + last
+
+
+async def test_a_timeout_is_a_failure_with_its_line(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue) as h:
+
+        async def hang(task: Task) -> None:
+            await asyncio.Event().wait()
+
+        queue.register_handler("hang", hang, timeout=3.0, max_attempts=1)
+        await queue.enqueue("hang")
+        await h.advance(10)
+    [(level, line)] = lines(caplog)
+    assert level == logging.ERROR
+    assert "(hang) attempt 1 of 1 failed: timeout: it ran longer than its timeout of 3 s" in line
+
+
+@pytest.mark.parametrize("verb", ["cancel", "pause_task"])
+async def test_an_operators_wish_is_no_trouble(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture, verb: str
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with harness(queue) as h:
+
+        async def hang(task: Task) -> None:
+            await asyncio.Event().wait()
+
+        queue.register_handler("hang", hang)
+        handle = await queue.enqueue("hang")
+        await h.run_until_idle()
+        await getattr(queue, verb)(handle)
+        await h.run_until_idle()
+    [(level, line)] = lines(caplog)
+    assert level == logging.INFO
+    assert f"task {handle} (hang) is {'aborted' if verb == 'cancel' else 'paused'}" in line
+    assert not [r for r in caplog.records if r.levelno > logging.INFO]
+
+
+async def test_a_loss_and_a_late_write_have_their_lines(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    go = asyncio.Event()
+    async with harness(queue, lease_seconds=9.0) as h:
+
+        async def stubborn(task: Task) -> None:
+            while not go.is_set():
+                try:
+                    await go.wait()
+                except asyncio.CancelledError:
+                    continue
+            raise RuntimeError("at last")
+
+        queue.register_handler("stubborn", stubborn, timeout=10_000.0)
+        await queue.enqueue("stubborn")
+        await h.run_until_idle()
+        held = next(iter(h.engine.pool.held.values()))
+        h.clock.set(h.now() + 20)
+        store = (await queue.open()).store
+        await store.sweep()
+        h.engine.completer.deliver(
+            held.task, Order(held.task.id, Complete("1"), fence=held.task.fence)
+        )
+        await h.engine.completer.step()
+        await h.engine.keeper.step()
+        go.set()
+        await h.run_until_idle()
+    text = "\n".join(line for _, line in lines(caplog))
+    assert "its 'complete' came too late and was refused" in text
