@@ -120,7 +120,8 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         for dialect in DIALECTS
     }
     own = "holdfast_commit"  # the answer of a commit cannot be lost on its way from a file
-    assert [*TABLES.findall(made["sqlite"]), own] == TABLES.findall(made["postgres"])
+    shared = [name for name in TABLES.findall(made["postgres"]) if name != own]
+    assert TABLES.findall(made["sqlite"]) == shared
     assert CREATED.findall(made["sqlite"]) == [
         name for name in CREATED.findall(made["postgres"]) if not name.startswith("holdfast_feed_")
     ]
