@@ -2,8 +2,8 @@
 
 Promises: an outcome stays held, its lease renewed, until the store has answered; when the store is away
 it is tried again until it is back, in smaller batches. A stale outcome changes nothing and is counted. An
-outcome that the store cannot write keeps no other from being written: it becomes a dead letter, and if that
-cannot be written either it is given up, so that its lease runs out.
+outcome that the store cannot write keeps no other from being written: after `TRIES_MAX` tries it becomes a
+dead letter, and if that cannot be written either it is given up, so that its lease runs out.
 Never: more than `WAITING_MAX` outcomes in memory; then workers wait.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from holdfast.clock import Clock
@@ -26,6 +27,18 @@ from holdfast.store.store import Store
 BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
+TRIES_MAX: Final = 5
+"""Of an outcome that cannot be written though the store answers."""
+AGAIN_SECONDS: Final = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class Suspect:
+    """An outcome that the store did not write, for a reason that is not an outage."""
+
+    task: Task
+    order: Order
+    tries: int = 1
 
 
 class Completer(Loop):
@@ -44,6 +57,7 @@ class Completer(Loop):
         self._room.set()
         self._empty = asyncio.Event()
         self._empty.set()
+        self._suspects: list[Suspect] = []
         self._size = BATCH_MAX
         self.fenced = 0
         self.given_up = 0
@@ -55,11 +69,15 @@ class Completer(Loop):
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
-        return len(self._waiting) < WAITING_MAX
+        return self._is_roomy
+
+    @property
+    def _is_roomy(self) -> bool:
+        return len(self._waiting) + len(self._suspects) < WAITING_MAX
 
     async def room(self) -> None:
         """Until there are fewer outcomes waiting."""
-        while len(self._waiting) >= WAITING_MAX:
+        while not self._is_roomy:
             self._room.clear()
             await self._room.wait()
 
@@ -69,21 +87,45 @@ class Completer(Loop):
             try:
                 decisions = await self._store.finish(batch)
             except StoreUnavailable:
-                # It may be away, or the batch more than it does within its time.
+                # It may be away, or the batch is more than it can do within its time.
                 self._size = max(1, len(batch) // 2)
                 raise
             except Exception as error:
+                self.troubles += 1
+                log.warning("%d outcomes cannot be written together: %r", len(batch), error)
                 if len(batch) == 1:
-                    await self._set_right(*batch[0], error)
+                    self._suspects.append(Suspect(*self._waiting.pop(0)))
                 self._size = max(1, len(batch) // 2)
                 continue
             self._size = min(BATCH_MAX, self._size * 2)
+            del self._waiting[: len(batch)]
             self._written(batch, decisions)
+        if self._suspects:
+            return await self._try_again()
         self._empty.set()
         return IDLE_SECONDS
 
-    def _written(self, batch: list[tuple[Task, Order]], decisions: list[Decision]) -> None:
-        del self._waiting[: len(batch)]
+    async def _try_again(self) -> float:
+        """Those that could not be written, each alone; how long to wait for the next try."""
+        for suspect in list(self._suspects):
+            suspect.tries += 1
+            try:
+                decisions = await self._store.finish([(suspect.task, suspect.order)])
+            except StoreUnavailable:
+                raise
+            except Exception as error:
+                self.troubles += 1
+                if suspect.tries >= TRIES_MAX:
+                    await self._set_right(suspect, error)
+                continue
+            self._suspects.remove(suspect)
+            self._written([(suspect.task, suspect.order)], decisions)
+        if not self._suspects:
+            return 0.0
+        tries = min(each.tries for each in self._suspects)
+        return AGAIN_SECONDS * float(2**tries)
+
+    def _written(self, batch: Sequence[tuple[Task, Order]], decisions: Sequence[Decision]) -> None:
         self._room.set()
         done = []
         for (task, order), decision in zip(batch, decisions, strict=True):
@@ -93,16 +135,16 @@ class Completer(Loop):
                 outcome_log.ended(task, order, decision)
         self._on_done(done)
 
-    async def _set_right(self, task: Task, order: Order, error: Exception) -> None:
-        """The first in line cannot be written as it is."""
-        self.troubles += 1
+    async def _set_right(self, suspect: Suspect, error: Exception) -> None:
+        """A dead letter says what happened; if that cannot be written either, the lease runs out."""
+        task = suspect.task
         log.error(
             "the outcome of task %s (%s) attempt %d cannot be written: %r",
             *(task.id, task.type, task.attempts, error),
         )
         message = f"its outcome could not be written: {type(error).__qualname__}: {error}"
         dead = Fail(failures.plain(task.type, FailureKind.ERROR, message), final=True)
-        instead = (task, Order(task.id, dead, fence=order.fence))
+        instead = (task, Order(task.id, dead, fence=suspect.order.fence))
         try:
             decisions = await self._store.finish([instead])
         except StoreUnavailable:
@@ -111,6 +153,7 @@ class Completer(Loop):
             log.exception("task %s (%s) is left to its lease", task.id, task.type)
             self.given_up += 1
             decisions = [Refusal(task.id, "given-up", "its outcome could not be written")]
+        self._suspects.remove(suspect)
         self._written([instead], decisions)
 
     async def flush(self, seconds: float) -> bool:

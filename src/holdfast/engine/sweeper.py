@@ -151,6 +151,7 @@ class Sweeper(Loop):
         except StoreUnavailable:
             raise
         except Exception as error:
+            self.troubles += 1
             log.warning("sweeper: expired leases are taken one by one after %r", error)
         decisions: list[Decision] = []
         for run in await self._store.expired(without=self._left_out):

@@ -85,7 +85,10 @@ class Growing:
     def now(self) -> float:
         return 1_000.0
 
-    async def sweep(self) -> Swept:
+    async def cascades(self) -> list[str]:
+        return []
+
+    async def sweep(self, **_: object) -> Swept:
         return Swept([])
 
     async def counters(self) -> list[object]:
