@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
-from holdfast import Context, Reject, Snooze, Task, TaskQueue, errors
+from holdfast import (
+    BlockingContext,
+    Context,
+    Reject,
+    Snooze,
+    Task,
+    TaskHandle,
+    TaskQueue,
+    errors,
+)
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
+from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -253,7 +264,74 @@ def metrics_page() -> str:
     return "\n".join([*lines, ""])
 
 
+PRODUCT = {
+    "TaskQueue": TaskQueue,
+    "Context": Context,
+    "BlockingContext": BlockingContext,
+    "TaskHandle": TaskHandle,
+}
+INNER = {"do_step", "step_ask", "request_cancel", "hold_still", "go_on", "start_over"}
+"""Called by the engine and at a fork only."""
+
+
+def queue_page() -> str:
+    lines = [
+        "# The queue in Python",
+        "",
+        "Generated from the docstrings by `python -m tests.test_docs`. How to use it:",
+        "[howto/tasks.md](../howto/tasks.md). Every error is in [errors.md](errors.md).",
+    ]
+    for title, cls in PRODUCT.items():
+        lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]
+        for name in public_names(cls):
+            lines += ["", f"### `{name}`", "", *member(cls, name)]
+    lines += ["", "## Options of a task type", ""]
+    lines += ["`@queue.task(...)` and `queue.register_handler(...)` take:", ""]
+    lines += [inspect.cleandoc(TypeOptions.__doc__ or ""), "", "| option | type |", "|---|---|"]
+    lines += [f"| `{name}` | `{kind}` |" for name, kind in TypeOptions.__annotations__.items()]
+    return "\n".join([*lines, ""])
+
+
+def public_names(cls: type) -> list[str]:
+    """In the order in which they are defined, the base classes of Holdfast included."""
+    found: dict[str, None] = {}
+    for each in reversed(cls.__mro__):
+        if each.__module__.startswith("holdfast."):
+            found.update(dict.fromkeys(n for n in vars(each) if not n.startswith("_")))
+    return [name for name in found if name not in INNER]
+
+
+def member(cls: type, name: str) -> list[str]:
+    found = inspect.getattr_static(cls, name)
+    text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
+    if callable(found):
+        shown = str(inspect.signature(found)).replace("'", "").replace("(self, ", "(")
+        shown = shown.replace("(self)", "()").replace("holdfast.", "")
+        kind = "async " if is_async(found) else ""
+        return ["```", f"{kind}{name}{shown}", "```", "", text]
+    return [text] if isinstance(found, property) else []
+
+
+def is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def test_the_page_of_the_queue_is_up_to_date() -> None:
+    assert page("queue.md") == queue_page()
+
+
+def test_everything_public_of_the_queue_has_a_docstring() -> None:
+    missing = [
+        f"{title}.{name}"
+        for title, cls in PRODUCT.items()
+        for name in public_names(cls)
+        if callable(inspect.getattr_static(cls, name)) and not getattr(cls, name).__doc__
+    ]
+    assert missing == []
+
+
 if __name__ == "__main__":
+    (REFERENCE / "queue.md").write_text(queue_page(), "utf-8")
     (REFERENCE / "states.md").write_text(states_page(), "utf-8")
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")

@@ -205,12 +205,15 @@ class BlockingContext:
         return self._context.cancel_requested
 
     def progress(self, done: float, note: str = "") -> None:
+        """See `Context.progress`."""
         self._wait(lambda: self._context.progress(done, note))
 
     def save(self, checkpoint: object) -> None:
+        """See `Context.save`."""
         self._wait(lambda: self._context.save(checkpoint))
 
     def parents(self) -> dict[str, Task]:
+        """See `Context.parents`."""
         return self._wait(self._context.parents)
 
     def once(

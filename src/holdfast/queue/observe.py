@@ -77,6 +77,7 @@ class Observe(Define):
     """The part of a queue that answers questions."""
 
     async def get_stats(self) -> Stats:
+        """Counts of tasks and workers, exact as of now."""
         backend = await self._open()
         rows = await backend.store.counters()
         nodes = await live_nodes(backend)

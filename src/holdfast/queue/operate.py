@@ -36,6 +36,7 @@ class Operate(Places):
         return await self._order(task_id, Pause(actor, reason))
 
     async def resume_task(self, task_id: str, *, actor: str = "api") -> Task:
+        """Lets a paused task go on, from the queue."""
         return await self._order(task_id, Resume(actor))
 
     async def edit_task(self, task_id: str, payload: object, *, actor: str = "api") -> Task:
@@ -56,6 +57,7 @@ class Operate(Places):
         backend.bus.publish(FEED)
 
     async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
+        """Lets a paused queue go on."""
         backend = await self._known_queue(name, actor)
         await backend.store.run(
             lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name=name, actor=actor)
