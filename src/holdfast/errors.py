@@ -25,6 +25,7 @@
     │  ├─ IllegalTransition    the state machine forbids it
     │  ├─ DependencyFailed     a task to wait for has already failed
     │  ├─ WrongType            the key holds another kind of value
+    │  ├─ FeedReset            the feed cannot go on from this position: read the state again
     │  ├─ WatchFailed          a watched key changed before the transaction ended
     │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
     │  ├─ OverFill             more was filled than was ordered
@@ -182,6 +183,27 @@ class WrongType(Conflict):
     code = "wrong-type"
 
 
+class FeedReset(Conflict):
+    """`reason` is `pruned`, `epoch` or `ahead`; `oldest` and `head` are positions from which the feed can be
+    read."""
+
+    code = "feed-reset"
+
+    def __init__(self, reason: str, oldest: str = "", head: str = "") -> None:
+        super().__init__(
+            f"the feed cannot go on from that position ({reason}): read the state again, then go on from "
+            f"{head or 'its head'}"
+        )
+        self.reason = reason
+        self.oldest = oldest
+        self.head = head
+
+    @property
+    def go_on_from(self) -> str:
+        """Where a reader goes on that accepts what it has missed."""
+        return self.oldest if self.reason == "pruned" else self.head
+
+
 class WatchFailed(Conflict):
     code = "watch-failed"
     retryable = True
@@ -335,6 +357,7 @@ OUTCOMES: dict[str, Outcome] = {
     "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
     "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
     "wrong-type": Outcome(409, "FAILED_PRECONDITION", 6),
+    "feed-reset": Outcome(410, "OUT_OF_RANGE", 6),
     "watch-failed": Outcome(409, "ABORTED", 6),
     "lease-lost": Outcome(409, "ABORTED", 6),
     "over-fill": Outcome(409, "FAILED_PRECONDITION", 6),

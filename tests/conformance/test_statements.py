@@ -38,7 +38,14 @@ OWN = {
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {
         *("adopt_feed", "claim_next", "claim_plain", "hint", "number_records", "pick_aged"),
-        *("mark_commit", "probe_commit", "probe_record", "prune_marks"),
+        *(
+            "identity",
+            "identity_here",
+            "mark_commit",
+            "probe_commit",
+            "probe_record",
+            "prune_marks",
+        ),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
@@ -92,7 +99,8 @@ def test_same_results_under_the_same_names() -> None:
 def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
     """Tables of one row, and lists that are read whole, need none."""
     whole = {
-        *("adopt_feed", "feed_position", "forget_before", "hint"),
+        *("adopt_feed", "feed_position", "forget_before", "hint", "identity", "identity_here"),
+        "durability",
         *("mark_counted", "nodes", "prune_nodes", "queues", "schedules", "types"),
     }
     missing = {text.name for text in texts(dialect).values() if text.relies_on is None}

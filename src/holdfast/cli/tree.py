@@ -233,6 +233,12 @@ VERBS: Final = (
         ("holdfast node list",),
     ),
     Verb(
+        "db new-epoch",
+        "Make readers of the feed start over after a restore",
+        f"{_HERE}.db:new_epoch",
+        ("holdfast db new-epoch --yes",),
+    ),
+    Verb(
         "stats",
         "Count tasks by status, priority and queue",
         f"{_HERE}.stats:stats",
@@ -255,5 +261,6 @@ NOUNS: Final = {
     "schedule": "Cron schedules",
     "lock": "Locks",
     "node": "Nodes",
+    "db": "The database",
     "orders": "Orders",
 }

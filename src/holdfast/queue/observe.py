@@ -16,13 +16,12 @@ from holdfast.core.check import PAGE_MAX, check_choice, check_name, check_page
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Priority, Status, Task
 from holdfast.engine.loop import OUTAGE_SECONDS
-from holdfast.errors import HoldfastError, InvalidInput, NotFound, StoreUnavailable
+from holdfast.errors import FeedReset, InvalidInput, NotFound, StoreUnavailable
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.nodes import live_nodes
 from holdfast.queue.session import Session
 from holdfast.queue.why import Why, explain
-from holdfast.store.scripts.feed import ResetReason
 from holdfast.store.store import Reset
 
 EVENTS_PAGE: Final = 500
@@ -30,25 +29,6 @@ POLL_SECONDS: Final = 1.0
 log = logging.getLogger("holdfast.events")
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
-
-
-class FeedReset(HoldfastError):
-    """The feed cannot go on from the position asked for; `reset` says why and from where it can."""
-
-    code = "conflict"
-
-    def __init__(self, reset: Reset) -> None:
-        super().__init__(
-            f"the feed cannot continue from there ({reset.reason}): read the state anew, then go on "
-            f"from {reset.head}"
-        )
-        self.reset = reset
-
-    @property
-    def go_on_from(self) -> Position:
-        """Where a reader that does not care what it missed goes on."""
-        pruned = self.reset.reason is ResetReason.PRUNED
-        return self.reset.oldest if pruned else self.reset.head
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -213,7 +193,7 @@ class Observe(Define):
                 return
             except FeedReset as error:
                 # What it missed is gone; what is still there, or comes, it shall get.
-                position = error.go_on_from
+                position = Position.parse(error.go_on_from)
                 log.error("an event handler missed events and goes on: %s", error)  # noqa: TRY400 - no bug of ours
 
     async def _subscribe(self, started: asyncio.Event) -> Position:
@@ -274,7 +254,7 @@ async def _page(backend: Backend, position: Position | None, *, patient: bool) -
             return []
         raise
     if isinstance(page, Reset):
-        raise FeedReset(page)
+        raise FeedReset(page.reason, str(page.oldest), str(page.head))
     return page.events
 
 

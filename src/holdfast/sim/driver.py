@@ -81,7 +81,9 @@ class RemoteDriver:
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         return await self.read(make)
 
-    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
+    async def carry(
+        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+    ) -> T:
         raise InvalidInput("a simulated node has no connection of its own")
 
     async def _run(self, serve: Callable[[], T]) -> T:

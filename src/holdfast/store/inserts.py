@@ -105,7 +105,11 @@ class Inserts:
     ) -> list[Inserted]:
         """Within the caller's own transaction."""
         now = self.now()
-        return await self._driver.carry(connection, lambda: self._insert(group, now, hint=hint))
+        # Ids of ours are new; a request that may be repeated, or come twice at once, has a hash.
+        may_clash = any(s.task.request_hash is not None for s in group)
+        return await self._driver.carry(
+            connection, lambda: self._insert(group, now, hint=hint), may_clash=may_clash
+        )
 
     def _mark(self) -> int:
         """A number that no other transaction has."""

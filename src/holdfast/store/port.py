@@ -99,8 +99,11 @@ class Driver(Protocol):
         """A script that only reads, all of it at one moment."""
         ...
 
-    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
-        """Within the transaction that a caller has open on a connection of its own."""
+    async def carry(
+        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+    ) -> T:
+        """Within the transaction that a caller has open on a connection of its own, which is proved to lead
+        to this very database. `may_clash`: another transaction may bring the same key at the same time."""
         ...
 
     def now(self) -> float:
@@ -124,9 +127,13 @@ class Dialect(Protocol):
 
     def place(self, batch: int) -> Script[int]: ...
 
-    def number(self) -> Script[None]: ...
+    def number(self) -> Script[bool]:
+        """Gives offsets to a bite of what has been committed; whether nothing is left."""
+        ...
 
-    def fold(self) -> Script[None]: ...
+    def fold(self) -> Script[bool]:
+        """Adds what a bite of the numbered records says to the counters; whether nothing is left."""
+        ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
         """Forgets counted records, and says from where on the feed is whole; how many went."""

@@ -21,6 +21,8 @@ from holdfast.store.sql import load_migrations
 CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
+WEAK: Final = ("off", "local", "remote_write", "0", "1")
+"""Values with which an acknowledged write is not synced."""
 
 
 class Level(StrEnum):
@@ -56,6 +58,19 @@ async def schema(queue: TaskQueue, _: float) -> Check:
     kind = "sqlite" if queue.url.startswith("sqlite") else "postgres"
     newest = max(each.number for each in load_migrations(f"holdfast.store.{kind}"))
     return Check("schema", Level.OK, f"version {newest}, the one that this holdfast knows")
+
+
+async def durability(queue: TaskQueue, _: float) -> Check:
+    """What an acknowledged write needs to survive a power loss, as the server is set up."""
+    rows = await (await queue.open()).store.query("durability")
+    off = [name for name, value in rows if value in WEAK]
+    if off:
+        text = (
+            f"{', '.join(off)} is off: a power loss may take acknowledged writes or damage the database; "
+            "turn it on in postgresql.conf"
+        )
+        return Check("durability", Level.WARN, text)
+    return Check("durability", Level.OK, ", ".join(f"{name} is {value}" for name, value in rows))
 
 
 async def hints(queue: TaskQueue, _: float) -> Check:
@@ -156,6 +171,7 @@ async def clock(queue: TaskQueue, _: float) -> Check:
 ALL: Final[tuple[Look, ...]] = (
     store,
     schema,
+    durability,
     hints,
     nodes,
     waiting,

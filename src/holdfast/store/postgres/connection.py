@@ -11,7 +11,7 @@ import asyncio
 import re
 from bisect import insort
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import cache
 from operator import itemgetter
@@ -34,6 +34,8 @@ COMMAND_SECONDS: Final = 20.0
 TRANSACTION_SECONDS: Final = 60.0
 SETTINGS: Final = {
     "application_name": "holdfast",
+    # Statements wait for a row and then go on with what it is now, whatever the database's default is.
+    "default_transaction_isolation": "read committed",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -41,6 +43,10 @@ SETTINGS: Final = {
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
 }
+SYNCED: Final = """
+SELECT set_config('synchronous_commit', 'on', false)
+WHERE current_setting('synchronous_commit') IN ('off', 'local', 'remote_write')
+"""
 GONE: Final = (
     OSError,
     TimeoutError,
@@ -156,8 +162,14 @@ class Pool:
     """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
     statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one."""
 
-    def __init__(self, dsn: str, size: int) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        size: int,
+        greet: Callable[[Connection], Awaitable[None]] | None = None,
+    ) -> None:
         self._dsn = dsn
+        self._greet = greet
         self._idle: list[tuple[int, Connection]] = []
         """The oldest last."""
         self._ages: dict[Connection, int] = {}
@@ -193,6 +205,12 @@ class Pool:
 
     async def _connect(self) -> Connection:
         connection = await connect(self._dsn)
+        if self._greet is not None:
+            try:
+                await self._greet(connection)
+            except BaseException:
+                connection.terminate()
+                raise
         self._made += 1
         self._ages[connection] = -self._made
         return connection
@@ -298,7 +316,7 @@ async def connect(dsn: str) -> Connection:
             command_timeout=COMMAND_SECONDS,
             server_settings=dict(SETTINGS),
         )
-        await _limit_transactions(connection)
+        await _settle_in(connection)
         return connection
     except asyncpg.InvalidCatalogNameError as error:
         raise StoreUnavailable(
@@ -314,12 +332,15 @@ async def connect(dsn: str) -> Connection:
         ) from error
 
 
-async def _limit_transactions(connection: Connection) -> None:
-    """Also a client that froze within a statement gives back its locks some time (PostgreSQL 17)."""
-    if connection.get_server_version().major < 17:
-        return
+async def _settle_in(connection: Connection) -> None:
+    """Settings that depend on the server's. An acknowledged write is synced, also where the database or the
+    role says otherwise; a stronger setting is kept. And also a client that froze within a statement gives
+    back its locks some time (PostgreSQL 17)."""
+    settings = SYNCED
+    if connection.get_server_version().major >= 17:
+        settings += f"; SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'"
     try:
-        await connection.execute(f"SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'")
+        await connection.execute(settings)
     except BaseException:
         connection.terminate()
         raise

@@ -15,12 +15,14 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.one import enqueued_tail, insert_one
 from holdfast.store.postgres.connection import to_task
-from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors
+from holdfast.store.postgres.floors import SLACK_SECONDS, Floors
 from holdfast.store.postgres.lanes import Lanes, firsts_of
 from holdfast.store.script import Call, Script, call
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
+BITE: Final = 50_000
+"""Records that one statement numbers or counts: about a second's work."""
 Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
 """Type, queue, priority, metadata, options, max_attempts, delay: what many tasks have in common."""
 
@@ -82,20 +84,15 @@ class PostgresDialect:
         yield from ()
         return batch
 
-    def number(self) -> Script[None]:
-        yield call("number_records")
+    def number(self) -> Script[bool]:
+        return bool((yield call("number_records", most=BITE))[0][0])
 
-    def fold(self) -> Script[None]:
-        yield call("count_records")
+    def fold(self) -> Script[bool]:
+        return bool((yield call("count_records", most=BITE))[0][0])
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
-        begun, start = self._monotonic(), self._floors.start("feed")
-        floor = 0 if start == FRONT else int(start[0])
-        rows = yield call("prune_feed", before=before, limit=limit, floor=floor)
-        gone, through = rows[0]
-        if through is not None:
-            self._floors.learn("feed", start=start, nothing_below=(through, 0), begun=begun)
-        return int(gone)
+        rows = yield call("prune_feed", before=before, limit=limit)
+        return int(rows[0][0])
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
         begun, start = self._monotonic(), self._floors.start("finished")

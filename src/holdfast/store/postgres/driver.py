@@ -17,13 +17,14 @@ from typing import Any, Final, TypeVar
 import asyncpg
 
 from holdfast.clock import Clock
-from holdfast.errors import DiskFull, HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.errors import DiskFull, HoldfastError, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.port import RecordExists, RowExists
-from holdfast.store.postgres import connection as postgres
+from holdfast.store.postgres import carried, connection as postgres
 from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
+from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.pools import Pools
-from holdfast.store.script import Call, Rows, Script, call, one
+from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
 from holdfast.store.steady import Steady
@@ -51,6 +52,7 @@ class PostgresDriver:
     ) -> None:
         self._pools = Pools(dsn, size)
         self._commits = Commits()
+        self._identity = Identity()
         self._theirs = ServerClock(clock)
         steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
         self.now = steady.now
@@ -64,8 +66,10 @@ class PostgresDriver:
         try:
             async with self._pools.open().connection() as connection:
                 await _migrate(connection)
-                await postgres.execute(connection, call("adopt_feed"))
+                await self._identity.adopt(connection)
                 await self._read_off_clock(connection)
+            # A server that comes back may be another one: a restored one, or a promoted standby.
+            self._pools.greet = self._identity.adopt
         except postgres.GONE as error:
             await self.close()
             raise _gone(error) from error
@@ -133,17 +137,23 @@ class PostgresDriver:
     def snapshot(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False, snapshot=True)
 
-    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
-        if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
-            raise InvalidInput(
-                f"a {type(connection).__name__} cannot carry the enqueue: "
-                "pass the asyncpg connection whose transaction is open"
-            )
-        if not connection.is_in_transaction():
-            raise InvalidInput(
-                "the connection has no open transaction: use `async with connection.transaction():`"
-            )
-        return await postgres.run(connection, make())  # type: ignore[arg-type]
+    async def carry(
+        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+    ) -> T:
+        theirs = carried.checked(connection)
+        with carried.translated():
+            if not await self._identity.is_same(theirs):
+                await self._learn_identity()
+                await self._identity.check(theirs)
+            return await carried.run(theirs, make, may_clash=may_clash)
+
+    async def _learn_identity(self) -> None:
+        """Ours may have changed since: after a promotion, with the next connection."""
+        pool = self._pools.here()
+        if pool is None:
+            raise StoreUnavailable("the PostgreSQL store is closed: open it first")
+        async with pool.connection() as connection:
+            await self._identity.adopt(connection)
 
     async def _run(
         self,

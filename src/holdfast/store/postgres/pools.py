@@ -8,9 +8,10 @@ behind. In a forked child there is none. Never: more than `size` connections for
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from holdfast.forks import Unmoved, follow
-from holdfast.store.postgres.connection import Pool
+from holdfast.store.postgres.connection import Connection, Pool
 
 
 class Pools(Unmoved):
@@ -19,6 +20,8 @@ class Pools(Unmoved):
     def __init__(self, dsn: str, size: int) -> None:
         self._dsn = dsn
         self._size = size
+        self.greet: Callable[[Connection], Awaitable[None]] | None = None
+        """What is done once on each new connection, before anything else."""
         self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
         self._keepers: dict[Pool, asyncio.Task[None]] = {}
         self._inherited: list[object] = []
@@ -53,9 +56,13 @@ class Pools(Unmoved):
 
     def _made(self, loop: asyncio.AbstractEventLoop) -> Pool:
         self._drop_ended()
-        pool = self._pools[loop] = Pool(self._dsn, self._size)
+        pool = self._pools[loop] = Pool(self._dsn, self._size, self._greet)
         self._keepers[pool] = loop.create_task(_keep(pool), name="holdfast-pool")
         return pool
+
+    async def _greet(self, connection: Connection) -> None:
+        if self.greet is not None:
+            await self.greet(connection)
 
     def _drop_ended(self) -> None:
         for loop, pool in list(self._pools.items()):

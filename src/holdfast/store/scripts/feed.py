@@ -6,14 +6,18 @@ Promises: contiguous offsets, nothing twice, nothing skipped, never a part witho
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
 from holdfast.core.event import FACTS, Event, Fact, Position
 from holdfast.store.script import Script, call
 
-RECORDS_MAX = 50
+_slices: Final = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+Count: TypeAlias = tuple[str, str, int, str, int]
+"""(queue, type, priority, status, n)."""
 
 
 class ResetReason(StrEnum):
@@ -44,12 +48,12 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class FeedDialect(Protocol):
-    def number(self) -> Script[None]:
-        """Gives offsets to what has been committed."""
+    def number(self) -> Script[bool]:
+        """Gives offsets to a bite of what has been committed; whether nothing is left."""
         ...
 
-    def fold(self) -> Script[None]:
-        """Adds what the numbered records say to the counters."""
+    def fold(self) -> Script[bool]:
+        """Adds what a bite of the numbered records says to the counters; whether nothing is left."""
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
@@ -57,8 +61,14 @@ class FeedDialect(Protocol):
         ...
 
 
+def number_all(dialect: FeedDialect) -> Script[None]:
+    """Bite after bite, each a statement of its own: however much there is, no time limit undoes it."""
+    while not (yield from dialect.number()):
+        pass
+
+
 def head(dialect: FeedDialect) -> Script[Position]:
-    yield from dialect.number()
+    yield from number_all(dialect)
     rows = yield call("feed_position")
     epoch, offset, _ = rows[0]
     return Position(epoch, offset)
@@ -75,19 +85,29 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
     reason = _reset_reason(after, epoch, top, oldest)
     if reason is not None:
         return Reset(reason, before_oldest, head_at)
-    records = yield call("read_records", after=after.offset, limit=RECORDS_MAX)
-    if records and records[0][0] > after.offset + 1:
+    records = yield call("read_records", after=after.offset, limit=limit)
+    events: list[Event] = []
+    expected = after.offset + 1
+    for first_offset, facts_count, facts_json in records:
+        if first_offset > expected:
+            break
+        events += _slice(epoch, first_offset, facts_json, expected - first_offset, limit)
+        expected = first_offset + facts_count
+    if records and not events:
         # What comes next was pruned while this was on its way.
         rows = yield call("feed_position")
         epoch, top, oldest = rows[0]
         return Reset(ResetReason.PRUNED, Position(epoch, oldest - 1), Position(epoch, top))
-    events: list[Event] = []
-    for first_offset, _, facts_json in records:
-        events += _events(epoch, first_offset, FACTS.decode(facts_json), after.offset)
-        if len(events) >= limit:
-            break
     events = events[:limit]
     return Page(events, events[-1].position if events else after, head_at)
+
+
+def _slice(epoch: str, first_offset: int, facts_json: str, skip: int, limit: int) -> list[Event]:
+    """The part of a record that a page may take. The facts of a large one are taken apart only where they
+    are wanted: it is read once for each page."""
+    wanted = _slices.decode(facts_json)[skip : skip + limit]
+    facts = FACTS.decode(b"[" + b",".join(map(bytes, wanted)) + b"]")
+    return _events(epoch, first_offset + skip, facts)
 
 
 def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetReason | None:
@@ -100,11 +120,10 @@ def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetRe
     return None
 
 
-def _events(epoch: str, first_offset: int, facts: list[Fact], after: int) -> list[Event]:
+def _events(epoch: str, first_offset: int, facts: list[Fact]) -> list[Event]:
     return [
         Event(Position(epoch, offset), fact.kind, fact.at, fact.task_id, fact.type, fact.data)
         for offset, fact in enumerate(facts, first_offset)
-        if offset > after
     ]
 
 
@@ -113,31 +132,39 @@ def history(dialect: FeedDialect, task_id: str) -> Script[list[Event]]:
     rows = yield call("task_history", id=task_id)
     if not rows:
         return []
-    yield from dialect.number()
+    yield from number_all(dialect)
     position = yield call("feed_position")
     ids = sorted({int(part) for part in rows[0][0].split(",")[-100:] if part})
     records = yield call("records_by_id", ids=ids)
     events = []
     for first_offset, _, facts_json in records:
-        found = _events(position[0][0], first_offset, FACTS.decode(facts_json), 0)
+        found = _events(position[0][0], first_offset, FACTS.decode(facts_json))
         events += [event for event in found if event.task_id == task_id]
     return events
 
 
-def counters(dialect: FeedDialect) -> Script[list[tuple[str, str, int, str, int]]]:
-    """How many tasks there are of each kind: (queue, type, priority, status, n)."""
-    yield from count(dialect)
+def counters(dialect: FeedDialect) -> Script[tuple[bool, list[Count]]]:
+    """How many tasks there are of each kind, after one more bite of the feed was counted; whether that was
+    the last one."""
+    is_done = yield from count(dialect)
     rows = yield call("counters")
-    return [tuple(row) for row in rows]
+    return is_done, [tuple(row) for row in rows]
 
 
-def count(dialect: FeedDialect) -> Script[None]:
-    """Folds the feed into the counters, up to its head."""
-    yield from dialect.number()
-    yield from dialect.fold()
+def count(dialect: FeedDialect) -> Script[bool]:
+    """Folds a bite of the feed into the counters; whether its head is reached."""
+    is_numbered = yield from dialect.number()
+    is_folded = yield from dialect.fold()
+    return is_numbered and is_folded
 
 
 def prune(dialect: FeedDialect, *, before: float, limit: int) -> Script[int]:
     """Forgets old records, and says from where on the feed is whole."""
     yield from count(dialect)
     return (yield from dialect.prune_feed(before=before, limit=limit))
+
+
+def new_epoch(epoch: str) -> Script[Position]:
+    """Readers of any position from before must start over."""
+    rows = yield call("new_epoch", epoch=epoch)
+    return Position(rows[0][0], rows[0][1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -18,6 +18,9 @@ from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import counted, record, shifted
 from holdfast.store.sqlite import rows as rows_of
+
+BITE: Final = 20_000
+"""Records that one transaction counts: nothing else is written meanwhile."""
 
 
 class SqliteDialect:
@@ -43,13 +46,14 @@ class SqliteDialect:
         rows = yield call("next_offset")
         return int(rows[0][0])
 
-    def number(self) -> Script[None]:
+    def number(self) -> Script[bool]:
         """Offsets are given as records are written."""
         yield from ()
+        return True
 
-    def fold(self) -> Script[None]:
-        yield call("count_records")
-        yield call("mark_counted")
+    def fold(self) -> Script[bool]:
+        yield call("count_records", most=BITE)
+        return bool((yield call("mark_counted", most=BITE))[0][0])
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
         gone = yield call("prune_feed", before=before, limit=limit)

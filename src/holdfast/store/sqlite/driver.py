@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,11 +18,11 @@ from typing import Final, Self, TypeVar
 import apsw
 
 from holdfast.clock import Clock
-from holdfast.errors import InvalidInput, StoreBusy, StoreUnavailable
+from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
 from holdfast.store.port import RowExists
 from holdfast.store.script import Call, Rows, Script, one
-from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.sqlite import carried, connection as sqlite
 from holdfast.store.sqlite.jobs import Job, Jobs, commit_group, deliver, next_job, read
 from holdfast.store.sqlite.stillness import Stillness
 from holdfast.store.steady import Steady
@@ -206,23 +205,12 @@ class SqliteDriver:
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         return await self.read(make)  # One transaction, so one moment.
 
-    async def carry(self, connection: object, make: Callable[[], Script[T]]) -> T:
-        if isinstance(connection, apsw.Connection):
-            if not connection.in_transaction:
-                raise InvalidInput(
-                    "the connection has no open transaction: use `with connection:` or BEGIN IMMEDIATE"
-                )
-            return sqlite.run(connection, make())
-        if isinstance(connection, sqlite3.Connection):
-            raise InvalidInput(
-                "a connection of the standard library's sqlite3 cannot carry the enqueue: its own copy "
-                "of SQLite does not see this one's locks within a process, and two that write at once "
-                "destroy the file; open the file with apsw.Connection for your transaction"
-            )
-        raise InvalidInput(
-            f"a {type(connection).__name__} cannot carry the enqueue: "
-            "pass the apsw connection whose transaction is open on this very file"
-        )
+    async def carry(
+        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+    ) -> T:
+        theirs = carried.checked(connection)
+        carried.check_file(theirs, self.path)
+        return carried.run(theirs, make())
 
     async def _submit(self, jobs: Jobs, make: Callable[[], Script[T]]) -> T:
         if not self._answering:

@@ -14,22 +14,43 @@ SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast
     :hint::text) AS hinted;
 
 -- name: number_records
--- The function is in migration 0007; 0005 says why it is one.
+-- A bite of them; whether none is left. The function is in migration 0012; 0005 says why it is one.
 -- index: holdfast_feed_unread
--- returns: numbered
-SELECT holdfast_number() IS NULL AS numbered;
+-- returns: is_done
+SELECT holdfast_number(:most::int) AS is_done;
+
+-- name: identity
+-- Which database this is: a restored one, and a standby that was promoted, is another one. The oid of the table
+-- is null where there is none. Needs no rights.
+-- returns: identity
+SELECT c.system_identifier || '-' || CASE WHEN pg_is_in_recovery() THEN ''
+        ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END || '-' || d.oid
+    || '-' || to_regclass('holdfast_feed_head')::oid AS identity
+FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();
+
+-- name: identity_here
+-- The same as far as it is known on a service that keeps its control data to itself.
+-- returns: identity
+SELECT d.oid || '-' || to_regclass('holdfast_feed_head')::oid AS identity
+FROM pg_database d WHERE d.datname = current_database();
 
 -- name: adopt_feed
--- A database that was restored on another server: transaction ids of the old one mean nothing here, and
--- what was committed after the backup is gone, so readers must start over.
+-- A database that was restored, or a standby that was promoted: what was committed after the backup, or had not
+-- reached the standby, is gone, so readers must start over. Transaction ids of another server mean nothing here.
 -- Ids that were given out but not written may be given out again after a crash of this very server: then
 -- it is enough to look from the oldest on that was open.
-UPDATE holdfast_feed_head h SET open_xids = ARRAY[]::xid8[],
-    scan_xid = CASE WHEN is_other THEN '0' ELSE scan_xid END,
-    next_xid = CASE WHEN is_other THEN '0' ELSE scan_xid END,
-    epoch = CASE WHEN is_other THEN substr(md5(random()::text || clock_timestamp()::text), 1, 8) ELSE epoch END
-FROM (SELECT scan_xid > pg_snapshot_xmax(pg_current_snapshot()) AS is_other FROM holdfast_feed_head) o
-WHERE is_other OR next_xid > pg_snapshot_xmax(pg_current_snapshot());
+UPDATE holdfast_feed_head h SET identity = :identity::text, open_xids = ARRAY[]::xid8[],
+    scan_xid = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
+    next_xid = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
+    epoch = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next
+                 THEN substr(md5(random()::text || clock_timestamp()::text), 1, 8) ELSE epoch END
+FROM (SELECT pg_snapshot_xmax(pg_current_snapshot()) AS next) x
+WHERE h.identity <> :identity::text OR h.scan_xid > x.next OR h.next_xid > x.next;
+
+-- name: new_epoch
+-- index: holdfast_feed_head_last
+-- returns: epoch head
+UPDATE holdfast_feed_head SET epoch = :epoch::text RETURNING epoch, head;
 
 -- name: feed_position
 -- index: holdfast_feed_head_last
@@ -37,13 +58,14 @@ WHERE is_other OR next_xid > pg_snapshot_xmax(pg_current_snapshot());
 SELECT epoch, head, oldest FROM holdfast_feed_head ORDER BY head DESC LIMIT 1;
 
 -- name: read_records
--- From the record that holds the next offset on.
+-- From the record that holds the next offset on, as far as the page goes.
 -- index: holdfast_feed_offset
 -- returns: first_offset facts_count facts_json
 SELECT first_offset, facts_count, facts_json FROM holdfast_feed
 WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
                                 WHERE first_offset <= :after::bigint + 1), 0)
   AND first_offset + facts_count > :after::bigint + 1
+  AND first_offset <= :after::bigint + :limit::int
 ORDER BY first_offset LIMIT :limit::int;
 
 -- name: records_by_id
@@ -53,10 +75,11 @@ SELECT first_offset, facts_count, facts_json FROM holdfast_feed
 WHERE id = ANY(:ids::bigint[]) ORDER BY first_offset, ord;
 
 -- name: count_records
--- Folds what the records say into the counters, so that no figure needs a scan of tasks.
+-- Folds what a bite of the records says into the counters, so that no figure needs a scan of tasks; whether all
+-- are counted.
 -- index: holdfast_feed_offset
--- returns: counted
-SELECT holdfast_count() IS NULL AS counted;
+-- returns: is_done
+SELECT holdfast_count(:most::int) AS is_done;
 
 -- name: counters
 -- index: holdfast_counter_pkey
@@ -64,23 +87,25 @@ SELECT holdfast_count() IS NULL AS counted;
 SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
 
 -- name: prune_feed
--- Counted records only; the newest stays, so that the head is never forgotten. Only the first ones are
--- looked at: behind those that are to stay nothing older is worth a search. From where on the feed is whole
--- is said in the same statement.
+-- A prefix of the counted records, up to the first that is to stay: times are not in the order of offsets, and
+-- a hole would be a lie to readers. The newest stays, so that the head is never forgotten. From where on the
+-- feed is whole is said in the same statement.
 -- index: holdfast_feed_offset, holdfast_feed_head_last
--- returns: gone through
-WITH gone AS (
+-- returns: gone
+WITH first AS MATERIALIZED (
+    SELECT f.id, f.first_offset, f.at FROM holdfast_feed f,
+        (SELECT head, oldest, counted_through FROM holdfast_feed_head ORDER BY head DESC LIMIT 1) h
+    WHERE f.first_offset >= h.oldest AND f.first_offset <= h.counted_through
+      AND f.first_offset + f.facts_count - 1 < h.head
+    ORDER BY f.first_offset LIMIT :limit::int
+), gone AS (
     DELETE FROM holdfast_feed WHERE id IN (
         SELECT id FROM (
-            SELECT f.id, f.at FROM holdfast_feed f,
-                (SELECT head, counted_through FROM holdfast_feed_head ORDER BY head DESC LIMIT 1) h
-            WHERE f.first_offset >= :floor::bigint AND f.first_offset <= h.counted_through
-              AND f.first_offset + f.facts_count - 1 < h.head
-            ORDER BY f.first_offset LIMIT :limit::int) first
-        WHERE at < :before::float8)
+            SELECT id, bool_and(at < :before::float8) OVER (ORDER BY first_offset) AS is_old FROM first) o
+        WHERE is_old)
     RETURNING first_offset, facts_count
 ), forgotten AS (
     UPDATE holdfast_feed_head h SET oldest = greatest(h.oldest, g.oldest)
     FROM (SELECT max(first_offset + facts_count) AS oldest FROM gone) g WHERE g.oldest IS NOT NULL
 )
-SELECT count(*) AS gone, max(first_offset) AS through FROM gone;
+SELECT count(*) AS gone FROM gone;

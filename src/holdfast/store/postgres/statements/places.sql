@@ -109,3 +109,9 @@ SELECT {task} FROM holdfast_task WHERE status = 'failed'
   AND (:type::text IS NULL OR type = :type::text) AND (:queue::text IS NULL OR queue = :queue::text)
   AND (:before::float8 IS NULL OR finished_at <= :before::float8)
 ORDER BY finished_at DESC, id DESC LIMIT :limit::int OFFSET :skip::int;
+
+-- name: durability
+-- As our own connections have it: they raise a weak `synchronous_commit` themselves.
+-- returns: name value
+SELECT name, setting AS value FROM pg_settings
+WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name;

@@ -20,13 +20,14 @@ SELECT epoch, coalesce((SELECT first_offset + facts_count - 1 FROM holdfast_feed
 FROM holdfast_feed_head;
 
 -- name: read_records
--- From the record that holds the next offset on.
+-- From the record that holds the next offset on, as far as the page goes.
 -- index: holdfast_feed (primary key)
 -- returns: first_offset facts_count facts_json
 SELECT first_offset, facts_count, facts_json FROM holdfast_feed
 WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
                                 WHERE first_offset <= :after + 1), 0)
   AND first_offset + facts_count > :after + 1
+  AND first_offset <= :after + :limit
 ORDER BY first_offset LIMIT :limit;
 
 -- name: records_by_id
@@ -36,17 +37,32 @@ SELECT first_offset, facts_count, facts_json FROM holdfast_feed
 WHERE first_offset IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 
 -- name: count_records
--- Folds what the records say into the counters, so that no figure needs a scan of tasks.
+-- Folds what a bite of the records says into the counters, so that no figure needs a scan of tasks.
 -- index: holdfast_feed (primary key)
 INSERT INTO holdfast_counter (queue, type, priority, status, n)
 SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, sum(d.value ->> 4) AS n
-FROM holdfast_feed_head h, holdfast_feed f, json_each(f.deltas_json) d
-WHERE f.first_offset > h.counted_through
+FROM (SELECT deltas_json FROM holdfast_feed
+      WHERE first_offset > (SELECT counted_through FROM holdfast_feed_head)
+      ORDER BY first_offset LIMIT :most) f, json_each(f.deltas_json) d
 GROUP BY 1, 2, 3, 4 HAVING n <> 0
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: mark_counted
-UPDATE holdfast_feed_head SET counted_through = coalesce((SELECT max(first_offset) FROM holdfast_feed), 0);
+-- The bite that was counted; whether all are.
+-- index: holdfast_feed (primary key)
+-- returns: is_done
+UPDATE holdfast_feed_head SET counted_through = coalesce(
+    (SELECT max(first_offset) FROM (SELECT first_offset FROM holdfast_feed f
+     WHERE f.first_offset > holdfast_feed_head.counted_through ORDER BY first_offset LIMIT :most)),
+    counted_through)
+RETURNING counted_through >= coalesce((SELECT max(first_offset) FROM holdfast_feed), 0) AS is_done;
+
+-- name: new_epoch
+-- index: holdfast_feed (primary key)
+-- returns: epoch head
+UPDATE holdfast_feed_head SET epoch = :epoch
+RETURNING epoch, coalesce((SELECT first_offset + facts_count - 1 FROM holdfast_feed
+                           ORDER BY first_offset DESC LIMIT 1), 0) AS head;
 
 -- name: counters
 -- index: holdfast_counter (primary key)
@@ -61,17 +77,18 @@ SELECT queue, type, priority, status, n FROM {rows: queue text, type text, prior
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: prune_feed
--- Counted records only; the newest stays, so that the head is never forgotten. Only the first ones are
--- looked at: behind those that are to stay nothing older is worth a search.
+-- A prefix of the counted records, up to the first that is to stay: times are not in the order of offsets, and
+-- a hole would be a lie to readers. The newest stays, so that the head is never forgotten.
 -- index: holdfast_feed (primary key)
 -- returns: first_offset facts_count
 DELETE FROM holdfast_feed WHERE first_offset IN (
     SELECT first_offset FROM (
-        SELECT f.first_offset, f.at FROM holdfast_feed f, holdfast_feed_head h
-        WHERE f.first_offset < (SELECT max(first_offset) FROM holdfast_feed)
-          AND f.first_offset <= h.counted_through
-        ORDER BY f.first_offset LIMIT :limit)
-    WHERE at < :before)
+        SELECT first_offset, min(at < :before) OVER (ORDER BY first_offset) AS is_old FROM (
+            SELECT f.first_offset, f.at FROM holdfast_feed f, holdfast_feed_head h
+            WHERE f.first_offset < (SELECT max(first_offset) FROM holdfast_feed)
+              AND f.first_offset <= h.counted_through
+            ORDER BY f.first_offset LIMIT :limit))
+    WHERE is_old)
 RETURNING first_offset, facts_count;
 
 -- name: forget_before

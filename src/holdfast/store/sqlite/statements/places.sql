@@ -108,3 +108,8 @@ SELECT {task} FROM holdfast_task WHERE status = 'failed'
   AND (:type IS NULL OR type = :type) AND (:queue IS NULL OR queue = :queue)
   AND (:before IS NULL OR finished_at <= :before)
 ORDER BY finished_at DESC, id DESC LIMIT :limit OFFSET :skip;
+
+-- name: durability
+-- 2 is FULL, 3 is EXTRA.
+-- returns: name value
+SELECT 'synchronous' AS name, CAST(synchronous AS text) AS value FROM pragma_synchronous;

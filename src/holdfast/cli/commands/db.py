@@ -1,0 +1,30 @@
+"""`holdfast db new-epoch`: what an operator does to the database as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.confirm import confirmed
+from holdfast.cli.options import COMMON, Common, Flag
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.session import with_queue
+
+Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask.")]
+
+
+def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:
+    """Make every reader of the feed start over, e.g. after a SQLite file was restored from a backup."""
+    question = "Every reader of the feed must read the state again afterwards. Go on?"
+    if not confirmed(question, yes=yes):
+        return 1
+
+    async def work(q: TaskQueue) -> dict[str, Any]:
+        head = await (await q.open()).store.new_epoch()
+        return {"epoch": head.epoch, "head": str(head)}
+
+    item = with_queue(common, work)
+    Printer(common).one(item, [("epoch", item["epoch"]), ("head", item["head"])], name="new epoch")
+    return None

@@ -1,0 +1,82 @@
+"""Scripts inside a caller's own transaction.
+
+Promises: what goes wrong is a typed error; where two transactions bring the same key, a savepoint keeps the
+caller's transaction alive, and the second one is answered as if it had come later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+import asyncpg
+
+from holdfast.errors import Conflict, InvalidInput, StoreUnavailable
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import Script
+
+T = TypeVar("T")
+TRIES: Final = 3
+
+
+def checked(connection: object) -> postgres.Connection:
+    """The connection itself, of a pool or not, with a transaction that is open."""
+    if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
+        raise InvalidInput(
+            f"a {type(connection).__name__} cannot carry the enqueue: "
+            "pass the asyncpg connection whose transaction is open"
+        )
+    if not connection.is_in_transaction():
+        raise InvalidInput(
+            "the connection has no open transaction: use `async with connection.transaction():`"
+        )
+    if isinstance(connection, asyncpg.Connection):
+        return connection
+    found: postgres.Connection = connection._con  # type: ignore[attr-defined]
+    return found
+
+
+async def run(
+    connection: postgres.Connection, make: Callable[[], Script[T]], *, may_clash: bool
+) -> T:
+    """Only where a key may clash a savepoint is worth its two round trips."""
+    if may_clash:
+        return await _run_saved(connection, make)
+    return await postgres.run(connection, make())
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """What PostgreSQL says of the caller's connection, in our words."""
+    try:
+        yield
+    except asyncpg.UniqueViolationError as error:
+        raise Conflict(
+            "another transaction has brought the same key or id at the same time, and this one does not see "
+            "it: roll back and try again"
+        ) from error
+    except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
+        raise Conflict(
+            f"the caller's transaction lost a race: roll back and try again ({error})"
+        ) from error
+    except asyncpg.InFailedSQLTransactionError as error:
+        raise InvalidInput(
+            "the caller's transaction has failed before: roll it back and begin again"
+        ) from error
+    except (*postgres.GONE, *postgres.STRAINED) as error:
+        raise StoreUnavailable(
+            f"PostgreSQL did not carry it out: roll back and try again ({error!r})"
+        ) from error
+
+
+async def _run_saved(connection: postgres.Connection, make: Callable[[], Script[T]]) -> T:
+    """Again when the other transaction has committed: then the script sees what it brought."""
+    for attempt in range(1, TRIES + 1):
+        try:
+            async with connection.transaction():
+                return await postgres.run(connection, make())
+        except asyncpg.UniqueViolationError:
+            if attempt == TRIES:
+                raise
+    raise AssertionError("unreachable")

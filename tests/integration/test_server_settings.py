@@ -1,0 +1,65 @@
+"""What the database or the role has set must not change what Holdfast promises."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from holdfast.cli.commands.checks import Level, durability
+from holdfast.clock import SystemClock
+from holdfast.store.backends import store_for
+from holdfast.store.postgres import connection as postgres
+from tests.acceptance.apps.jobs import make_queue
+from tests.servers import Postgres
+
+
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+async def test_the_default_isolation_is_not_taken_over(pg_empty_dsn: str, isolation: str) -> None:
+    await set_for_all(pg_empty_dsn, "default_transaction_isolation", isolation)
+    stores = [store_for(pg_empty_dsn, SystemClock())() for _ in range(3)]
+    await asyncio.gather(*(store.open() for store in stores))
+    for store in stores:
+        await store.close()
+    async with make_queue(pg_empty_dsn, "work", "keyed") as queue:
+        tasks = await asyncio.gather(
+            *(queue.enqueue("keyed", {"value": n}, key="k") for n in range(30))
+        )
+        assert [await task.result(30) for task in tasks] == list(range(30))
+        assert (await queue.get_stats()).restarts == 0
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
+)
+async def test_a_commit_is_synced_whatever_the_database_says(
+    pg_dsn: str, theirs: str, ours: str
+) -> None:
+    await set_for_all(pg_dsn, "synchronous_commit", theirs)
+    connection = await postgres.connect(pg_dsn)
+    assert await connection.fetchval("SHOW synchronous_commit") == ours
+    assert await connection.fetchval("SHOW transaction_isolation") == "read committed"
+    await connection.close()
+
+
+async def test_doctor_says_when_a_power_loss_would_cost_writes(
+    pg_dsn: str, tmp_path: object
+) -> None:
+    async with make_queue(pg_dsn, "work") as queue:
+        found = await durability(queue, 0.0)
+        assert found.level is Level.WARN
+        assert "fsync, full_page_writes is off" in found.text
+    async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work") as queue:
+        assert (await durability(queue, 0.0)).level is Level.OK
+    with Postgres(fsync="on", full_page_writes="on") as server:
+        async with make_queue(server.dsn(), "work") as queue:
+            assert (await durability(queue, 0.0)).level is Level.OK
+
+
+async def set_for_all(dsn: str, name: str, value: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    database = dsn.rpartition("/")[2]
+    await connection.execute(f"ALTER DATABASE {database} SET {name} = '{value}'")
+    await connection.close()
