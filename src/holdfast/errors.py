@@ -30,6 +30,8 @@
     │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
     │  ├─ OverFill             more was filled than was ordered
     │  ├─ VersionConflict      somebody else changed it first
+    │  ├─ ConcurrentModification  another process holds the lock of what was to be changed; retryable
+    │  ├─ TaskAlreadyAssigned  another worker has the task
     │  ├─ OrdersFrozen         nothing may be placed in this freeze epoch
     │  ├─ StateLocked          another process works on the state directory
     │  ├─ StateBehind          the state directory is older than the Redis it is used with
@@ -221,6 +223,15 @@ class VersionConflict(Conflict):
     code = "version-conflict"
 
 
+class ConcurrentModification(Conflict):
+    code = "concurrent-modification"
+    retryable = True
+
+
+class TaskAlreadyAssigned(Conflict):
+    code = "task-already-assigned"
+
+
 class OrdersFrozen(Conflict):
     code = "orders-frozen"
 
@@ -362,6 +373,8 @@ OUTCOMES: dict[str, Outcome] = {
     "lease-lost": Outcome(409, "ABORTED", 6),
     "over-fill": Outcome(409, "FAILED_PRECONDITION", 6),
     "version-conflict": Outcome(409, "ABORTED", 6),
+    "concurrent-modification": Outcome(409, "ABORTED", 6),
+    "task-already-assigned": Outcome(409, "ABORTED", 6),
     "orders-frozen": Outcome(409, "FAILED_PRECONDITION", 6),
     "state-locked": Outcome(409, "FAILED_PRECONDITION", 6),
     "state-behind": Outcome(409, "FAILED_PRECONDITION", 6),

@@ -48,7 +48,7 @@ async def test_a_renewal_never_acquires(locks_bench: LocksBench, locks: Locks) -
     assert lease._watch is not None
     lease._watch.cancel()
     locks_bench.clock.set(locks_bench.clock.now() + 31)
-    assert await lease._grip.renew() is LossReason.EXPIRED
+    assert await lease._grip.renew(lease.ttl) is LossReason.EXPIRED
     assert await is_free(locks)
 
 
@@ -116,7 +116,7 @@ async def test_another_holder_is_told_as_fenced(
     lease._watch.cancel()
     await locks_bench.advance(31)
     await others.acquire("r", wait=0)
-    assert await lease._grip.renew() is LossReason.FENCED
+    assert await lease._grip.renew(lease.ttl) is LossReason.FENCED
     with pytest.raises(LeaseLost):
         await lease.verify()
     assert locks_bench.metrics.value("holdfast_lock_fencing_rejections_total") == 1

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from holdfast.core.lease import LossReason
 from holdfast.primitives.locks.blocking import BlockingEfficiencyLocks, BlockingLease, BlockingLocks
+from holdfast.primitives.locks.distributed import (
+    ConcurrentModificationError,
+    DistributedLock,
+    LockHandle,
+    OptimisticLockError,
+    TaskAlreadyAssignedError,
+    update_with_retry,
+)
 from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
 from holdfast.primitives.locks.meters import FAMILIES
@@ -15,11 +23,17 @@ __all__ = [
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",
+    "ConcurrentModificationError",
+    "DistributedLock",
     "EfficiencyLease",
     "EfficiencyLocks",
     "Lease",
     "LeaseInfo",
+    "LockHandle",
     "Locks",
     "LossReason",
+    "OptimisticLockError",
     "Redlock",
+    "TaskAlreadyAssignedError",
+    "update_with_retry",
 ]

@@ -33,6 +33,8 @@ TTL_SECONDS: Final = 30.0
 WAIT_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 5.0
 """How long a store may take for one answer, at least."""
+LOOK_SECONDS: Final = 1.0
+"""How often it is looked whether the machine stood still while leases are held."""
 OUTAGE_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
 CLOSE_SECONDS: Final = 5.0
 """How long closing waits for a store that does not answer."""
@@ -70,6 +72,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         self._closing: asyncio.Task[None] | None = None
         self._quieter = asyncio.Event()
         """A task or a wait has ended."""
+        self._looking_on: asyncio.Task[None] | None = None
+        self._none_held = asyncio.Event()
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._is_closed = False
@@ -214,8 +218,26 @@ class LocksBase(Unmoved, ABC, Generic[L]):
 
     def _started(self, lease: L) -> L:
         self._held.add(lease)
-        lease.start(lambda: self._held.discard(lease))
+        self._none_held.clear()
+        lease.start(lambda: self._let_go(lease))
+        if self._looking_on is None or self._looking_on.done():
+            self._looking_on = asyncio.create_task(self._look_on())
         return lease
+
+    def _let_go(self, lease: L) -> None:
+        self._held.discard(lease)
+        if not self._held:
+            self._none_held.set()
+
+    async def _look_on(self) -> None:
+        """While a machine is suspended its timers stand still, and leases do not: after it wakes up, holders
+        must not wait for a timer to hear that theirs has ended."""
+        while self._held:
+            before = self._clock.monotonic()
+            await self._clock.wait(self._none_held, LOOK_SECONDS)
+            if self._clock.monotonic() - before > 2 * LOOK_SECONDS:
+                for lease in list(self._held):
+                    lease.stir()
 
     async def _answer_of(self, task: asyncio.Task[T], seconds: float) -> T:
         """The task goes on when nobody waits for it any more."""
@@ -293,8 +315,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             lease.disown()
         self._loop = None
         self._tasks, self._held, self._wakes, self._answers = set(), set(), {}, set()
-        self._quieter = asyncio.Event()
-        self._closing = None
+        self._quieter, self._none_held = asyncio.Event(), asyncio.Event()
+        self._closing = self._looking_on = None
         self._opening = None
         self._is_open = False
 
@@ -318,6 +340,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             for lease in list(self._held):
                 lease.shut_down()
             await self._end_tasks()
+            if self._looking_on is not None:
+                self._looking_on.cancel()
             self._is_open = False
             await self._close()
 

@@ -61,6 +61,10 @@ class BlockingHeld(Generic[L]):
         """Blocks until the lease is lost."""
         self._portal.call(self._lease.lost.wait)
 
+    def extend(self, ttl: float) -> None:
+        """See `Lease.extend`."""
+        self._portal.call(lambda: self._lease.extend(ttl))
+
     def release(self) -> None:
         _released(self._lease, self._portal)
 

@@ -72,14 +72,14 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
     async def _ask(self, request: Request) -> Callable[[float], EfficiencyLease] | Held:
         if request.grace:
             raise InvalidInput("Redis keeps no grace: use Locks, or a longer ttl")
-        token, ttl_ms = request.claim_id, max(1, int(request.ttl * 1000))
+        token, ttl_ms = request.claim_id, _milliseconds(request.ttl)
         grant = await self._redlock.grant(request.resource, ttl_ms, token=token)
         if grant is None:
             self._tries += 1
             return Held("", POLL_SECONDS * (1.0 + unit_jitter(token, self._tries)))
         return lambda asked_at: EfficiencyLease(
             request.resource,
-            _RedisGrip(self._redlock, request.resource, token, ttl_ms),
+            _RedisGrip(self._redlock, request.resource, token),
             self._terms,
             claim_id=token,
             ttl=request.ttl,
@@ -93,16 +93,19 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
 class _RedisGrip:
     """How an `EfficiencyLease` is kept."""
 
-    def __init__(self, redlock: AsyncRedlock, resource: str, token: str, ttl_ms: int) -> None:
+    def __init__(self, redlock: AsyncRedlock, resource: str, token: str) -> None:
         self._redlock = redlock
         self._resource = resource
         self._token = token
-        self._ttl_ms = ttl_ms
 
-    async def renew(self) -> LossReason | None:
-        kept = await self._redlock.refresh(self._resource, self._token, self._ttl_ms)
+    async def renew(self, ttl: float) -> LossReason | None:
+        kept = await self._redlock.refresh(self._resource, self._token, _milliseconds(ttl))
         return None if kept else LossReason.EXPIRED
 
     async def give_back(self) -> LossReason | None:
         was_held = await self._redlock.release(self._resource, self._token)
         return None if was_held else LossReason.EXPIRED
+
+
+def _milliseconds(ttl: float) -> int:
+    return max(1, int(ttl * 1000))

@@ -16,7 +16,7 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.lease import LossReason
 from holdfast.core.limit import TOLERANCE_SECONDS
-from holdfast.errors import LeaseLost, StoreUnavailable
+from holdfast.errors import InvalidInput, LeaseLost, StoreUnavailable
 from holdfast.primitives.locks import meters
 from holdfast.primitives.metrics import Meter
 
@@ -40,8 +40,9 @@ class Lost(asyncio.Event):
 class Grip(Protocol):
     """How a lease is kept in its store."""
 
-    async def renew(self) -> LossReason | None:
-        """Why it is not held any more; None when it is. StoreUnavailable when nobody knows."""
+    async def renew(self, ttl: float) -> LossReason | None:
+        """For so many seconds from now. Why it is not held any more; None when it is. StoreUnavailable when
+        nobody knows."""
         ...
 
     async def give_back(self) -> LossReason | None:
@@ -71,9 +72,10 @@ class HeldLease:
         self.lost = Lost()
         self._grip = grip
         self._terms = terms
-        self._margin = terms.margin(ttl)
-        self._deadline = asked_at + ttl - self._margin
+        self._deadline = asked_at + ttl - terms.margin(ttl)
         self._asked_at = asked_at
+        self._asked_ttl = ttl
+        self._due = asked_at + rules.renew_in(ttl, claim_id, 0)
         self._poked = False
         self._granted_at = terms.clock.monotonic()
         self._stir = asyncio.Event()
@@ -148,6 +150,30 @@ class HeldLease:
         self._poked = True
         self._stir.set()
 
+    def stir(self) -> None:
+        """Looks at the clock now: a timer may have stood still while time passed."""
+        self._stir.set()
+
+    async def extend(self, ttl: float) -> None:
+        """Renews the lease now, for `ttl` seconds at a time from now on. LeaseLost when it is not held any
+        more; StoreUnavailable when that is not known: then it goes on as it was."""
+        if wrong := rules.problem(self.resource, ttl):
+            raise InvalidInput(wrong)
+        self.check()
+        asked_at = self._terms.clock.monotonic()
+        reason = await self._grip.renew(ttl)
+        if reason is not None:
+            self.lose(reason)
+        if self.lost.is_set():
+            raise self.loss()
+        self.ttl = ttl
+        self._believe(asked_at, ttl)
+        self._due = asked_at + rules.renew_in(ttl, self.claim_id, 0)
+        self._stir.set()
+
+    def _believe(self, asked_at: float, ttl: float) -> None:
+        self._deadline = asked_at + ttl - self._terms.margin(ttl)
+
     async def release(self) -> None:
         """Gives the lease back; the next in line is woken. A store that cannot be reached is not waited
         for longer than the lease lasts: then it ends by itself."""
@@ -192,31 +218,30 @@ class HeldLease:
         """Renews at each third of the ttl; lets go at the deadline, whatever the store is doing."""
         clock = self._terms.clock
         renewals = 0
-        due = self._asked_at + rules.renew_in(self.ttl, self.claim_id, renewals)
         while not self.lost.is_set():
             now = clock.monotonic()
             if self._renewing is not None and self._renewing.done():
                 self._renewing = None
                 renewals += 1
-                due = self._settle(now, renewals)
+                self._due = self._settle(now, renewals)
                 continue
             if now >= self._deadline - TOLERANCE_SECONDS:
                 unheard = self._failures or self._renewing is not None
                 self.lose(LossReason.STORE_UNREACHABLE if unheard else LossReason.EXPIRED)
                 return
-            if self._renewing is None and (now >= due - TOLERANCE_SECONDS or self._poked):
+            if self._renewing is None and (now >= self._due - TOLERANCE_SECONDS or self._poked):
                 self._poked = False
-                self._asked_at = now
-                self._renewing = self._terms.spawn(self._renew())
+                self._asked_at, self._asked_ttl = now, self.ttl
+                self._renewing = self._terms.spawn(self._renew(self.ttl))
                 self._renewing.add_done_callback(lambda _: self._stir.set())
-            wake_at = self._deadline if self._renewing else min(due, self._deadline)
+            wake_at = self._deadline if self._renewing else min(self._due, self._deadline)
             await clock.wait(self._stir, wake_at - now)
             self._stir.clear()
 
-    async def _renew(self) -> None:
+    async def _renew(self, ttl: float) -> None:
         began = self._terms.clock.monotonic()
         try:
-            self._answer = await self._grip.renew()
+            self._answer = await self._grip.renew(ttl)
             self._terms.meter.observe(meters.RENEW, self._terms.clock.monotonic() - began)
         except StoreUnavailable as error:
             self._answer = error
@@ -229,7 +254,7 @@ class HeldLease:
         match self._answer:
             case None:
                 self._failures = 0
-                self._deadline = self._asked_at + self.ttl - self._margin
+                self._believe(self._asked_at, self._asked_ttl)
                 return self._asked_at + rules.renew_in(self.ttl, self.claim_id, renewals)
             case LossReason() as reason:
                 self.lose(reason)

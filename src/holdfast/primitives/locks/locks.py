@@ -28,6 +28,7 @@ from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.backend import Backend, MemoryBackend, StoreBackend
 from holdfast.primitives.locks.base import LocksBase, Request
 from holdfast.primitives.locks.lease import HeldLease, Terms
+from holdfast.primitives.locks.nodes import is_redis
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
@@ -127,7 +128,7 @@ class Locks(LocksBase[Lease]):
     ) -> Self:
         """Nothing is opened before the first use. `owner` is a name for people; `margin` says how much
         earlier than the store a holder of a lease of so many seconds lets go."""
-        if url.startswith(("redis://", "rediss://", "unix://")):
+        if is_redis(url):
             raise BadConfig(
                 "Redis keeps no fences: EfficiencyLocks.connect(url) if a lock only saves work, or put "
                 "the locks where the data is: sqlite:///file.db, postgresql://..."
@@ -301,11 +302,10 @@ class _StoreGrip:
         self.resource = request.resource
         self.claim_id = request.claim_id
         self.fence = fence
-        self._ttl = request.ttl
 
-    async def renew(self) -> LossReason | None:
+    async def renew(self, ttl: float) -> LossReason | None:
         return await self._locks._backend.run(
-            lambda _, now: scripts.renew(self.resource, self.claim_id, self.fence, self._ttl, now)
+            lambda _, now: scripts.renew(self.resource, self.claim_id, self.fence, ttl, now)
         )
 
     async def give_back(self) -> LossReason | None:

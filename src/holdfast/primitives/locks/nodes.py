@@ -194,13 +194,17 @@ def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any
     }
 
 
+def is_redis(url: str) -> bool:
+    return url.startswith(("redis://", "rediss://", "unix://"))
+
+
 def checked_urls(urls: str | Sequence[str]) -> list[str]:
     """The addresses of the nodes; each is a server of its own."""
     import importlib.util
 
     found = [urls] if isinstance(urls, str) else list(urls)
     for url in found:
-        if not url.startswith(("redis://", "rediss://", "unix://")):
+        if not is_redis(url):
             raise BadConfig(f"'{url}' is not the address of a Redis: write redis://host:6379/0")
     if not found or len(set(found)) != len(found):
         raise BadConfig("a Redlock needs one Redis, or several different ones that share nothing")

@@ -1,0 +1,127 @@
+"""The locks of the state synchronisation document, under its names.
+
+    locks = DistributedLock.connect("postgresql://...")         # or sqlite:///file.db, memory://, redis://...
+    handle = await locks.acquire(f"task:{task_id}")             # None: it is held
+    async with locks.exclusively(f"task:{task_id}") as handle:  # ConcurrentModificationError: it is held
+        await update_with_retry(lambda: save(task, handle.fence))
+
+Thin names over `Locks` and `EfficiencyLocks`; docs/howto/locks.md says where they differ from the document.
+Times are whole milliseconds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Self, TypeVar
+
+from holdfast.clock import Clock
+from holdfast.errors import (
+    ConcurrentModification,
+    InvalidInput,
+    LeaseLost,
+    TaskAlreadyAssigned,
+    VersionConflict,
+    WaitTimeout,
+)
+from holdfast.primitives.locks.efficiency import EfficiencyLocks
+from holdfast.primitives.locks.lease import HeldLease
+from holdfast.primitives.locks.locks import Lease, Locks
+from holdfast.primitives.locks.nodes import is_redis
+from holdfast.primitives.retry import aretry
+
+T = TypeVar("T")
+TTL_MS: Final = 30_000
+OptimisticLockError = VersionConflict
+ConcurrentModificationError = ConcurrentModification
+TaskAlreadyAssignedError = TaskAlreadyAssigned
+
+
+class LockHandle:
+    """A lock that is held. It renews itself until it is released or lost."""
+
+    def __init__(self, lease: HeldLease) -> None:
+        self.lease = lease
+        self.resource = lease.resource
+        self.token = lease.claim_id
+
+    @property
+    def fence(self) -> int | None:
+        """Send it along with each write; None on Redis, which keeps none."""
+        return self.lease.fence if isinstance(self.lease, Lease) else None
+
+    async def release(self) -> bool:
+        """False: it was not held any more."""
+        await self.lease.release()
+        return not self.lease.lost.is_set()
+
+    async def extend(self, ms: int) -> bool:
+        """At least so many milliseconds from now; False: it was not held any more."""
+        try:
+            await self.lease.extend(_seconds(ms))
+        except LeaseLost:
+            return False
+        return True
+
+
+class DistributedLock:
+    """Takes what is free, and never waits."""
+
+    def __init__(self, locks: Locks | EfficiencyLocks) -> None:
+        self._locks = locks
+
+    @classmethod
+    def connect(cls, url: str, *, clock: Clock | None = None) -> Self:
+        """Nothing is opened before the first use."""
+        if is_redis(url):
+            return cls(EfficiencyLocks.connect(url, clock=clock))
+        return cls(Locks.connect(url, clock=clock))
+
+    async def acquire(self, resource: str, ttl: int = TTL_MS) -> LockHandle | None:
+        """The lock, or None when it is held. `ttl` is milliseconds."""
+        try:
+            return LockHandle(await self._locks.acquire(resource, ttl=_seconds(ttl), wait=0.0))
+        except WaitTimeout:
+            return None
+
+    @asynccontextmanager
+    async def exclusively(self, resource: str, ttl: int = TTL_MS) -> AsyncIterator[LockHandle]:
+        """The body runs while the lock is held; ConcurrentModificationError when it is held elsewhere."""
+        handle = await self.acquire(resource, ttl)
+        if handle is None:
+            raise ConcurrentModification(
+                f"'{resource}' is being modified by another process: try again later"
+            )
+        try:
+            yield handle
+        finally:
+            await handle.release()
+
+    async def close(self) -> None:
+        await self._locks.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+async def update_with_retry(
+    operation: Callable[[], Awaitable[T]], max_retries: int = 3, *, clock: Clock | None = None
+) -> T:
+    """Tries an update again when it meets OptimisticLockError, `max_retries` times in all: the operation
+    reads, decides and writes each time. The pauses are 100 ms, 200 ms, ..., shortened by jitter."""
+    return await aretry(
+        operation,
+        attempts=max_retries,
+        base_ms=100,
+        retryable=lambda error: isinstance(error, VersionConflict),
+        clock=clock,
+    )
+
+
+def _seconds(ms: int) -> float:
+    if isinstance(ms, bool) or not isinstance(ms, int):
+        raise InvalidInput(f"a time is a whole number of milliseconds, not {ms!r}")
+    return ms / 1_000

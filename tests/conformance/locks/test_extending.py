@@ -1,0 +1,117 @@
+"""Leases that are extended by hand, holders on a machine that was suspended, names of the document."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.lease import LossReason
+from holdfast.errors import InvalidInput, LeaseLost, StoreUnavailable, VersionConflict
+from holdfast.primitives.locks import (
+    ConcurrentModificationError,
+    DistributedLock,
+    Locks,
+    OptimisticLockError,
+    update_with_retry,
+)
+from holdfast.primitives.locks.base import LOOK_SECONDS
+from tests.conformance.locks_support import LocksBench, is_free, line_of
+
+
+async def test_a_lease_is_extended_by_hand(locks_bench: LocksBench, locks: Locks) -> None:
+    lease = await locks.acquire("r", ttl=10)
+    await lease.extend(100)
+    assert lease.seconds_left == pytest.approx(99, abs=1)
+    assert (await locks.show("r")).seconds_left == pytest.approx(100, abs=1)
+    await locks_bench.advance(60)
+    assert lease.seconds_left > 60, "it is renewed for its new time"
+    await lease.extend(3)
+    await locks_bench.advance(60)
+    assert lease.seconds_left > 0, "a shorter time is renewed more often"
+    await lease.release()
+    assert await is_free(locks)
+
+
+async def test_an_extension_never_acquires(
+    locks_bench: LocksBench, locks: Locks, others: Locks
+) -> None:
+    lease = await locks.acquire("r", ttl=10)
+    await others.revoke("r", by="ann")
+    with pytest.raises(LeaseLost, match="revoked"):
+        await lease.extend(10)
+    with pytest.raises(InvalidInput):
+        await lease.extend(0)
+    assert await is_free(others)
+
+
+async def test_an_extension_that_did_not_get_through_changes_nothing(
+    locks_bench: LocksBench, locks: Locks
+) -> None:
+    lease = await locks.acquire("r", ttl=10)
+    line_of(locks).is_cut = True
+    with pytest.raises(StoreUnavailable):
+        await lease.extend(100)
+    assert lease.seconds_left < 10
+
+
+class Suspending(VirtualClock):
+    """A machine that can be suspended: time passes, and no timer moves."""
+
+    __slots__ = ()
+
+    def suspend(self, seconds: float) -> None:
+        self._time += seconds
+        self._sleepers = [(due + seconds, n, event) for due, n, event in self._sleepers]
+
+
+@pytest.fixture
+def clock() -> Suspending:
+    return Suspending()
+
+
+async def test_after_a_suspend_the_holder_notices_at_once(
+    locks_bench: LocksBench, locks: Locks, others: Locks, clock: Suspending
+) -> None:
+    lease = await locks.acquire("r", ttl=30)
+    await locks_bench.advance(1)
+    clock.suspend(60)
+    assert lease.seconds_left == 0.0, "whoever asks knows at once"
+    assert not lease.lost.is_set()
+    await locks_bench.advance(LOOK_SECONDS)
+    assert lease.lost.reason is LossReason.EXPIRED, "and nobody waits for a timer of ten seconds"
+
+
+async def test_the_names_of_the_document(locks: Locks, others: Locks) -> None:
+    mine, theirs = DistributedLock(locks), DistributedLock(others)
+    handle = await mine.acquire("task:1")
+    assert handle is not None
+    assert (handle.resource, handle.fence) == ("task:1", 1)
+    assert handle.lease.ttl == 30.0
+    assert await theirs.acquire("task:1", ttl=1_000) is None
+    with pytest.raises(ConcurrentModificationError):
+        async with theirs.exclusively("task:1"):
+            raise AssertionError("two at once")
+    assert await handle.extend(60_000)
+    assert await handle.release()
+    async with theirs.exclusively("task:1") as held:
+        assert held.fence == 2
+        await mine._locks.revoke("task:1", by="ann")  # type: ignore[union-attr]
+        assert not await held.extend(1_000)
+    with pytest.raises(InvalidInput):
+        await mine.acquire("task:1", ttl=1.5)  # type: ignore[arg-type]
+
+
+async def test_an_update_is_tried_again_after_another_one_came_first() -> None:
+    tried: list[int] = []
+
+    async def update() -> str:
+        tried.append(len(tried))
+        if len(tried) < 3:
+            raise OptimisticLockError("version 4 is not the newest any more")
+        return "written"
+
+    assert OptimisticLockError is VersionConflict
+    assert await update_with_retry(update) == "written"
+    tried.clear()
+    with pytest.raises(OptimisticLockError):
+        await update_with_retry(update, max_retries=2)
