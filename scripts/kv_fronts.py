@@ -111,6 +111,11 @@ AWAITED: Final = (
 )  # fmt: skip
 RENAMED: Final = {
     "The live adapter that blocks.": "The live adapter that is awaited: made by scripts/kv_fronts.py.",
+    "import threading\n": "import asyncio\n",
+    "threading.get_ident()": "asyncio.current_task()",
+    "dict[int, ": "dict[object, ",
+    "of: int)": "of: object)",
+    "by the thread that": "by the task that",
     "import redis\n": "import redis.asyncio\n",
     "redis_py: Any = redis\n": "redis_py: Any = redis.asyncio\n",
     "LiveKV": "AsyncLiveKV",

@@ -81,7 +81,7 @@ class VirtualClock:
     Sleepers wake in the order of their deadlines while `advance` passes over them.
     """
 
-    __slots__ = ("_order", "_sleepers", "_start", "_time")
+    __slots__ = ("__weakref__", "_order", "_sleepers", "_start", "_time")
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self._start = start

@@ -301,7 +301,8 @@ def test_a_pool_has_a_bound_and_full_is_an_outage(redis_url: str) -> None:
     with RedisKV.connect(redis_url, connections_max=1, timeout_seconds=0.05) as kv:
         with kv.transaction(watch=["a"]) as tx:
             with pytest.raises(StoreUnavailable):
-                kv.get("a")
+                kv.transaction().__enter__()
+            assert kv.get("a") is None, "the block has the connection of its transaction"
             tx.set("a", "1")
         assert kv.get("a") == "1"
 

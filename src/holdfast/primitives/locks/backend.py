@@ -6,11 +6,13 @@ needs no database and means the same.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import astuple, replace
 
+from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.lease import Lease, Waiter, opens_at
 from holdfast.errors import InvalidInput
@@ -65,10 +67,15 @@ class StoreBackend:
 
 
 class MemoryBackend:
-    """This process, one event loop. The clock is monotonic: setting the wall clock changes nothing."""
+    """This process, any number of threads and event loops. The clock is monotonic: setting the wall clock
+    changes nothing."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, bus: Bus | None = None) -> None:
+        """`bus`: tells the other users of the same backend."""
         self._clock = clock
+        self._bus = bus
+        self._hints: list[str] = []
+        self._mutex = threading.Lock()
         self._offset = clock.now() - clock.monotonic()
         self._leases: dict[str, Lease] = {}
         self._lines: dict[str, dict[str, Waiter]] = {}
@@ -84,11 +91,22 @@ class MemoryBackend:
         return self._clock.monotonic() + self._offset
 
     def hint(self, text: str) -> Script[None]:
-        """There is no other process."""
+        """There is no other process, but there may be others in this one."""
+        self._hints.append(text)
         yield from ()
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
-        script = make(self, self.reading())
+        with self._mutex:
+            try:
+                value = self._run(make(self, self.reading()))
+            finally:
+                hints, self._hints = self._hints, []
+        if self._bus is not None:
+            for hint in hints:
+                self._bus.publish(hint)
+        return value
+
+    def _run(self, script: Script[T]) -> T:
         try:
             wanted = next(script)
             while True:
@@ -101,7 +119,8 @@ class MemoryBackend:
         raise InvalidInput("locks in memory have no transactions: use `await lease.verify()`")
 
     async def query(self, statement: str, **params: Any) -> Rows:
-        return self._execute(Call(statement, params))
+        with self._mutex:
+            return self._execute(Call(statement, params))
 
     def _execute(self, wanted: Call) -> Rows:
         rows: Iterable[Any] = getattr(self, f"_{wanted.name}")(**wanted.params)

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Final, NamedTuple, Self
 
 from holdfast.bus.backends import bus_for
-from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
@@ -25,10 +24,11 @@ from holdfast.core.ids import Ids
 from holdfast.core.lease import Ask, Granted, Held, LossReason, Waiter
 from holdfast.errors import BadConfig, LeaseLost, NotFound
 from holdfast.primitives.locks import meters
-from holdfast.primitives.locks.backend import Backend, MemoryBackend, StoreBackend
+from holdfast.primitives.locks.backend import Backend, StoreBackend
 from holdfast.primitives.locks.base import LocksBase, Request
 from holdfast.primitives.locks.lease import HeldLease, Terms
 from holdfast.primitives.locks.nodes import is_redis
+from holdfast.primitives.locks.worlds import world
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
@@ -325,7 +325,7 @@ def _process() -> str:
 def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
     used = clock or SystemClock()
     if url.startswith("memory:"):
-        return MemoryBackend(used), LocalBus()
+        return world(url, used)
     store = store_for(url, used, server_time=clock is None)()
     return StoreBackend(store), bus_for(url, used, store.file, name=store.ids.secret())
 

@@ -5,6 +5,7 @@ One connection of a bounded pool for each call, or for a whole transaction.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -25,10 +26,12 @@ Connection: TypeAlias = Any
 class AsyncLiveKV:
     """Commands to a Redis."""
 
-    __slots__ = ("_is_closed", "_pool")
+    __slots__ = ("_is_closed", "_pool", "_sessions")
 
     def __init__(self, url: str, timeout_seconds: float, connections_max: int) -> None:
         self._is_closed = False
+        self._sessions: dict[object, list[AsyncLiveSession]] = {}
+        """Open transactions, by the task that they are the block of."""
         retry = redis_py.retry.Retry(NoBackoff(), 0)
         try:
             given = redis_py.connection.parse_url(url)
@@ -40,6 +43,9 @@ class AsyncLiveKV:
 
     async def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
+        if inside := self._sessions.get(asyncio.current_task()):
+            session = inside[-1]
+            return op.read(await session.ask(words))
         connection = await self.take()
         try:
             reply = await ask(connection, words)
@@ -56,7 +62,16 @@ class AsyncLiveKV:
         except BaseException:
             await self.give(connection)
             raise
-        return AsyncLiveSession(self, connection)
+        session = AsyncLiveSession(self, connection, asyncio.current_task())
+        self._sessions.setdefault(session.of, []).append(session)
+        return session
+
+    def ended(self, session: AsyncLiveSession) -> None:
+        """What comes next in its block takes a connection of the pool again."""
+        open_ones = self._sessions[session.of]
+        open_ones.remove(session)
+        if not open_ones:
+            del self._sessions[session.of]
 
     async def close(self) -> None:
         """Close what is idle; what is in use is closed when its call ends."""
@@ -77,15 +92,29 @@ class AsyncLiveKV:
 
 
 class AsyncLiveSession:
-    """A transaction on a connection of its own, which watches until the end."""
+    """A transaction on a connection of its own, which watches until the end. What its block asks the store
+    meanwhile goes over the same connection: a pool that is used up by transactions stops none of them."""
 
-    __slots__ = ("_connection", "_kv")
+    __slots__ = ("_connection", "_is_broken", "_kv", "of")
 
-    def __init__(self, kv: AsyncLiveKV, connection: Connection) -> None:
+    def __init__(self, kv: AsyncLiveKV, connection: Connection, of: object) -> None:
         self._kv = kv
         self._connection = connection
+        self._is_broken = False
+        self.of = of
+
+    async def ask(self, words: Words) -> Reply:
+        try:
+            return await ask(self._connection, words)
+        except BaseException as error:
+            self._is_broken = self._is_broken or not wire.is_answer(error)
+            raise
 
     async def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        self._kv.ended(self)
+        if self._is_broken:
+            await self._kv.give(self._connection)
+            raise wire.watch_lost()
         whole = [("MULTI",), *commands, ("EXEC",)]
         try:
             replies = await ask_all(self._connection, whole)
@@ -95,6 +124,7 @@ class AsyncLiveSession:
 
     async def cancel(self) -> None:
         """Without a word to the server: a closed connection watches nothing."""
+        self._kv.ended(self)
         await self._connection.disconnect(nowait=True)
         await self._kv.give(self._connection)
 

@@ -5,6 +5,7 @@ One connection of a bounded pool for each call, or for a whole transaction.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -25,10 +26,12 @@ Connection: TypeAlias = Any
 class LiveKV:
     """Commands to a Redis."""
 
-    __slots__ = ("_is_closed", "_pool")
+    __slots__ = ("_is_closed", "_pool", "_sessions")
 
     def __init__(self, url: str, timeout_seconds: float, connections_max: int) -> None:
         self._is_closed = False
+        self._sessions: dict[int, list[LiveSession]] = {}
+        """Open transactions, by the thread that they are the block of."""
         retry = redis_py.retry.Retry(NoBackoff(), 0)
         try:
             given = redis_py.connection.parse_url(url)
@@ -40,6 +43,9 @@ class LiveKV:
 
     def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
+        if inside := self._sessions.get(threading.get_ident()):
+            session = inside[-1]
+            return op.read(session.ask(words))
         connection = self.take()
         try:
             reply = ask(connection, words)
@@ -56,7 +62,16 @@ class LiveKV:
         except BaseException:
             self.give(connection)
             raise
-        return LiveSession(self, connection)
+        session = LiveSession(self, connection, threading.get_ident())
+        self._sessions.setdefault(session.of, []).append(session)
+        return session
+
+    def ended(self, session: LiveSession) -> None:
+        """What comes next in its block takes a connection of the pool again."""
+        open_ones = self._sessions[session.of]
+        open_ones.remove(session)
+        if not open_ones:
+            del self._sessions[session.of]
 
     def close(self) -> None:
         """Close what is idle; what is in use is closed when its call ends."""
@@ -77,15 +92,29 @@ class LiveKV:
 
 
 class LiveSession:
-    """A transaction on a connection of its own, which watches until the end."""
+    """A transaction on a connection of its own, which watches until the end. What its block asks the store
+    meanwhile goes over the same connection: a pool that is used up by transactions stops none of them."""
 
-    __slots__ = ("_connection", "_kv")
+    __slots__ = ("_connection", "_is_broken", "_kv", "of")
 
-    def __init__(self, kv: LiveKV, connection: Connection) -> None:
+    def __init__(self, kv: LiveKV, connection: Connection, of: int) -> None:
         self._kv = kv
         self._connection = connection
+        self._is_broken = False
+        self.of = of
+
+    def ask(self, words: Words) -> Reply:
+        try:
+            return ask(self._connection, words)
+        except BaseException as error:
+            self._is_broken = self._is_broken or not wire.is_answer(error)
+            raise
 
     def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
+        self._kv.ended(self)
+        if self._is_broken:
+            self._kv.give(self._connection)
+            raise wire.watch_lost()
         whole = [("MULTI",), *commands, ("EXEC",)]
         try:
             replies = ask_all(self._connection, whole)
@@ -95,6 +124,7 @@ class LiveSession:
 
     def cancel(self) -> None:
         """Without a word to the server: a closed connection watches nothing."""
+        self._kv.ended(self)
         self._connection.disconnect()
         self._kv.give(self._connection)
 

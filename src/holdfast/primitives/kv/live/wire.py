@@ -86,6 +86,20 @@ def lost(error: BaseException, words: Words) -> StoreUnavailable:
     )
 
 
+def watch_lost() -> StoreUnavailable:
+    """The end of a transaction whose connection was lost in its block: a new one watches nothing."""
+    return StoreUnavailable(
+        "Redis went away during the block of the transaction: nothing of it was written, try it again"
+    )
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether the server refused one command, on a connection that is sound."""
+    from redis.exceptions import ResponseError
+
+    return isinstance(error.__cause__, ResponseError)
+
+
 def not_text(words: Words) -> BadCommand:
     return BadCommand(f"{words[0]}: Redis holds bytes there that are not UTF-8: they are not ours")
 
