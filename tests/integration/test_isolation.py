@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -168,6 +169,34 @@ async def test_a_handler_that_swallows_its_cancellation_has_timed_out_all_the_sa
         assert await (await queue.enqueue("quick", {})).result(5) == "quick"
         assert queue._engine is not None
         assert queue._engine.pool.held == {}
+
+
+async def test_a_handlers_process_dies_with_its_worker(tmp_path: Path) -> None:
+    """kill -9 of the worker in the middle of a handler: its process does not go on beside the next run."""
+    url = f"sqlite:///{tmp_path}/queue.db"
+    watcher = TaskQueue(url)
+    async with Gate() as gate, Worker(url, "process_work", **QUICK) as worker:
+        await watcher.enqueue("process_work", {"gate": gate.address, "name": "work"})
+        await gate.arrived(1)
+        await worker.kill()
+        await gate.left("work")
+    await watcher.stop()
+
+
+async def test_a_process_that_does_not_read_blocks_no_other_task(tmp_path: Path) -> None:
+    """A payload that does not fit into the socket, and a child that stands still."""
+    url = f"sqlite:///{tmp_path}/queue.db"
+    async with make_queue(url, "process_pid", "work", **QUICK) as queue:
+        pid = await (await queue.enqueue("process_pid")).result(20)
+        assert isinstance(pid, int)
+        child = psutil.Process(pid)
+        child.suspend()
+        big = await queue.enqueue("process_pid", {"x": "x" * 250_000}, timeout=1.0, max_attempts=1)
+        beside = await queue.enqueue("work", {"value": "went on"})
+        assert await beside.result(20) == "went on"
+        with pytest.raises(TaskFailed, match="timeout of 1 s"):
+            await big.result(20)
+        assert not child.is_running()
 
 
 async def test_an_idle_process_that_died_is_replaced_without_a_word(url: str) -> None:

@@ -1,8 +1,10 @@
 """Handlers in processes of their own, which can be killed.
 
 Promises: a process runs one task at a time; on timeout, cancellation or loss of the lease it is killed
-(SIGKILL) and replaced; one that dies by itself fails the attempt with what is known. Idle processes are
-kept for the next task. Never: fork (threads and event loops do not survive it); children are spawned.
+(SIGKILL) and replaced; one that dies by itself fails the attempt with what is known. Idle processes are kept
+for the next task. A child dies with its parent, also in the middle of a handler. The event loop never waits
+for a child that does not read or write.
+Never: fork (threads and event loops do not survive it); children are spawned.
 """
 
 from __future__ import annotations
@@ -10,9 +12,14 @@ from __future__ import annotations
 import asyncio
 import importlib
 import multiprocessing
+import os
+import pickle
+import signal
+import socket
 import sys
+import traceback
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
@@ -23,11 +30,14 @@ from holdfast.core.ledger import Turn
 from holdfast.core.once import ErrorPolicy, OnError, Run, Step
 from holdfast.core.steps import drive, settled
 from holdfast.core.task import Task
+from holdfast.engine import process_wire as wire
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, place_of
 from holdfast.errors import InvalidInput
 
 IDLE_MAX: Final = 4
+SEND_SECONDS_MAX: Final = 60.0
+"""A process that has not taken its task by then never will."""
 
 
 class ProcessDied(Exception):
@@ -43,21 +53,63 @@ class ResultRefused(Exception):
 
 
 class Child:
-    """One process and the pipe to it."""
+    """One process and this side of the socket to it."""
 
     def __init__(self) -> None:
         spawn = multiprocessing.get_context("spawn")
-        self.pipe, theirs = spawn.Pipe()
+        self.socket, theirs = socket.socketpair()
+        self.socket.setblocking(False)
         self.process: BaseProcess = spawn.Process(
-            target=serve, args=(theirs, list(sys.path)), daemon=True, name="holdfast-handler"
+            target=serve,
+            args=(theirs, list(sys.path), os.getpid()),
+            daemon=True,
+            name="holdfast-handler",
         )
         self.process.start()
         theirs.close()
 
+    async def send(self, message: object) -> None:
+        """Without blocking the event loop: a child that boots, or hangs, reads late or never."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(SEND_SECONDS_MAX):
+                await loop.sock_sendall(self.socket, wire.framed(pickle.dumps(message)))
+        except TimeoutError:
+            raise ProcessDied(
+                f"the handler's process did not take its task within {SEND_SECONDS_MAX:g} s"
+            ) from None
+        except OSError:
+            raise self._died() from None
+
+    async def receive(self) -> tuple[str, Any]:
+        """The child's next message."""
+        size = wire.size_of(await self._exactly(wire.HEADER_BYTES))
+        message: tuple[str, Any] = pickle.loads(await self._exactly(size))
+        return message
+
+    async def _exactly(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        parts = bytearray()
+        while len(parts) < size:
+            try:
+                part = await loop.sock_recv(self.socket, size - len(parts))
+            except OSError:
+                part = b""
+            if not part:
+                raise self._died()
+            parts += part
+        return bytes(parts)
+
+    def _died(self) -> ProcessDied:
+        self.process.join(1)
+        return ProcessDied(
+            f"the handler's process ended with exit code {self.process.exitcode} and no answer"
+        )
+
     def kill(self) -> None:
         self.process.kill()
         self.process.join()
-        self.pipe.close()
+        self.socket.close()
 
 
 class ProcessHost:
@@ -65,12 +117,14 @@ class ProcessHost:
 
     def __init__(self) -> None:
         self._idle: list[Child] = []
+        # One thread for as long as the host lives: on Linux a child dies with the thread that made it.
+        self._spawner = ThreadPoolExecutor(1, thread_name_prefix="holdfast-spawner")
 
     async def run(self, handler: Handler, context: Context) -> Any:
         place = place_of(handler)
-        child = self._take_idle() or await _spawn()
+        child = self._take_idle() or await self._spawn()
         try:
-            child.pipe.send(
+            await child.send(
                 (
                     place,
                     handler.by_keyword,
@@ -101,7 +155,7 @@ class ProcessHost:
 
     async def _answer(self, child: Child, context: Context) -> Any:
         while True:
-            kind, value = await _receive(child)
+            kind, value = await child.receive()
             match kind:
                 case "result":
                     return value
@@ -116,62 +170,39 @@ class ProcessHost:
                     raise error
                 case "progress":
                     await context.progress(*value)
-                    child.pipe.send(("ok", None))
+                    await child.send(("ok", None))
                 case "save":
                     await context.save(value)
-                    child.pipe.send(("ok", None))
+                    await child.send(("ok", None))
                 case "parents":
-                    child.pipe.send(("ok", await context.parents()))
+                    await child.send(("ok", await context.parents()))
                 case "ask":
-                    child.pipe.send(("ok", context.step_ask(*value)))
+                    await child.send(("ok", context.step_ask(*value)))
                 case "step":
                     ask, wanted = value
-                    child.pipe.send(("ok", settled(await context.do_step(ask, wanted, None))))
+                    await child.send(("ok", settled(await context.do_step(ask, wanted, None))))
+
+    async def _spawn(self) -> Child:
+        """A new process; when nobody waits for it any more, it is killed as soon as it is there."""
+        starting = asyncio.get_running_loop().run_in_executor(self._spawner, Child)
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            starting.add_done_callback(
+                lambda done: None if done.exception() else done.result().kill()
+            )
+            raise
 
     async def close(self) -> None:
         while self._idle:
             self._idle.pop().kill()
-
-
-async def _spawn() -> Child:
-    """A new process; when nobody waits for it any more, it is killed as soon as it is there."""
-    starting = asyncio.create_task(asyncio.to_thread(Child))
-    try:
-        return await asyncio.shield(starting)
-    except asyncio.CancelledError:
-        starting.add_done_callback(lambda done: None if done.exception() else done.result().kill())
-        raise
-
-
-def _set(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
-
-
-async def _receive(child: Child) -> tuple[str, Any]:
-    """The child's next message, without blocking the loop."""
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    number = child.pipe.fileno()
-    loop.add_reader(number, _set, ready)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(number)
-    try:
-        message: tuple[str, Any] = child.pipe.recv()
-        return message
-    except (EOFError, OSError):
-        child.process.join(1)
-        raise ProcessDied(
-            f"the handler's process ended with exit code {child.process.exitcode} and no answer"
-        ) from None
+        self._spawner.shutdown(wait=False)
 
 
 class PipeContext:
     """The context inside the process; the parent does the writing."""
 
-    def __init__(self, pipe: Connection, task: Task) -> None:
+    def __init__(self, pipe: wire.Pipe, task: Task) -> None:
         self._pipe = pipe
         self.task = task
         self.attempt = task.attempts
@@ -218,12 +249,12 @@ class PipeContext:
         return self._pipe.recv()[1]
 
 
-def serve(pipe: Connection, path: list[str]) -> None:
+def serve(end: socket.socket, path: list[str], parent: int) -> None:
     """The life of a child: run what comes, one at a time, until the parent is gone."""
-    import signal
-
+    wire.die_with(parent, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
+    pipe = wire.Pipe(end)
     while True:
         try:
             place, by_keyword, wants_context, context_name, task = pipe.recv()
@@ -238,8 +269,6 @@ def serve(pipe: Connection, path: list[str]) -> None:
         except Reject as error:
             pipe.send(("reject", str(error)))
         except Exception as error:
-            import traceback
-
             pipe.send(("error", (type(error).__qualname__, str(error), traceback.format_exc())))
 
 
