@@ -99,6 +99,11 @@ def check_flag(field: str, value: object) -> bool:
     return value
 
 
+def check_callable(field: str, value: object) -> None:
+    if not callable(value):
+        raise InvalidInput(f"{field} is {shown(value)}: give a function")
+
+
 def check_choice(field: str, value: object, kind: type[E], *, wrong: Wrong = InvalidInput) -> E:
     """A member of an enumeration, or its value."""
     try:

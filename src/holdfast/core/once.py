@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core import codec, ledger as rules
+from holdfast.core.check import check_callable
 from holdfast.core.ledger import Busy, Outcome, Replay, Start, Turn, Verdict
 from holdfast.core.steps import Flow
 
@@ -69,6 +70,8 @@ def call(
 ) -> Flow[Step, codec.Json]:
     """`carried`: the entry is part of
     the caller's transaction, which undoes it by itself when the effect fails."""
+    if not isinstance(on_error, OnError):
+        check_callable("on_error", on_error)
     waited, polls = 0.0, 0
     verdict: Verdict
     while isinstance(verdict := (yield Begin()), Busy) and waited < wait_seconds:

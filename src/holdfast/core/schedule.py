@@ -52,21 +52,31 @@ def is_changed(before: Schedule, after: Schedule) -> bool:
 def next_fire(spec: str, timezone: str, after: float) -> float:
     """The first moment after `after` at which the schedule is due."""
     check_name("cron", spec)
-    check_name("time zone", timezone, wrong=BadConfig)
     if spec.startswith("@every "):
         return after + _every_seconds(spec)
     try:
-        zone = ZoneInfo(timezone)
-        start = datetime.fromtimestamp(after, tz=UTC).astimezone(zone)
+        start = datetime.fromtimestamp(after, tz=UTC).astimezone(_zone(timezone))
         return next(CronSim(spec, start)).timestamp()
     except CronSimError as error:
         raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise BadConfig(
-            f"time zone '{timezone}' is not known: use a name like 'Europe/Prague'"
-        ) from None
     except StopIteration:
         raise InvalidInput(f"'{spec}' never fires: no such date exists") from None
+
+
+def check_timetable(spec: str, timezone: str) -> None:
+    """Both must make sense, also a time zone that the spec does not need."""
+    _zone(timezone)
+    next_fire(spec, timezone, 0.0)
+
+
+def _zone(name: str) -> ZoneInfo:
+    check_name("time zone", name, wrong=BadConfig)
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadConfig(
+            f"time zone '{name}' is not known: use a name like 'Europe/Prague'"
+        ) from None
 
 
 def _every_seconds(spec: str) -> float:

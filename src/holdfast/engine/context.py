@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from holdfast.core import codec, once as course
-from holdfast.core.check import check_number, check_text
+from holdfast.core.check import check_callable, check_number, check_text
 from holdfast.core.command import Order, Report
 from holdfast.core.decide import Decision, Refusal, applied
 from holdfast.core.ledger import (
@@ -115,6 +115,7 @@ class Context:
         step is done exactly if that transaction commits. Otherwise hand `turn.id` to the outside, or ask
         it by that id when `turn.attempt` is over 1 (docs/howto/idempotency.md). `request` guards against
         a step that means something else by now."""
+        check_callable("effect", effect)
         ask = self.step_ask(step, request)
 
         async def perform(wanted: Step) -> object:
@@ -226,6 +227,7 @@ class BlockingContext:
         tx: object = None,
     ) -> codec.Json:
         """See `Context.once`; the effect runs in this thread."""
+        check_callable("effect", effect)
         context = self._context
         ask = context.step_ask(step, request)
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.bus.port import FEED, Mode
-from holdfast.core.check import PAGE_MAX, check_choice, check_name, check_page
+from holdfast.core.check import PAGE_MAX, check_choice, check_flag, check_name, check_page, shown
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Priority, Status, Task
 from holdfast.engine.loop import OUTAGE_SECONDS
@@ -21,6 +21,7 @@ from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.nodes import live_nodes
 from holdfast.queue.session import Session
+from holdfast.queue.unsubscribe import Unsubscribe
 from holdfast.queue.why import Why, explain
 from holdfast.store.store import Reset
 
@@ -155,6 +156,7 @@ class Observe(Define):
         """Everything after a position, in order, nothing twice; then what comes. None starts at the
         oldest that is kept. Raises FeedReset when the position is no longer covered."""
         position = _position(after)
+        check_flag("follow", follow)
         session = await self._session()
         backend = session.store_and_bus
         stir = asyncio.Event()
@@ -173,16 +175,19 @@ class Observe(Define):
         finally:
             unsubscribe()
 
-    def on_event(self, handler: EventHandler) -> Callable[[], None]:
-        """Calls back for every event from now on, in order; the answer ends it. A slow handler falls
-        behind without holding up anybody: it reads the feed at its own pace."""
+    def on_event(self, handler: EventHandler) -> Unsubscribe:
+        """Calls back for every event from now on, in order. Calling the answer ends it, at once or, with
+        `await`, once the handler has ended. A slow handler falls behind without holding up any other:
+        it reads the feed at its own pace."""
+        if not callable(handler):
+            raise InvalidInput(f"an event handler is a function, not {shown(handler)}")
         session = self._here
         started = asyncio.Event()
         session.subscribing.add(started)
         task = asyncio.create_task(self._call_back(handler, started), name="holdfast-on-event")
         session.subscriptions.add(task)
         task.add_done_callback(session.subscriptions.discard)
-        return lambda: None if task.done() else (task.cancel(), None)[1]
+        return Unsubscribe(task)
 
     async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
         position = await self._subscribe(started)

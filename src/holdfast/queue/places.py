@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.check import check_flag
 from holdfast.queue.nodes import Node, live_nodes, nodes_of
 from holdfast.queue.observe import Observe
 
@@ -39,5 +40,6 @@ class Places(Observe):
 
     async def get_nodes(self, *, live: bool = True) -> list[Node]:
         """The processes that run tasks; with `live` false also those not heard of lately."""
+        check_flag("live", live)
         backend = await self._open()
         return await (live_nodes(backend) if live else nodes_of(backend))

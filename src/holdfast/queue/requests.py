@@ -84,10 +84,10 @@ class Requests(Backpressure):
 
     async def _config(self, backend: Backend, type_name: str) -> TypeConfig:
         """The type's configuration, from a handler here or from the node that registered it."""
+        check_name("type", type_name)
         handler = self._handlers.get(type_name)
         if handler is not None:
             return handler.config
-        check_name("type", type_name)
         now = backend.store.now()
         if type_name not in self._types or now - self._types_at > TYPES_SECONDS:
             rows = await backend.store.query("types")

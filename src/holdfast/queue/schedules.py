@@ -13,7 +13,7 @@ from holdfast.bus.port import FEED
 from holdfast.core.check import check_name, check_text
 from holdfast.core.codec import loads
 from holdfast.core.ids import Ids
-from holdfast.core.schedule import CODE, Schedule, next_fire
+from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
 from holdfast.queue.backend import Backend
@@ -64,7 +64,7 @@ class Schedules(Produce):
         runs. Conflict when the name belongs to a task that is defined with `cron`."""
         check_name("name", name)
         check_name("actor", actor)
-        next_fire(spec, timezone, 0.0)
+        check_timetable(spec, timezone)
         backend = await self._open()
         config = await self._config(backend, type)
         request = self._request(config, type=type, payload=payload, queue=queue, priority=priority)

@@ -10,7 +10,7 @@ from typing import Any, Final, TypedDict
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
 from holdfast.core.limit import Rule
-from holdfast.core.schedule import CODE, Schedule, next_fire
+from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.task import Priority
 from holdfast.engine.handlers import Handler, TypeConfig
@@ -47,6 +47,8 @@ def type_config(options: TypeOptions) -> TypeConfig:
     if unknown:
         known = ", ".join(TypeOptions.__annotations__)
         raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {known}")
+    cron = options.get("cron")
+    check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
     burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
     return TypeConfig(
         queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
@@ -80,7 +82,6 @@ def rule(rate: str | None, concurrency: int | None, burst: int) -> Rule | None:
 
 def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
     """The schedule of a type that is defined with `cron`; it belongs to the code."""
-    next_fire(cron, timezone, 0.0)
     config = handler.config
     return Schedule(
         handler.type,

@@ -127,6 +127,8 @@ async def test_a_failing_event_handler_loses_nothing(
         await queue.enqueue("echo")
         await h.run_until_idle()
         assert len(seen) == 3
+        await stop()
+        assert not queue._here.subscriptions
     assert "an event handler failed" in caplog.text
 
 

@@ -1,0 +1,186 @@
+"""Wrong arguments for every public call, made from the signatures.
+
+A surface (a class with public calls) says of what kind each of its parameters is; a parameter without a
+kind is an error that says so, so a new call cannot be left out. Each call is made once for each bad value of
+each of its parameters; all others have good values.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import Any, NamedTuple
+
+from holdfast.errors import HoldfastError
+
+NAN, INF, HUGE = float("nan"), float("inf"), 10**400
+_NAMES = [7, b"x", "", "x" * 513, "a\0b", "\udcff", "a\nb", ["x"], NAN, True]
+_NUMBERS = ["x", NAN, INF, -INF, -1, HUGE, 1e300, [], b"1", True]
+_JSON = [object(), {1: object()}, NAN, [INF], "\udcff", "x" * 300_000]
+
+BAD: dict[str, list[Any]] = {
+    "name": [*_NAMES, None],
+    "name?": _NAMES,
+    "text": [7, b"x", None, "a\0b", "\udcff", "x" * 100_000, ["x"], NAN],
+    "whole": [*_NUMBERS, 1.5, None],
+    "whole?": [*_NUMBERS, 1.5],
+    "signed": ["x", NAN, INF, HUGE, [], 1.5, None, True],
+    "number": [*_NUMBERS, None],
+    "number?": _NUMBERS,
+    "share": [*_NUMBERS, 1.01, None],
+    "flag": ["x", 7, None, []],
+    "json": _JSON,
+    "dict?": [7, [], "x", False, {"a": object()}, {"a": NAN}, {"a": "x" * 20_000}],
+    "priority?": ["x", "", 7, -1, 1.5, True, [], NAN, b"high"],
+    "priority": ["x", "", 7, -1, 1.5, True, [], NAN, None],
+    "status?": ["x", "", 7, [], b"failed"],
+    "position?": [7, "x", "a:b", "a:-1", "", "\0", b"x", []],
+    "spec": [
+        7,
+        "",
+        "x",
+        "61 * * * *",
+        "0 0 31 2 *",
+        "@every -1",
+        "@every nan",
+        "@every 1e300",
+        "* * * * *\0",
+        None,
+    ],
+    "spec?": [7, "", "x", "61 * * * *", "@every inf", "\udcff"],
+    "zone": [7, "", "Mars/Phobos", "../etc", "Europe", "a\0b", "\udcff", None],
+    "rate?": [7, "", "x", "0/s", "5/0s", "-1/s", "1/s\0", "9" * 400 + "/s"],
+    "isolation?": [7, "", "x", []],
+    "edges": [
+        7,
+        "x",
+        b"x",
+        None,
+        [7],
+        [""],
+        ["a\0b"],
+        [None],
+        [["x"]],
+        {"x": "maybe"},
+        ["unknown"],
+    ],
+    "tasks": [
+        *(7, "x", None, [7], ["x"], [{}], {"type": "echo"}),
+        *([{"type": 7}], [{"type": ["x"]}], [{"type": "echo", "foo": 1}], [{"type": "nothing"}]),
+        *([{"type": "echo", "delay": -1}], [{"type": "echo", "id": "a"}] * 2),
+    ],
+    "known id": [*_NAMES, None, "unknown"],
+    "known type": [*_NAMES, None, "nothing"],
+    "callable": [7, None, "x"],
+    "callable?": [7, "x"],
+    "tx?": [7, "x", object()],
+    "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
+}
+
+
+class Case(NamedTuple):
+    """One wrong call."""
+
+    call: str
+    parameter: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.call}({self.parameter}={self.value!r:.60})"
+
+
+class Surface(NamedTuple):
+    """Public calls of a class, and what their parameters are."""
+
+    of: type
+    kinds: Mapping[str, str]
+    """By 'call.parameter' or 'parameter'."""
+    good: Mapping[str, Any]
+    """The same way: what fits, for parameters that must be given."""
+    leave_out: frozenset[str] = frozenset()
+    """Calls that take what no caller makes by hand."""
+    options: Mapping[str, Mapping[str, Any]] = {}
+    """What `**name` may be, where the signature does not say it."""
+
+
+def cases(surface: Surface) -> Iterator[Case]:
+    for call, method in inspect.getmembers(surface.of, callable):
+        if call.startswith("_") or call in surface.leave_out:
+            continue
+        for parameter in parameters(surface, method):
+            for value in BAD[_kind(surface, call, parameter)]:
+                yield Case(call, parameter, value)
+
+
+def parameters(surface: Surface, method: Callable[..., Any]) -> Iterator[str]:
+    """The names of what may be given, with those of `**options` that a TypedDict spells out."""
+    for name, parameter in inspect.signature(method).parameters.items():
+        if name == "self":
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            hint = typing.get_type_hints(method, include_extras=True)[name]
+            spelled = typing.get_args(hint)
+            yield from spelled[0].__annotations__ if spelled else surface.options[name]
+        else:
+            yield name
+
+
+def _kind(surface: Surface, call: str, parameter: str) -> str:
+    found = surface.kinds.get(f"{call}.{parameter}", surface.kinds.get(parameter))
+    assert found is not None, (
+        f"parameter '{parameter}' of {surface.of.__name__}.{call} has no kind: say in the table of the "
+        "surface what it takes, so that wrong values are tried"
+    )
+    return found
+
+
+def arguments(surface: Surface, case: Case) -> tuple[list[Any], dict[str, Any]]:
+    """Good values for what must be given, the bad one in its place."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    method = getattr(surface.of, case.call)
+    for name, parameter in inspect.signature(method).parameters.items():
+        if name == "self" or parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        is_needed = parameter.default is parameter.empty or f"{case.call}.{name}" in surface.good
+        if name == case.parameter:
+            value = case.value
+        elif is_needed:
+            value = surface.good.get(f"{case.call}.{name}", surface.good.get(name))
+        else:
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            args.append(value)
+        else:
+            kwargs[name] = value
+    if case.parameter not in inspect.signature(method).parameters:
+        kwargs[case.parameter] = case.value
+    return args, kwargs
+
+
+async def answer(surface: Surface, target: object, case: Case) -> str:
+    """The code of the error, or what came instead of one."""
+    args, kwargs = arguments(surface, case)
+    try:
+        found = getattr(target, case.call)(*args, **kwargs)
+        if inspect.isawaitable(found):
+            found = await found
+        elif isinstance(found, AbstractAsyncContextManager):
+            async with found:
+                pass
+        elif isinstance(found, AbstractContextManager):
+            with found:
+                pass
+        elif inspect.isasyncgen(found):
+            async for _ in found:
+                break
+        elif callable(found) and case.call == "task":
+            found(lambda: None)
+    except HoldfastError as error:
+        str(error).encode()
+        return error.code
+    except Exception as error:
+        return f"{type(error).__name__}: {error!s:.80}"
+    return f"accepted: {found!r:.60}"

@@ -1,0 +1,171 @@
+"""Whatever is handed in wrong is a typed error with the same code on every store, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Context, Task, TaskQueue
+from holdfast.errors import OUTCOMES
+from holdfast.queue.handle import TaskHandle
+from holdfast.queue.settings import Settings
+from tests.bad_input import Surface, answer, cases
+
+QUEUE = Surface(
+    TaskQueue,
+    kinds={
+        **dict.fromkeys(("task_id", "name"), "known id"),
+        **dict.fromkeys(("get_task.task_id", "schedule.name", "actor"), "name"),
+        **dict.fromkeys(("id", "register_handler.type"), "name"),
+        **dict.fromkeys(("type", "queue", "fingerprint", "prefix", "key", "task.name"), "name?"),
+        **dict.fromkeys(("idempotency_key", "enqueue.id", "find_tasks.after"), "name?"),
+        **dict.fromkeys(("task.queue", "register_handler.queue"), "name"),
+        **dict.fromkeys(("enqueue.type", "schedule.type"), "known type"),
+        "reason": "text",
+        **dict.fromkeys(("payload", "edit_task.payload"), "json"),
+        "metadata": "dict?",
+        **dict.fromkeys(("max_attempts", "max_deaths", "concurrency", "key_concurrency"), "whole?"),
+        **dict.fromkeys(("discard_dead.limit", "replay_dead.limit", "max_depth"), "whole?"),
+        **dict.fromkeys(("limit", "offset", "burst", "max_workers", "min_workers"), "whole"),
+        **dict.fromkeys(("default_max_attempts", "start.max_deaths"), "whole"),
+        "count": "signed",
+        **dict.fromkeys(("delay", "base_retry_delay", "start.max_retry_delay"), "number"),
+        **dict.fromkeys(("shutdown_timeout", "lease_seconds", "ageing_seconds"), "number"),
+        **dict.fromkeys(("keep_done", "keep_dead", "keep_events"), "number"),
+        **dict.fromkeys(("timeout", "retry_delay", "max_retry_delay", "task_timeout"), "number?"),
+        **dict.fromkeys(("max_age", "replay_dead.rate"), "number?"),
+        **dict.fromkeys(("rate", "key_rate"), "rate?"),
+        **dict.fromkeys(("live", "follow", "dry_run"), "flag"),
+        "priority": "priority?",
+        **dict.fromkeys(("task.priority", "register_handler.priority"), "priority"),
+        "status": "status?",
+        "depends_on": "edges",
+        "tasks": "tasks",
+        "events.after": "position?",
+        "spec": "spec",
+        "cron": "spec?",
+        "timezone": "zone",
+        "isolation": "isolation?",
+        "handler": "callable",
+        "function": "callable?",
+        "tx": "tx?",
+        "queues": "names",
+    },
+    good={
+        "task_id": "mine",
+        "name": "s",
+        "type": "echo",
+        "payload": 1,
+        "spec": "@every 60",
+        "handler": lambda task: None,
+        "tasks": [{"type": "echo"}],
+        "count": 1,
+        "register_handler.type": "other",
+        "register_handler.cron": None,
+        "events.follow": False,
+        "task.name": "other",
+    },
+    options={"settings": dict.fromkeys(Settings.__struct_fields__)},
+)
+HANDLE = Surface(
+    TaskHandle,
+    kinds={"timeout": "number?"},
+    good={},
+    leave_out=frozenset(each for each in dir(str) if not each.startswith("_")),
+)
+CONTEXT = Surface(
+    Context,
+    kinds={
+        "done": "share",
+        "note": "text",
+        "checkpoint": "json",
+        "step": "name",
+        "effect": "callable",
+        "request": "json",
+        "on_error": "callable",
+        "tx": "tx?",
+    },
+    good={"done": 0.5, "checkpoint": 1, "step": "s", "effect": lambda turn: None},
+    leave_out=frozenset({"do_step", "request_cancel", "step_ask"}),
+)
+
+
+async def echo(task: Task) -> Any:
+    return task.payload
+
+
+@pytest.fixture
+async def queues(tmp_path: Path, pg_dsn: str) -> AsyncIterator[list[TaskQueue]]:
+    """The same in every store: a task, a schedule."""
+    found = [TaskQueue(url) for url in ("sqlite://", f"sqlite:///{tmp_path}/q.db", pg_dsn)]
+    for queue in found:
+        queue.register_handler("echo", echo)
+        await queue.enqueue("echo", id="mine", delay=1e6)
+        await queue.schedule("s", "@every 1000000", "echo")
+    yield found
+    for queue in found:
+        await queue.stop()
+
+
+async def state(queue: TaskQueue) -> tuple[Any, ...]:
+    """All that a call could have written."""
+    return (
+        await queue.position(),
+        await queue.find_tasks(),
+        await queue.get_schedules(),
+        await queue.get_queues(),
+        queue._handlers.types(),
+        queue._schedules,
+        queue.settings,
+        queue.is_running(),
+    )
+
+
+async def codes_of(surface: Surface, target: object) -> list[tuple[str, str]]:
+    """Each wrong call, and what it was answered with."""
+    return [(str(case), await answer(surface, target, case)) for case in cases(surface)]
+
+
+def check_same(found: list[list[tuple[str, str]]]) -> None:
+    """One typed error for each wrong call, the same everywhere."""
+    bad = []
+    for answers in zip(*found, strict=True):
+        codes = {code for _, code in answers}
+        if len(codes) > 1 or not codes <= OUTCOMES.keys() - {"internal"}:
+            bad.append(f"{answers[0][0]}: {[code for _, code in answers]}")
+    if bad:
+        pytest.fail("\n".join(bad))
+
+
+async def test_a_wrong_call_of_a_queue_is_a_typed_error_and_writes_nothing(
+    queues: list[TaskQueue],
+) -> None:
+    before = [await state(queue) for queue in queues]
+    check_same([await codes_of(QUEUE, queue) for queue in queues])
+    assert [await state(queue) for queue in queues] == before
+
+
+async def test_a_wrong_call_of_a_handle_is_a_typed_error(queues: list[TaskQueue]) -> None:
+    handles = [await queue.enqueue("echo", id="mine", delay=1e6) for queue in queues]
+    check_same([await codes_of(HANDLE, handle) for handle in handles])
+
+
+async def test_a_wrong_call_of_a_context_is_a_typed_error_and_writes_nothing(
+    queues: list[TaskQueue],
+) -> None:
+    found: list[list[tuple[str, str]]] = []
+
+    async def work(task: Task, ctx: Context) -> None:
+        found.append(await codes_of(CONTEXT, ctx))
+
+    for queue in queues:
+        queue.register_handler("work", work)
+        async with queue:
+            task = await queue.enqueue("work", max_attempts=1)
+            await task.result(60)
+            kinds = [event.kind for event in await queue.history(task)]
+            assert kinds == ["task.enqueued", "task.started", "task.completed"]
+    check_same(found)
