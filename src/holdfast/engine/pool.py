@@ -148,6 +148,8 @@ class Pool:
         self._scale_to(
             max(self.minimum, min(self.workers, self.maximum)) if by >= 0 else self.minimum
         )
+        if by > 0:
+            self._tell_free()
         return self.workers
 
     def _scale_to(self, target: int) -> None:

@@ -76,6 +76,24 @@ async def test_what_becomes_due_while_a_claim_is_judged_is_claimed_at_once(
         assert await dispatcher.step() == 0.0
 
 
+async def test_workers_that_are_added_get_work_at_once(queue: TaskQueue) -> None:
+    gate = asyncio.Event()
+
+    async def hold(task: Task) -> None:
+        await gate.wait()
+
+    queue.register_handler("hold", hold)
+    async with harness(queue, max_workers=1) as h:
+        for _ in range(3):
+            await queue.enqueue("hold")
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 1
+        await queue.scale_workers(2)
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 3
+        gate.set()
+
+
 async def test_workers_that_came_free_while_others_waited_here_get_work_at_once(
     queue: TaskQueue,
 ) -> None:
