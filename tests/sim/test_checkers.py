@@ -16,6 +16,7 @@ from holdfast.sim.checkers import CHECKERS, judge
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.record import Belief, Granted, Wait
 from holdfast.sim.server import PRUNED, Change
+from holdfast.sim.temper import NIGHTLY
 from holdfast.sim.trades import Placed
 from holdfast.sim.world import World
 
@@ -109,7 +110,48 @@ def placed_while_frozen(outcome: Outcome) -> None:
     trades.placed.append(Placed("late", "hf-late", 98, 11.0))
 
 
+def noted(name: str) -> Tamper:
+    """Something that is seen while the cluster works was put on record."""
+    return lambda o: tampered(o, lambda o: getattr(o.record, name).append("something"))
+
+
+def with_a_task_that_ran_and_came_back(outcome: Outcome) -> Outcome:
+    """A claim's answer was lost, says the release; but the handler had begun."""
+    claim = next(change for change in outcome.history if claimed(change))
+    back = claim._replace(was="running", status="queued", attempts=claim.attempts - 1)
+    back = back._replace(transaction=10**9, before_fence=claim.fence, fence=claim.fence + 1)
+    event = replace(
+        outcome.events[0], kind="task.released", task_id=claim.id, data={"reason": "unknown"}
+    )
+    others = [each for each in outcome.events if each.task_id != claim.id]
+    return replace(outcome, history=[claim, back], events=[*others, event])
+
+
+def with_other_rules(outcome: Outcome) -> Outcome:
+    task = next(task for task in outcome.tasks.values() if task.type == NIGHTLY)
+    return replace(outcome, tasks={**outcome.tasks, task.id: replace(task, max_attempts=3)})
+
+
+def with_a_key_used_twice(outcome: Outcome) -> Outcome:
+    first = next(change for change in outcome.history if claimed(change))
+    both = [
+        first._replace(id=name, type="keyed", limits="keyed/ada", transaction=10**9)
+        for name in ("one", "two")
+    ]
+    return replace(outcome, history=both)
+
+
 TAMPERS: dict[str, Tamper] = {
+    "no worker idles beside a task that may run": noted("idle"),
+    "a task does not run beside itself": noted("overlaps"),
+    "a runner that renews keeps its tasks": noted("innocent"),
+    "no loop of an engine dies": noted("fell"),
+    "a stop leaves nothing behind": noted("left_behind"),
+    "the store's time goes on": noted("stood"),
+    "memory stays bounded": noted("swollen"),
+    "what runs is not given back": with_a_task_that_ran_and_came_back,
+    "a task has the rules of its type": with_other_rules,
+    "limits are exact": with_a_key_used_twice,
     "only what has ended is pruned": lambda o: changed(
         o, lambda c: c.was == "running", was="running", status=PRUNED
     ),

@@ -136,6 +136,46 @@ def test_a_node_that_is_thawed_early_goes_on_at_once() -> None:
     loop.close()
 
 
+def test_a_machine_that_sleeps_does_not_count_the_time_of_its_timers() -> None:
+    loop = make()
+    woken: list[float] = []
+
+    async def sleeper() -> None:
+        await virtual_sleep(5)
+        woken.append(loop.time())
+
+    async def main() -> None:
+        on("f").run(loop.create_task, sleeper())
+        await virtual_sleep(1)
+        loop.suspend("f", 60)
+        await virtual_sleep(200)
+
+    loop.run_until_complete(main())
+    assert woken == [65]
+    loop.close()
+
+
+def test_a_machine_that_is_woken_early_goes_on_where_it_was() -> None:
+    loop = make()
+    woken: list[float] = []
+
+    async def sleeper() -> None:
+        await virtual_sleep(5)
+        woken.append(loop.time())
+
+    async def main() -> None:
+        on("f").run(loop.create_task, sleeper())
+        await virtual_sleep(1)
+        loop.suspend("f", 60)
+        await virtual_sleep(20)
+        assert loop.wake("f") == 40
+        await virtual_sleep(200)
+
+    loop.run_until_complete(main())
+    assert woken == [25]
+    loop.close()
+
+
 def test_a_run_in_which_nothing_can_happen_says_so() -> None:
     loop = make()
 

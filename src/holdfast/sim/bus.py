@@ -10,6 +10,7 @@ from functools import partial
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Mode, Ride, of_one
+from holdfast.sim.calm import HINT
 from holdfast.sim.net import Net
 
 
@@ -42,4 +43,4 @@ class SimBus(LocalBus):
         for name, bus in self._others():
             if bus is not self:
                 hear = partial(LocalBus._tell, bus, topic, hint)
-                self._net.send(self._node, name, "hint", hear)
+                self._net.send(self._node, name, HINT, hear)

@@ -39,6 +39,9 @@ MUST_MEET: Final = {
     "power": "power-loss-in-a-write",
     "full": "disk-full",
     "sync": "sync-error",
+    "half-open": "half-open",
+    "suspend": "suspend",
+    "put-right": "put-right",
 }
 """The counter that says that a kind of fault really happened."""
 

@@ -19,7 +19,15 @@ from holdfast.sim.swarm import Plan
 
 EVERY_SECONDS: Final = 420.0
 """Between two faults of one kind at one node."""
-BY_AND_BY: Final = frozenset({"cut", "clog", "crash", "freeze", "step", "restart", "power"})
+BY_AND_BY: Final = frozenset(
+    {
+        *("cut", "clog", "crash", "freeze", "step", "restart", "power"),
+        *("half-open", "suspend", "put-right"),
+    }
+)
+AHEAD_SECONDS_MAX: Final = 3_600.0
+"""How far a clock goes ahead before it is put right; less than tasks are kept, or a request whose answer was
+lost would be forgotten before it is repeated."""
 OPERATIONS_MAX: Final = 60
 """Writes and syncs until the power fails in the middle of one."""
 
@@ -94,17 +102,13 @@ class Trouble:
                 node.crash()
                 await asyncio.sleep(seconds)
                 node.start()
-            case "freeze":
-                node.freeze(seconds)
+            case "freeze" | "suspend":
+                (node.freeze if kind == "freeze" else node.suspend)(seconds)
+            case "half-open":
+                self._cluster.trace.note(node.name, f"has a dead connection to {peer}")
+                net.half_open(node.name, peer)
             case "cut":
-                self._cluster.trace.note(node.name, "is cut off")
-                ways = draw.pick(([1, 0], [0, 1], [1, 1]))
-                if ways[0]:
-                    net.cut(node.name, peer)
-                if ways[1]:
-                    net.cut(peer, node.name)
-                await asyncio.sleep(seconds)
-                net.mend(node.name, peer)
+                await self._cut(node.name, peer, draw, seconds)
             case "clog":
                 self._cluster.trace.sometimes("clog")
                 net.clog(*draw.pick(((node.name, peer), (peer, node.name))), seconds)
@@ -112,10 +116,43 @@ class Trouble:
                 self._cluster.trace.sometimes("step")
                 victim = draw.pick((node.clock, self._cluster.database.clock))
                 victim.offset += draw.between(-30.0, 30.0)
+                net.calm.set_clock(self._cluster.loop.time())
+            case _:
+                await self._break_database(kind, min(seconds, 10.0), draw)
+
+    async def _cut(self, name: str, peer: str, draw: Draw, seconds: float) -> None:
+        net = self._cluster.net
+        self._cluster.trace.note(name, "is cut off")
+        ways = draw.pick(([1, 0], [0, 1], [1, 1]))
+        if ways[0]:
+            net.cut(name, peer)
+        if ways[1]:
+            net.cut(peer, name)
+        await asyncio.sleep(seconds)
+        net.mend(name, peer)
+
+    async def _break_database(self, kind: str, seconds: float, draw: Draw) -> None:
+        match kind:
+            case "put-right":
+                await self._set_ahead(draw, seconds)
             case "restart":
-                await self._restart(min(seconds, 10.0))
+                await self._restart(seconds)
             case "power":
-                await self._fail_power(min(seconds, 10.0), draw)
+                await self._fail_power(seconds, draw)
+
+    async def _set_ahead(self, draw: Draw, seconds: float) -> None:
+        """The database's clock goes far ahead and, a while later, is put right."""
+        ahead = min(draw.between(60.0, AHEAD_SECONDS_MAX), self._plan.keep_seconds / 2)
+        clock, calm = self._cluster.database.clock, self._cluster.net.calm
+        self._cluster.trace.note(NAME, f"has a clock that goes {ahead:.0f} s ahead")
+        self._cluster.trace.sometimes("put-right")
+        try:
+            clock.offset += ahead
+            calm.set_clock(self._cluster.loop.time())
+            await asyncio.sleep(seconds)
+        finally:
+            clock.offset -= ahead
+            calm.set_clock(self._cluster.loop.time())
 
     async def _fail_power(self, seconds: float, draw: Draw) -> None:
         """At once, or in the middle of a write that is to come."""
@@ -156,6 +193,8 @@ class Trouble:
         """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
         self._is_over = True
         self._cluster.net.heal()
+        for node in self._nodes:
+            node.wake()
         self._cluster.loop.thaw_all()
         if (disk := self._cluster.database.disk) is not None:
             disk.full = disk.failing = 0.0

@@ -145,6 +145,31 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._frozen[node] = self._time + seconds
         self.call_later(seconds, self._thaw, node, context=contextvars.Context())
 
+    def tasks_of(self, node: str) -> int:
+        """How many coroutines of a node are under way."""
+        return len(self._tasks.get(node, ()))
+
+    def is_frozen(self, node: str) -> bool:
+        return node in self._frozen
+
+    def suspend(self, node: str, seconds: float) -> None:
+        """The machine of the node sleeps for so long: its timers do not count that time."""
+        self._shift(node, seconds)
+        self.freeze(node, seconds)
+
+    def wake(self, node: str) -> float:
+        """The machine of a node that sleeps wakes now; how many seconds it would have slept on."""
+        left = self._frozen.pop(node, self._time) - self._time
+        self._shift(node, -left)
+        return left
+
+    def _shift(self, node: str, seconds: float) -> None:
+        self._timers = [
+            (when + seconds if name == node else when, order, name, handle)
+            for when, order, name, handle in self._timers
+        ]
+        heapq.heapify(self._timers)
+
     def thaw_all(self) -> None:
         """Everybody goes on, and notices the timers that it has slept through."""
         frozen, now = self._frozen, self._time

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.errors import StoreUnavailable
+from holdfast.sim.calm import Calm
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.trace import Trace
@@ -48,11 +49,14 @@ class Net:
         self._slow = draw.stream("slow")
         self._trace = trace
         self.weather = Weather()
+        self.calm = Calm()
         self._nobody = contextvars.Context()
         """A message on its way belongs to no node."""
         self._on_silence: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
+        self._half_open: set[frozenset[str]] = set()
+        """Links between two nodes."""
         self._alive: dict[str, int] = {}
         """The incarnation that a node is in."""
 
@@ -60,9 +64,14 @@ class Net:
 
     def join(self, node: str, incarnation: int) -> None:
         self._alive[node] = incarnation
+        self.calm.begin(node, self._loop.time())
 
     def leave(self, node: str) -> None:
         self._alive.pop(node, None)
+        self.calm.disturb(node, self._loop.time())
+
+    def is_there(self, node: str) -> bool:
+        return node in self._alive
 
     def when_silent(self, call: Callable[[], None]) -> None:
         """What to do when the one who serves goes away in the middle of it."""
@@ -82,20 +91,24 @@ class Net:
         """What is sent in this direction arrives only after so long."""
         self._clogged[source, target] = self._loop.time() + seconds
 
+    def half_open(self, one: str, other: str) -> None:
+        """The connection is dead and neither side knows: whatever is sent is lost without a word, until a
+        caller gives up waiting and connects again."""
+        self._half_open.add(frozenset((one, other)))
+
     def heal(self) -> None:
         self._cut.clear()
         self._clogged.clear()
+        self._half_open.clear()
         self.weather = Weather()
 
     # -- messages ----------------------------------------------------------------------------------
 
     def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
         """Calls `deliver` at the target, perhaps: never, later than others, twice."""
-        if (source, target) in self._cut:
-            self._trace.message("cut", source, target, what)
-            return
-        if self._loss.chance(self.weather.loss):
-            self._trace.message("lost", source, target, what)
+        if (fate := self._fate(source, target)) is not None:
+            self._trace.message(fate, source, target, what)
+            self.calm.harmed(source, target, what, self._loop.time())
             return
         copies = 1
         if self._double.chance(self.weather.double):
@@ -103,25 +116,48 @@ class Net:
             copies = 2
         for _ in range(copies):
             self._loop.call_later(
-                self._delay(source, target),
+                self._delay(source, target, what),
                 self._arrive,
+                source,
                 target,
+                what,
                 self._alive.get(target),
                 deliver,
                 context=self._nobody,
             )
 
-    def _delay(self, source: str, target: str) -> float:
-        delay = self._draw.wait(self.weather.latency_seconds)
-        if self._slow.chance(self.weather.slow):
+    def _fate(self, source: str, target: str) -> str | None:
+        """The fault that takes this message, if any."""
+        if (source, target) in self._cut:
+            return "cut"
+        if self._half_open and frozenset((source, target)) in self._half_open:
+            return "half-open"
+        return "lost" if self._loss.chance(self.weather.loss) else None
+
+    def _delay(self, source: str, target: str, what: str) -> float:
+        delay, now = self._draw.wait(self.weather.latency_seconds), self._loop.time()
+        is_late = self._slow.chance(self.weather.slow)
+        if is_late:
             self._trace.sometimes("late", "message")
             delay += self._slow.between(0.0, self.weather.slow_seconds)
         until = self._clogged.get((source, target), 0.0)
-        return max(delay, until - self._loop.time())
+        if is_late or until > now:
+            delay = max(delay, until - now)
+            self.calm.harmed(source, target, what, now + delay)
+        return delay
 
-    def _arrive(self, target: str, incarnation: int | None, deliver: Callable[[], None]) -> None:
+    def _arrive(
+        self,
+        source: str,
+        target: str,
+        what: str,
+        incarnation: int | None,
+        deliver: Callable[[], None],
+    ) -> None:
         if incarnation is not None and self._alive.get(target) == incarnation:
             deliver()
+        else:
+            self.calm.harmed(source, target, what, self._loop.time())
 
     async def call(self, source: str, target: str, what: str, serve: Callable[[], T]) -> T:
         """Runs `serve` at the target and brings back what it answers or raises."""
@@ -141,13 +177,17 @@ class Net:
             try:
                 value = serve()
             except Silence:
+                self.calm.disturb(source, self._loop.time())
                 self._on_silence()
                 return
             except Exception as error:
                 failure = error
+                if isinstance(error, StoreUnavailable):
+                    self.calm.disturb(source, self._loop.time())
             self.send(target, source, f"answer to {what}", lambda: settle(value, failure))
 
         def give_up() -> None:
+            self._half_open.discard(frozenset((source, target)))
             settle(None, StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s"))
 
         self.send(source, target, what, work)
@@ -157,3 +197,5 @@ class Net:
             return found
         finally:
             patience.cancel()
+            if answer.cancelled():  # The caller lost its patience first, and connects again.
+                self._half_open.discard(frozenset((source, target)))

@@ -93,6 +93,7 @@ class Node:
         self.when_dead: Callable[[], None] = lambda: None
         """What the system cleans up after it."""
         self._kept: list[asyncio.Task[Any]] = []
+        self._sleeps_until = 0.0
         self.main = main
         self._settings = settings
         self._together = together
@@ -141,16 +142,30 @@ class Node:
     def crash(self) -> None:
         """As by kill -9."""
         if self.is_up:
-            self.is_up = False
             self.cluster.trace.note(self.name, "crashes")
             self.cluster.record.died[self.life] = self.cluster.loop.time()
             self.cluster.trace.sometimes("crash")
-            self.cluster.net.leave(self.name)
-            self.cluster.loop.forget(self.life)
-            self.bus = None
-            self.queue = None
-            self._kept = []
+            self._end()
             self.when_dead()
+
+    def _end(self) -> None:
+        self.is_up = False
+        self.cluster.net.leave(self.name)
+        self.cluster.loop.forget(self.life)
+        self.bus = None
+        self.queue = None
+        self._kept = []
+
+    def retire(self, seconds: float) -> None:
+        """The end of a process that has stopped in order; the next one starts after a while."""
+        cluster = self.cluster
+        cluster.trace.note(self.name, "has stopped")
+        cluster.trace.sometimes("stopped")
+        if cluster.loop.time() > cluster.net.calm.reached_since(self.name):
+            left = cluster.database.running_on(self.life)
+            cluster.record.left_behind += [f"{each} still runs on {self.life}" for each in left]
+        self._end()
+        cluster.loop.call_later(seconds, self.start, context=contextvars.Context())
 
     def keep(self, task: asyncio.Task[Any]) -> None:
         """As long as the node lives."""
@@ -163,9 +178,27 @@ class Node:
 
     def freeze(self, seconds: float) -> None:
         """As by SIGSTOP and, later, SIGCONT."""
-        if self.is_up:
+        if self.is_up and not self.cluster.loop.is_frozen(self.life):
             self.cluster.trace.note(self.name, f"freezes for {seconds:.1f} s")
             self.cluster.trace.sometimes("freeze")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
+            self.cluster.net.calm.disturb(self.name, now + seconds)
             self.cluster.loop.freeze(self.life, seconds)
+
+    def suspend(self, seconds: float) -> None:
+        """The machine sleeps, and with it the timers of the process: they come late by so much."""
+        if self.is_up and not self.cluster.loop.is_frozen(self.life):
+            self.cluster.trace.note(self.name, f"sleeps for {seconds:.1f} s")
+            self.cluster.trace.sometimes("suspend")
+            now = self.cluster.loop.time()
+            self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
+            self.cluster.net.calm.disturb(self.name, now + seconds)
+            self.cluster.loop.suspend(self.life, seconds)
+            self.clock.slept += seconds
+            self._sleeps_until = now + seconds
+
+    def wake(self) -> None:
+        """If its machine sleeps, not for longer."""
+        if self.cluster.loop.is_frozen(self.life) and self._sleeps_until > self.cluster.loop.time():
+            self.clock.slept -= self.cluster.loop.wake(self.life)

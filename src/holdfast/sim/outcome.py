@@ -11,11 +11,11 @@ from holdfast.core.event import Event
 from holdfast.core.task import Task
 from holdfast.sim.node import Node
 from holdfast.sim.record import Record
+from holdfast.sim.schedules import SCHEDULED
 from holdfast.sim.server import Change
 from holdfast.sim.strand import Killed
 from holdfast.sim.swarm import Plan
 from holdfast.sim.trace import Trace
-from holdfast.sim.workload import TICK
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
 
@@ -69,7 +69,7 @@ async def all_events(store: Store) -> list[Event]:
 
 def held(nodes: Iterable[Node]) -> dict[str, int]:
     """What each node has in its hands: tasks, outcomes that are not written, new tasks on their way. The
-    schedule goes on, so a tick may be among them at any moment; it does not count."""
+    schedules go on, so one of theirs may be among them at any moment; it does not count."""
     found = {}
     for node in nodes:
         engine = node.queue._engine if node.queue is not None else None
@@ -77,7 +77,7 @@ def held(nodes: Iterable[Node]) -> dict[str, int]:
             tasks = [each.task for each in engine.pool.held.values()]
             tasks += [task for task, _ in engine.completer._waiting]
             taking = len(engine.dispatcher._taking)
-            found[node.name] = sum(task.type != TICK for task in tasks) + taking
+            found[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
     return found
 
 

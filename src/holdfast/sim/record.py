@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from holdfast.sim.trades import Trades
 
@@ -24,6 +24,29 @@ class Run(NamedTuple):
     fence: int
     life: str
     at: float
+
+
+class Entered:
+    """A handler at work in one process."""
+
+    __slots__ = ("_ctx", "fence", "life", "task_id")
+
+    def __init__(self, task_id: str, fence: int, life: str, ctx: Asked) -> None:
+        self.task_id = task_id
+        self.fence = fence
+        self.life = life
+        self._ctx = ctx
+
+    @property
+    def is_told_to_stop(self) -> bool:
+        return self._ctx.cancel_requested
+
+
+class Asked(Protocol):
+    """What a run knows of its own end."""
+
+    @property
+    def cancel_requested(self) -> bool: ...
 
 
 class Belief:
@@ -98,6 +121,22 @@ class Record:
         """Who asked for a free lock and was not granted it in time."""
         self.died: dict[str, float] = {}
         self.frozen: dict[str, list[tuple[float, float]]] = {}
+        self.running: dict[tuple[str, str], list[Entered]] = {}
+        """Handlers at work, by process and task."""
+        self.overlaps: list[str] = []
+        """Tasks that ran beside themselves in one process."""
+        self.idle: list[str] = []
+        """Tasks that could have run while a worker was free, for too long."""
+        self.stood: list[str] = []
+        """Clocks of the store that did not go on."""
+        self.left_behind: list[str] = []
+        """What still ran, by the rows, under the name of a process that had stopped in order."""
+        self.fell: list[str] = []
+        """Loops of engines that died of an error."""
+        self.innocent: list[str] = []
+        """Deaths that were counted against tasks whose runners live."""
+        self.swollen: list[str] = []
+        """What a node held in memory beyond its bound."""
         self.aborted: set[str] = set()
         """Tasks whose cancel was answered with yes."""
 
@@ -108,3 +147,19 @@ class Record:
 
     def ran(self, task_id: str, fence: int, life: str) -> None:
         self.runs.append(Run(task_id, fence, life, self.time()))
+
+    def entered(self, task_id: str, fence: int, life: str, ctx: Asked) -> Entered:
+        """A handler begins; whether another run of the same task goes on beside it."""
+        self.ran(task_id, fence, life)
+        run = Entered(task_id, fence, life, ctx)
+        beside = self.running.setdefault((life, task_id), [])
+        self.overlaps += [
+            f"{task_id} runs under fences {other.fence} and {fence} in {life} at {self.time():.3f}"
+            for other in beside
+            if not other.is_told_to_stop
+        ]
+        beside.append(run)
+        return run
+
+    def left(self, run: Entered) -> None:
+        self.running[run.life, run.task_id].remove(run)

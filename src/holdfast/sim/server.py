@@ -16,6 +16,7 @@ import apsw
 from holdfast.errors import StoreUnavailable
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk
+from holdfast.sim.loop import NODE
 from holdfast.sim.net import Silence
 from holdfast.sim.trace import Trace
 from holdfast.store.script import Script
@@ -93,6 +94,8 @@ class Database:
         self._maybe: dict[str, list[Change]] = {}
         """What transactions without a known end would have made of each task."""
         self._pending: list[Change] = []
+        self.when_lost: Callable[[Change, Change], None] = lambda before, after: None
+        """Called when a runner is taken for dead."""
 
     async def open(self) -> None:
         await self.driver.open()
@@ -110,6 +113,20 @@ class Database:
         ).fetchall()
         return [(row[0], row[1]) for row in rows]
 
+    def rows(self, text: str, *values: object) -> list[Any]:
+        """What an onlooker reads."""
+        found: list[Any] = self._connection.execute(text, values).fetchall()
+        return found
+
+    def running_on(self, life: str) -> list[str]:
+        """What the rows say that a process runs."""
+        found = self.rows("SELECT id, node FROM holdfast_task WHERE status = 'running' ORDER BY id")
+        return [task_id for task_id, node in found if (node or "").partition(":")[0] == life]
+
+    def changed_by(self, task_id: str) -> str:
+        """Who made the latest change of a task."""
+        return self._state[task_id].by if task_id in self._state else NAME
+
     def run(self, make: Callable[[], Script[T]], by: str, at: float) -> T:
         """One script, committed."""
         self.transactions += 1
@@ -117,6 +134,9 @@ class Database:
         answers: list[T] = []
         if self.disk is not None:
             self.disk.has_committed = False
+        caller = NODE.set(
+            by
+        )  # The code of a script is the caller's, and runs where the caller does.
         try:
             self.driver._write_inline(
                 lambda writer: connection.run(writer, self._watched(make, by, at, answers))
@@ -128,6 +148,8 @@ class Database:
             if self.disk is None or not self.disk.has_committed:
                 self._unknown()
                 raise
+        finally:
+            NODE.reset(caller)
         self._committed(self._pending)
         return answers[-1]
 
@@ -152,6 +174,9 @@ class Database:
 
     def _committed(self, changes: list[Change]) -> None:
         for change in changes:
+            before = self._state.get(change.id)
+            if before is not None and change.deaths > before.deaths:
+                self.when_lost(before, change)
             self.history.append(change)
             self._state[change.id] = change
             self._trace.step(f"{change.id} {change.was} {change.status} {change.fence} {change.by}")

@@ -17,11 +17,14 @@ from holdfast.sim.draw import Draw
 
 FAULTS: Final = (
     *("loss", "double", "slow", "cut", "clog", "crash", "freeze", "drift", "step", "restart"),
-    *("power", "full", "sync"),
+    *("power", "full", "sync", "half-open", "suspend", "put-right"),
 )
-"""loss, double, slow: of messages. cut, clog: of one direction of a link. crash, freeze: of a node.
-drift, step: of a node's clock. restart: of the database. power, full, sync: of its
-disk: it loses what was not synced, has no room, fails to sync."""
+"""loss, double, slow: of messages. cut, clog: of one direction of a link; half-open: of a connection. crash,
+freeze, suspend: of a node; the last stops its timers too. drift, step: of a node's clock; put-right: the
+database's goes ahead and is set back. restart: of the database. power, full, sync: of its disk: it loses what
+was not synced, has no room, fails to sync."""
+CLOCKS: Final = frozenset({"step", "put-right"})
+"""Faults that set the database's clock."""
 
 
 RECOVER_HOURS: Final = 2.0
@@ -49,6 +52,11 @@ class Plan(msgspec.Struct, frozen=True):
     def has_disk(self) -> bool:
         """Whether the database is on a disk that can fail; else in memory, which is faster."""
         return bool(self.faults & {"power", "full", "sync"})
+
+    @property
+    def sets_clocks(self) -> bool:
+        """Whether the database's clock may jump."""
+        return bool(self.faults & CLOCKS)
 
     recover_hours: float
     """Without faults, within which everything must end."""

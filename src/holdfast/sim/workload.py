@@ -1,7 +1,7 @@
-"""What a simulated cluster has to do: handlers of every temper, and clients that ask for everything.
+"""What a simulated cluster is asked for: clients hand in work of every kind, and intervene as operators do.
 
-Promises: every verb of a queue is used; what a client was promised is on record. Chance comes from the
-draw that is handed in.
+Promises: every verb of a queue is used (`tests/sim/test_verbs.py`); what a client was promised is on record.
+Chance comes from the draw that is handed in.
 """
 
 from __future__ import annotations
@@ -9,83 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from holdfast.core.command import Cancel, Snooze
-from holdfast.core.task import Status, Task
-from holdfast.engine.context import Context
-from holdfast.engine.handlers import Reject
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
-from holdfast.sim.node import Node
+from holdfast.sim.operators import Operator
 from holdfast.sim.own import Own
 from holdfast.sim.record import Record
+from holdfast.sim.temper import TYPES
 
-TYPES: Final = (
-    "quick",
-    "slow",
-    "flaky",
-    "sleepy",
-    "limited",
-    "rated",
-    "saving",
-    "rejecting",
-    "poison",
-)
 PRIORITIES: Final = ("critical", "high", "normal", "low")
-CONCURRENCY: Final = 2
-RATE: Final = 5
-RATE_SECONDS: Final = 10
-TICK: Final = "tick"
-TICK_SECONDS: Final = 60
-
-
-class Temper:
-    """How the handlers of one node behave."""
-
-    def __init__(self, node: Node, record: Record, draw: Draw) -> None:
-        self._node = node
-        self._record = record
-        self._draw = draw
-
-    def register(self, queue: Queue) -> None:
-        """Every type, on one queue."""
-        for name in (*TYPES, TICK):
-            concurrency = CONCURRENCY if name == "limited" else None
-            rate = f"{RATE}/{RATE_SECONDS}s" if name == "rated" else None
-            queue.register_handler(name, self._run, concurrency=concurrency, rate=rate)
-
-    async def _run(self, task: Task, ctx: Context) -> object:
-        self._record.ran(task.id, task.fence, self._node.life)
-        value = await self._do(task, ctx)
-        self._record.completed.setdefault(task.id, []).append(task.fence)
-        return value
-
-    async def _do(self, task: Task, ctx: Context) -> object:
-        draw, clock = self._draw, self._node.clock
-        match task.type:
-            case "slow":
-                await clock.sleep(draw.wait(8.0))
-            case "flaky" if draw.chance(0.5):
-                await clock.sleep(draw.wait(0.5))
-                raise RuntimeError("flaky")
-            case "sleepy" if draw.chance(0.5):
-                return Snooze(draw.wait(20.0), "later")
-            case "sleepy" if draw.chance(0.1):
-                return Cancel("not wanted")
-            case "limited" | "rated":
-                await clock.sleep(draw.wait(3.0))
-            case "saving":
-                step = int(ctx.saved or 0)
-                await ctx.save(step + 1)
-                await ctx.progress(0.5)
-                if draw.chance(0.3):
-                    raise RuntimeError("after saving")
-            case "rejecting" if draw.chance(0.5):
-                raise Reject("never will do")
-            case "poison" if draw.chance(0.6):
-                self._node.die(draw.wait(5.0))
-                await clock.sleep(1.0)
-        return {"type": task.type}
+KEYS: Final = ("ada", "grace", "linus")
+WAIT_SECONDS: Final = 5.0
 
 
 class Client:
@@ -100,16 +34,17 @@ class Client:
         self._record = record
         self._draw = draw
         self._asked = 0
+        self._operator = Operator(name, queue, record, draw)
 
     async def act(self) -> None:
         """One thing, whatever comes of it: an outage is no news here."""
         verbs: tuple[Callable[[], Awaitable[None]], ...] = (
-            *(self._enqueue,) * 6,
-            *(self._enqueue_family, self._enqueue_many, self._enqueue_keyed),
-            *(self._cancel, self._replay, self._pause, self._look),
+            *(self._enqueue,) * 8,
+            *(self._enqueue_family, self._enqueue_many, self._enqueue_keyed, self._wait),
+            *self._operator.verbs,
         )
         if self._own is not None:
-            verbs = (*(self._enqueue_own,) * 6, self._cancel, self._replay, self._pause, self._look)
+            verbs = (*(self._enqueue_own,) * 6, *self._operator.of_any_task)
         try:
             await self._draw.pick(verbs)()
         except StoreUnavailable:
@@ -127,6 +62,7 @@ class Client:
             priority=self._draw.pick(PRIORITIES),
             delay=delay,
             max_attempts=self._draw.whole(1, 4),
+            key=self._draw.pick(KEYS) if task_type == "keyed" else None,
         )
         self._record.acked(handle.id, task_type)
 
@@ -152,7 +88,10 @@ class Client:
     async def _enqueue_many(self) -> None:
         types = [self._draw.pick(TYPES) for _ in range(self._draw.whole(1, 12))]
         handles = await self._queue.enqueue_many(
-            [{"type": each, "payload": None} for each in types]
+            [
+                {"type": each, "payload": None, **({"key": KEYS[0]} if each == "keyed" else {})}
+                for each in types
+            ]
         )
         for handle, task_type in zip(handles, types, strict=True):
             self._record.acked(handle.id, task_type)
@@ -170,30 +109,8 @@ class Client:
         grandchild = await self._queue.enqueue("quick", depends_on=[child.id])
         self._record.acked(grandchild.id, "quick")
 
-    async def _cancel(self) -> None:
-        if self._record.acks:
-            victim = self._draw.pick(self._record.acks).task_id
-            await self._queue.cancel(victim, actor=self._name)
-            self._record.aborted.add(victim)
-
-    async def _replay(self) -> None:
-        for task in await self._queue.get_dead_tasks(limit=5):
-            if self._draw.chance(0.5):
-                await self._queue.replay_dead_task(task.id)
-
-    async def _pause(self) -> None:
-        if self._draw.chance(0.5):
-            await self._queue.pause_queue(actor=self._name)
-        await self._queue.resume_queue(actor=self._name)
-        for task in await self._queue.find_tasks(status=Status.PAUSED, limit=5):
-            await self._queue.resume_task(task.id, actor=self._name)
-        if self._record.acks and self._draw.chance(0.3):
-            victim = self._draw.pick(self._record.acks).task_id
-            await self._queue.pause_task(victim, actor=self._name)
-
-    async def _look(self) -> None:
-        await self._queue.get_stats()
-        if self._record.acks:
-            task_id = self._draw.pick(self._record.acks).task_id
-            await self._queue.why(task_id)
-            await self._queue.history(task_id)
+    async def _wait(self) -> None:
+        """For the end of a task, but not for ever."""
+        handle = await self._queue.enqueue("quick")
+        self._record.acked(handle.id, "quick")
+        await self._queue.wait_task(handle.id, timeout=WAIT_SECONDS)

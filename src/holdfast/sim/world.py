@@ -31,14 +31,21 @@ from holdfast.sim.part import Part
 from holdfast.sim.parts import parts_of
 from holdfast.sim.primitives import PAID, Holders, live
 from holdfast.sim.record import Record
+from holdfast.sim.schedules import SCHEDULED
 from holdfast.sim.server import NAME, Database
+from holdfast.sim.service import serve
 from holdfast.sim.swarm import Plan
+from holdfast.sim.temper import Temper
 from holdfast.sim.trace import Trace
-from holdfast.sim.workload import TICK, TICK_SECONDS, Client, Temper
+from holdfast.sim.watch import Watch
+from holdfast.sim.workload import Client
+from holdfast.sim.zones import zoneless
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 20.0
+ENDLESS: Final = frozenset({*SCHEDULED, PAID})
+"""What goes on coming, or that nobody runs."""
 
 
 class World:
@@ -96,15 +103,9 @@ class World:
             Temper(node, self.record, self._draw.stream(f"temper {node.life}")).register(queue)
         else:
             bind(self._own, queue._handlers, lambda t: self.record.ran(t.id, t.fence, node.life))
-        while not queue.is_running():
-            try:
-                await queue.start()
-                if self._own is None:
-                    await queue.schedule(TICK, f"@every {TICK_SECONDS}", TICK)
-            except StoreUnavailable:
-                await node.clock.sleep(1.0)
-        failure = await queue.wait_failed()
-        raise failure
+        wishes = self._draw.stream(f"wishes {node.life}")
+        own = self._own is not None
+        await serve(node, queue, wishes, own=own, is_calm=lambda: self._calm)
 
     async def _client(self, node: Node, queue: Queue) -> None:
         draw = self._draw.stream(f"client {node.life}")
@@ -122,6 +123,7 @@ class World:
         seen = self.record.seen.setdefault(node.name, [])
         if seen:
             self.trace.sometimes("feed-resumed")
+        queue.on_event(lambda event: self.trace.step(f"heard {event.kind}"))
         while True:
             try:
                 async for event in queue.events(seen[-1] if seen else None):
@@ -133,7 +135,8 @@ class World:
 
     def run(self) -> Outcome:
         try:
-            outcome: Outcome = self.loop.run_until_complete(self._run())
+            with zoneless():
+                outcome: Outcome = self.loop.run_until_complete(self._run())
             return outcome
         finally:
             for part in self.parts:
@@ -151,6 +154,9 @@ class World:
         for node in self.cluster.nodes.values():
             node.start()
         self.cluster.net.when_silent(self.trouble.went_silent)
+        watch = Watch(self.cluster)
+        self.database.when_lost = watch.lost
+        watch.begin()
         self.trouble.begin()
         breaking = asyncio.create_task(self.trouble.run())
         await asyncio.sleep(self.plan.hours * 3600)
@@ -170,7 +176,7 @@ class World:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = [task for task in (await all_tasks(store)) if task.status not in ENDED]
-            waiting = [task for task in waiting if task.type not in (TICK, PAID)]
+            waiting = [task for task in waiting if task.type not in ENDLESS]
             is_at_rest = not waiting and all(part.is_at_rest() for part in self.parts)
             if is_at_rest or self.loop.time() > end:
                 return waiting

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from holdfast.sim.checkers import attempts, feed, locks, orders, starts, tasks
+from holdfast.sim.checkers import (
+    attempts,
+    feed,
+    limits,
+    locks,
+    orders,
+    running,
+    starts,
+    tasks,
+)
 from holdfast.sim.outcome import Outcome
 
 Check = Callable[[Outcome], Iterator[str]]
@@ -27,7 +36,15 @@ CHECKERS: Final[dict[str, Check]] = {
     "no change without its event": feed.changes_have_their_events,
     "the feed adds up to the rows": feed.the_feed_adds_up_to_the_rows,
     "one task for an idempotency key": tasks.one_task_for_a_key,
-    "limits are exact": starts.limits_hold,
+    "limits are exact": limits.limits_hold,
+    "a task has the rules of its type": limits.a_task_has_the_rules_of_its_type,
+    "no worker idles beside a task that may run": running.no_worker_idles_beside_work,
+    "a task does not run beside itself": running.a_task_does_not_run_beside_itself,
+    "what runs is not given back": running.what_runs_is_not_given_back,
+    "a runner that renews keeps its tasks": running.who_renews_keeps_its_tasks,
+    "no loop of an engine dies": running.no_loop_dies,
+    "a stop leaves nothing behind": running.a_stop_leaves_nothing_behind,
+    "the store's time goes on": running.the_stores_time_goes_on,
     "nothing starts before its time": starts.nothing_starts_before_its_time,
     "the most urgent starts first": starts.the_most_urgent_starts_first,
     "nobody starves": starts.nobody_starves,
@@ -50,6 +67,7 @@ CHECKERS: Final[dict[str, Check]] = {
     "both books agree": orders.both_books_agree,
     "a freeze is final for its epoch": orders.a_freeze_is_final_for_its_epoch,
     "memory is let go": tasks.memory_is_let_go,
+    "memory stays bounded": running.memory_stays_bounded,
     "nothing is left uncaught": tasks.nothing_is_left_uncaught,
 }
 

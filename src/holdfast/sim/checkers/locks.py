@@ -28,7 +28,7 @@ def lock_fences_never_interleave(outcome: Outcome) -> Iterator[str]:
 
 def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str]:
     """Two holders at a time only where one of them was frozen, or the store's own clock was set forward."""
-    if "step" in outcome.plan.faults:
+    if outcome.plan.sets_clocks:
         return
     record = outcome.record
     by_resource: dict[str, list[Belief]] = defaultdict(list)
@@ -75,7 +75,7 @@ def a_key_has_one_answer(outcome: Outcome) -> Iterator[str]:
 def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
     """Once everything works again, nobody waits long for what nobody holds. A store whose clock was set back
     stands still until that has passed, and so does whoever waits for a lease to end there."""
-    if "step" in outcome.plan.faults:
+    if outcome.plan.sets_clocks:
         return
     for wait in outcome.record.waits:
         if wait.since < outcome.healed_at + CALM_SECONDS:
@@ -100,7 +100,7 @@ def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
 def a_quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
     """Two at a time only where one was frozen, a server's clock was set, or so many servers had forgotten
     that those left could not refuse."""
-    if "step" in outcome.plan.faults:
+    if outcome.plan.sets_clocks:
         return
     record, servers = outcome.record, outcome.plan.lock_servers
     by_resource: dict[str, list[Belief]] = defaultdict(list)

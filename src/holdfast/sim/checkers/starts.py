@@ -10,27 +10,11 @@ from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.sim.checkers.history import transactions
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import PAID
+from holdfast.sim.schedules import TICK_SECONDS
 from holdfast.sim.server import Change
-from holdfast.sim.workload import CONCURRENCY, RATE, RATE_SECONDS, TICK, TICK_SECONDS
+from holdfast.sim.temper import TICK, knows
 
 TOLERANCE = 1e-6
-
-
-def limits_hold(outcome: Outcome) -> Iterator[str]:
-    """Never more at once than allowed, in no window more starts than allowed."""
-    running: set[str] = set()
-    starts: list[float] = []
-    for change in outcome.history:
-        if change.type == "limited":
-            running.add(change.id) if change.status == "running" else running.discard(change.id)
-            if len(running) > CONCURRENCY:
-                yield f"{len(running)} limited tasks run at {change.at:.3f}"
-        if change.type == "rated" and change.was == "queued" and change.status == "running":
-            starts.append(change.started_at or 0.0)
-    starts.sort()
-    for first, last in zip(starts, starts[RATE:], strict=False):
-        if last - first < RATE_SECONDS - 1e-3:
-            yield f"{RATE + 1} rated tasks started within {last - first:.3f} s"
 
 
 def cron_fires_once(outcome: Outcome) -> Iterator[str]:
@@ -56,6 +40,7 @@ class Ready(NamedTuple):
 
     priority: int
     due_at: float
+    type: str
 
 
 def the_most_urgent_starts_first(outcome: Outcome) -> Iterator[str]:
@@ -69,7 +54,7 @@ def the_most_urgent_starts_first(outcome: Outcome) -> Iterator[str]:
         for change in group:
             ready.pop(change.id, None)
             if _is_in_line(change) and change.id in priority:
-                ready[change.id] = Ready(priority[change.id], change.due_at)
+                ready[change.id] = Ready(priority[change.id], change.due_at, change.type)
 
 
 def _out_of_order(
@@ -84,7 +69,8 @@ def _out_of_order(
         return
     worst = max(taken, key=lambda change: ready[change.id])
     for task_id, place in ready.items():
-        if place < ready[worst.id] and place.due_at <= now and task_id not in touched:
+        is_first = place[:2] < ready[worst.id][:2] and knows(worst.by, place.type)
+        if is_first and place.due_at <= now and task_id not in touched:
             yield f"{worst.id} {tuple(ready[worst.id])} was started before {task_id} {tuple(place)}"
             return
 
@@ -114,7 +100,7 @@ def nobody_starves(outcome: Outcome) -> Iterator[str]:
             waiting.pop(change.id, None)
             if (line := aged.pop(change.id, None)) is not None:
                 yield from _starved(change.id, line, lives)
-            if _is_in_line(change) and change.limits is None:
+            if _is_in_line(change) and change.limits is None:  # So none that only some nodes know.
                 waiting[change.id] = change.due_at
         for line in aged.values():
             line.starts += len(claims)

@@ -1,0 +1,68 @@
+"""Which nodes were left in peace, and since when: a law about speed only holds where nothing was broken.
+
+Promises: whatever keeps a node from its store is noted with the moment from which it must not be felt any
+more: a message of a call that was lost, late or stuck, a refusal of the store, a stopped process, a clock
+that was set. A hint that was lost is noted apart: it may cost a poll, no more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+HINT: Final = "hint"
+UNREST_SECONDS: Final = 30.0
+"""After a disturbance: two calls that are waited for in vain, and the longest pause of a loop after them."""
+START_SECONDS: Final = 2.0
+"""After the start of a process."""
+
+
+class Calm:
+    """The moments from which on nodes are in peace."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, float] = {}
+        self._hints: dict[str, float] = {}
+        self._all = 0.0
+        self._clocks = 0.0
+        self._begun: dict[str, float] = {}
+
+    def harmed(self, source: str, target: str, what: str, until: float) -> None:
+        """A message did not arrive as it should."""
+        if what == HINT:
+            self._hints[target] = max(until, self._hints.get(target, 0.0))
+        else:
+            self.disturb(source, until)
+            self.disturb(target, until)
+
+    def disturb(self, node: str, until: float) -> None:
+        self._calls[node] = max(until + UNREST_SECONDS, self._calls.get(node, 0.0))
+
+    def disturb_all(self, until: float) -> None:
+        self._all = max(until + UNREST_SECONDS, self._all)
+
+    def set_clock(self, now: float) -> None:
+        """The database's clock was set, or a node's."""
+        self._clocks = now + UNREST_SECONDS
+
+    def begin(self, node: str, now: float) -> None:
+        """A new process: what befell the one before is none of its business."""
+        self._calls[node] = now + START_SECONDS
+        self._begun[node] = now
+
+    def since(self, node: str) -> float:
+        """From when on a node is in peace."""
+        return max(self._clocks, self.reached_since(node))
+
+    def knows_the_time(self, node: str, now: float) -> bool:
+        """Whether a node has seen the clock before it was set, or it was set long ago: one that has just
+        started cannot tell a jump from the time for which it was not there."""
+        set_at = self._clocks - UNREST_SECONDS
+        return now > self._clocks or self._begun.get(node, 0.0) < set_at
+
+    def reached_since(self, node: str) -> float:
+        """From when on a node is in peace, whatever clocks say."""
+        return max(self._all, self._calls.get(node, 0.0))
+
+    def heard_since(self, node: str) -> float:
+        """When the last hint to a node was lost or late."""
+        return self._hints.get(node, 0.0)

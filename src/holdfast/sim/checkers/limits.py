@@ -1,0 +1,50 @@
+"""Limits and rules of types, whoever enqueued or fired the task."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.sim.outcome import Outcome
+from holdfast.sim.temper import (
+    CONCURRENCY,
+    KEY_CONCURRENCY,
+    NIGHTLY,
+    NIGHTLY_ATTEMPTS,
+    NIGHTLY_CONCURRENCY,
+    RATE,
+    RATE_SECONDS,
+)
+
+AT_ONCE: Final = {
+    "limited": CONCURRENCY,
+    "keyed": KEY_CONCURRENCY,
+    NIGHTLY: NIGHTLY_CONCURRENCY,
+}
+
+
+def limits_hold(outcome: Outcome) -> Iterator[str]:
+    """Never more at once than allowed, of a type or of a key, in no window more starts than allowed."""
+    running: dict[str, set[str]] = defaultdict(set)
+    starts: list[float] = []
+    for change in outcome.history:
+        if change.type in AT_ONCE:
+            name = f"{change.type} {change.limits if change.type == 'keyed' else ''}"
+            at_once = running[name]
+            at_once.add(change.id) if change.status == "running" else at_once.discard(change.id)
+            if len(at_once) > AT_ONCE[change.type]:
+                yield f"{len(at_once)} tasks of {name.strip()} run at {change.at:.3f}"
+        if change.type == "rated" and change.was == "queued" and change.status == "running":
+            starts.append(change.started_at or 0.0)
+    starts.sort()
+    for first, last in zip(starts, starts[RATE:], strict=False):
+        if last - first < RATE_SECONDS - 1e-3:
+            yield f"{RATE + 1} rated tasks started within {last - first:.3f} s"
+
+
+def a_task_has_the_rules_of_its_type(outcome: Outcome) -> Iterator[str]:
+    """Also when a node made it that has no handler of the type."""
+    for task in outcome.tasks.values():
+        if task.type == NIGHTLY and (not task.limits or task.max_attempts != NIGHTLY_ATTEMPTS):
+            yield f"{task.id} has the limits {task.limits} and {task.max_attempts} attempts"

@@ -1,0 +1,120 @@
+"""Interventions: what an operator does to tasks, queues, dead letters and schedules while the cluster works.
+
+Promises: each verb is aimed at something that it fits (what runs is paused, what failed is replayed), and may
+fail like any other call. A yes to a cancel is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from holdfast.core.task import Status, Task
+from holdfast.queue.queue import Queue
+from holdfast.sim.draw import Draw
+from holdfast.sim.record import Record
+from holdfast.sim.temper import NIGHTLY, TYPES
+
+Verb = Callable[[], Awaitable[None]]
+EXTRA: Final = "extra"
+"""What the names of schedules of operators begin with."""
+
+
+class Operator:
+    """One of them."""
+
+    def __init__(self, name: str, queue: Queue, record: Record, draw: Draw) -> None:
+        self._name = name
+        self._queue = queue
+        self._record = record
+        self._draw = draw
+
+    @property
+    def of_any_task(self) -> tuple[Verb, ...]:
+        """Verbs that need to know nothing of the handlers."""
+        return (self._cancel, self._replay, self._pause_queue, self._pause_running, self._look)
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return (
+            *self.of_any_task,
+            *(self._pause_running, self._resume, self._edit, self._replay_many, self._discard),
+            *(self._schedule, self._inspect),
+        )
+
+    async def _cancel(self) -> None:
+        if self._record.acks:
+            victim = self._draw.pick(self._record.acks).task_id
+            await self._queue.cancel(victim, actor=self._name)
+            self._record.aborted.add(victim)
+
+    async def _replay(self) -> None:
+        for task in await self._queue.get_dead_tasks(limit=5):
+            if self._draw.chance(0.5):
+                await self._queue.replay_dead_task(task.id)
+
+    async def _replay_many(self) -> None:
+        """By filter, at a pace that the store keeps."""
+        rate = self._draw.pick((None, 1.0))
+        await self._queue.replay_dead(type=self._draw.pick(TYPES), rate=rate, limit=5)
+
+    async def _discard(self) -> None:
+        await self._queue.discard_dead(type=self._draw.pick(TYPES), limit=3, actor=self._name)
+
+    async def _edit(self) -> None:
+        """Another payload for what waits."""
+        if (task := await self._any(Status.QUEUED)) is not None:
+            await self._queue.edit_task(task.id, {"edited": self._name}, actor=self._name)
+
+    async def _pause_queue(self) -> None:
+        if self._draw.chance(0.5):
+            await self._queue.pause_queue(actor=self._name)
+        await self._queue.resume_queue(actor=self._name)
+
+    async def _pause_running(self) -> None:
+        """What runs is paused and, sooner or later, goes on: often while the handler still cleans up."""
+        if (task := await self._any(Status.RUNNING)) is not None:
+            await self._queue.pause_task(task.id, actor=self._name)
+            if self._draw.chance(0.7):
+                await self._queue.resume_task(task.id, actor=self._name)
+
+    async def _resume(self) -> None:
+        for task in await self._queue.find_tasks(status=Status.PAUSED, limit=5):
+            await self._queue.resume_task(task.id, actor=self._name)
+
+    async def _any(self, status: Status) -> Task | None:
+        found = await self._queue.find_tasks(status=status, limit=20)
+        found = [task for task in found if task.type in TYPES]
+        return self._draw.pick(found) if found else None
+
+    async def _schedule(self) -> None:
+        name = f"{EXTRA} {self._draw.below(2)}"
+        match self._draw.below(4):
+            case 0:
+                await self._queue.unschedule(name)
+            case 1:
+                await self._queue.pause_schedule(name, actor=self._name)
+            case 2:
+                await self._queue.resume_schedule(name, actor=self._name)
+            case _:
+                await self._queue.schedule(name, "@every 20", NIGHTLY)
+
+    async def _look(self) -> None:
+        await self._queue.get_stats()
+        if self._record.acks:
+            task_id = self._draw.pick(self._record.acks).task_id
+            await self._queue.why(task_id)
+            await self._queue.history(task_id)
+
+    async def _inspect(self) -> None:
+        """What screens show."""
+        await self._queue.get_schedules()
+        await self._queue.get_queue_size()
+        await self._queue.get_dead_groups()
+        await self._queue.get_queues()
+        await self._queue.get_nodes()
+        await self._queue.position()
+        if self._record.acks:
+            task_id = self._draw.pick(self._record.acks).task_id
+            await self._queue.get_task(task_id)
+            await self._queue.get_dependents(task_id)

@@ -1,0 +1,111 @@
+"""How the handlers of a simulated node behave: quick, slow, failing, stubborn, deadly.
+
+Promises: every way to end an attempt is there, also a handler that is slow to stop and one that loses a lock
+of its own. Each run is on record from its first step to its last.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.command import Cancel, Snooze
+from holdfast.core.task import Task
+from holdfast.engine.context import Context
+from holdfast.engine.handlers import Reject
+from holdfast.errors import LeaseLost
+from holdfast.queue.queue import Queue
+from holdfast.sim.draw import Draw
+from holdfast.sim.node import Node
+from holdfast.sim.record import Record
+
+CONCURRENCY: Final = 2
+RATE: Final = 5
+RATE_SECONDS: Final = 10
+KEY_CONCURRENCY: Final = 1
+TICK: Final = "tick"
+NIGHTLY: Final = "nightly"
+"""A scheduled type with rules of its own that only some nodes know."""
+NIGHTLY_CONCURRENCY: Final = 1
+NIGHTLY_ATTEMPTS: Final = 7
+TYPES: Final = (
+    *("quick", "slow", "flaky", "sleepy", "limited", "rated", "saving", "rejecting", "poison"),
+    *("long", "borrower", "keyed"),
+)
+RULES: Final[dict[str, dict[str, object]]] = {
+    "limited": {"concurrency": CONCURRENCY},
+    "rated": {"rate": f"{RATE}/{RATE_SECONDS}s"},
+    "keyed": {"key_concurrency": KEY_CONCURRENCY},
+    NIGHTLY: {"concurrency": NIGHTLY_CONCURRENCY, "max_attempts": NIGHTLY_ATTEMPTS},
+}
+
+
+def knows(node: str, task_type: str) -> bool:
+    """Whether a worker has a handler of a type: of the nightly one, every other node."""
+    return task_type != NIGHTLY or int(node.removeprefix("w")) % 2 == 0
+
+
+class Temper:
+    """The handlers of one node."""
+
+    def __init__(self, node: Node, record: Record, draw: Draw) -> None:
+        self._node = node
+        self._record = record
+        self._draw = draw
+
+    def register(self, queue: Queue) -> None:
+        """Every type that this node knows, on one queue."""
+        for name in (*TYPES, TICK, NIGHTLY):
+            if knows(self._node.name, name):
+                rules: dict[str, object] = RULES.get(name, {})
+                queue.register_handler(name, self._run, **rules)  # type: ignore[arg-type]
+
+    async def _run(self, task: Task, ctx: Context) -> object:
+        run = self._record.entered(task.id, task.fence, self._node.life, ctx)
+        try:
+            value = await self._do(task, ctx)
+        finally:
+            self._record.left(run)
+        self._record.completed.setdefault(task.id, []).append(task.fence)
+        return value
+
+    async def _do(self, task: Task, ctx: Context) -> object:
+        draw, clock = self._draw, self._node.clock
+        match task.type:
+            case "slow":
+                await clock.sleep(draw.wait(8.0))
+            case "long":
+                await self._unwind_slowly(draw.between(4.0, 12.0), draw.between(0.2, 3.0))
+            case "flaky" if draw.chance(0.5):
+                await clock.sleep(draw.wait(0.5))
+                raise RuntimeError("flaky")
+            case "sleepy" if draw.chance(0.5):
+                return Snooze(draw.wait(20.0), "later")
+            case "sleepy" if draw.chance(0.1):
+                return Cancel("not wanted")
+            case "limited" | "rated" | "keyed" | "nightly":
+                await clock.sleep(draw.wait(3.0))
+            case "saving":
+                step = int(ctx.saved or 0)
+                await ctx.save(step + 1)
+                await ctx.progress(0.5)
+                if draw.chance(0.3):
+                    raise RuntimeError("after saving")
+            case "rejecting" if draw.chance(0.5):
+                raise Reject("never will do")
+            case "borrower" if draw.chance(0.5):
+                await clock.sleep(draw.wait(1.0))
+                raise LeaseLost("the lock 'attic' is lost: its time ran out")
+            case "poison" if draw.chance(0.6):
+                self._node.die(draw.wait(5.0))
+                await clock.sleep(1.0)
+        return {"type": task.type}
+
+    async def _unwind_slowly(self, seconds: float, cleanup_seconds: float) -> None:
+        """Long work that, when it is cancelled, takes its time to clean up."""
+        done = False
+        try:
+            await self._node.clock.sleep(seconds)
+            done = True
+        finally:
+            if not done:
+                await self._node.clock.sleep(cleanup_seconds)

@@ -1,0 +1,202 @@
+"""Looks at a cluster while it works: at rest everything is in order, or seems to be.
+
+Promises: sees what the store has ready, what each node could run, what it holds and whether its time goes on,
+twice a simulated second; speaks up only about nodes that nothing has disturbed since. Changes nothing: it is
+no node, sends nothing and draws nothing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from typing import Any, Final, NamedTuple
+
+from holdfast.core import limit as rules
+from holdfast.engine.dispatcher import PUSHED_POLL_SECONDS
+from holdfast.engine.engine import Engine
+from holdfast.sim.node import Cluster, Node
+from holdfast.sim.server import NAME, Change
+from holdfast.store.scripts.limits import to_limit
+
+LOOK_SECONDS: Final = 0.5
+IDLE_SECONDS: Final = 1.0
+"""For which a task may wait beside a free worker: some messages there and back."""
+POLLED_SECONDS: Final = PUSHED_POLL_SECONDS + IDLE_SECONDS
+"""The same where a hint may have been lost."""
+PACE_SECONDS: Final = 5.0
+PACE: Final = 0.5
+"""The least that the store's time goes on, of so many true seconds."""
+HELD_REST: Final = 8
+HELD_EACH: Final = 4
+"""Runs in memory for each worker: at work, claimed ahead, unwinding, on their way to the store."""
+TASKS_REST: Final = 60
+TASKS_EACH: Final = 6
+"""Coroutines for each worker, beside those of a node at rest."""
+
+
+class Ready(NamedTuple):
+    """A task that the rows allow to run."""
+
+    id: str
+    type: str
+    queue: str
+
+
+class Watch:
+    """The observer of one run."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._record = cluster.record
+        self._ready_since: dict[str, float] = {}
+        self._free_since: dict[str, float] = {}
+        self._claimable: dict[str, int] = {}
+        """What the count of claims comes to once all workers that were free have something to do."""
+        self._told: set[str] = set()
+        self._fallen: set[str] = set()
+        self._closed_at: dict[str, float] = {}
+        """When each queue was last seen paused."""
+        self._paces: dict[str, tuple[float, float]] = {}
+
+    def lost(self, before: Change, after: Change) -> None:
+        """A runner was taken for dead. If nothing kept it from its renewals, it was not."""
+        life = (before.node or "").partition(":")[0]
+        node = self._cluster.nodes.get(life.partition("#")[0])
+        if node is None or node.life != life or not node.is_up:
+            return
+        calm = self._cluster.net.calm
+        if self._cluster.loop.is_frozen(life) or not calm.knows_the_time(after.by, after.at):
+            return
+        if after.at > calm.reached_since(node.name):
+            self._record.innocent.append(
+                f"{after.id} was taken from {life} at {after.at:.1f}, which runs and reaches the store"
+            )
+
+    def begin(self) -> None:
+        """From now on, until the loop ends."""
+        self._cluster.loop.call_later(LOOK_SECONDS, self._again, context=contextvars.Context())
+
+    def _again(self) -> None:
+        self._look(self._cluster.loop.time())
+        self.begin()
+
+    def _look(self, now: float) -> None:
+        database, calm = self._cluster.database, self._cluster.net.calm
+        if not self._cluster.net.is_there(NAME) or (database.disk and database.disk.is_dead):
+            calm.disturb_all(now)
+            self._ready_since.clear()
+            return
+        self._check_pace(NAME, now, database.driver.now())
+        workers = [(node, engine) for node in self._up() if (engine := _engine(node)) is not None]
+        free = [each for each in workers if self._is_free(*each, now)]
+        for node, engine in workers:
+            self._check_size(node, engine)
+            if now > calm.since(node.name):
+                self._check_pace(node.life, now, engine._store.now())
+            else:
+                self._paces.pop(node.life, None)
+        self._check_idle(free, now)
+
+    def _up(self) -> list[Node]:
+        return [
+            node
+            for node in self._cluster.nodes.values()
+            if node.is_up and not self._cluster.loop.is_frozen(node.life)
+        ]
+
+    # -- no idle worker beside a task that may run -------------------------------------------------
+
+    def _is_free(self, node: Node, engine: Engine, now: float) -> bool:
+        """Whether it has a free worker, and claimed less since the look before than it had room for."""
+        pool, claimed = engine.pool, engine.dispatcher.claimed
+        room = 0 if engine.dispatcher.stopping else pool.maximum - pool.busy - len(pool._buffer)
+        if room < 1 or claimed >= self._claimable.get(node.life, 0):
+            self._free_since[node.life] = now
+        self._claimable[node.life] = claimed + room
+        return room > 0
+
+    def _check_idle(self, free: list[tuple[Node, Engine]], now: float) -> None:
+        before = self._ready_since
+        ready = self._ready() if free else []
+        self._ready_since = {task.id: before.get(task.id, now) for task in ready}
+        for task in ready:
+            if task.id not in self._told:
+                self._check_task(task, free, now)
+
+    def _check_task(self, task: Ready, free: list[tuple[Node, Engine]], now: float) -> None:
+        calm = self._cluster.net.calm
+        for node, engine in free:
+            dispatcher = engine.dispatcher
+            if task.type not in dispatcher._handlers.types() or task.queue not in dispatcher.queues:
+                continue
+            since = max(self._ready_since[task.id], self._free_since[node.life])
+            patience = IDLE_SECONDS if self._is_hinted(task, node, since) else POLLED_SECONDS
+            if now - since > patience and since > calm.since(node.name):
+                self._told.add(task.id)
+                self._record.idle.append(
+                    f"{task.id} ({task.type}) could have run on {node.life} from {since:.1f} on "
+                    f"and still waited at {now:.1f}"
+                )
+                return
+
+    def _is_hinted(self, task: Ready, node: Node, since: float) -> bool:
+        """Whether no hint about it can have been missed: by this node, or by the one who should send it."""
+        calm, database = self._cluster.net.calm, self._cluster.database
+        return (
+            since - calm.heard_since(node.name) > POLLED_SECONDS
+            and since > calm.since(database.changed_by(task.id))
+            and since - self._closed_at.get(task.queue, -POLLED_SECONDS) > POLLED_SECONDS
+        )
+
+    def _ready(self) -> list[Ready]:
+        """What the rows allow to run now: due, of a queue that is open, with a permit of each limit."""
+        database = self._cluster.database
+        now = database.driver.now()
+        rows: list[Any] = database.rows(
+            "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' AND due_at <= ?",
+            now,
+        )
+        paused = database.rows("SELECT name FROM holdfast_queue WHERE paused_at IS NOT NULL")
+        for (name,) in paused:
+            self._closed_at[name] = self._cluster.loop.time()
+            rows = [row for row in rows if row[2] != name]
+        if not any(row[3] for row in rows):
+            return [Ready(*row[:3]) for row in rows]
+        found: list[Any] = database.rows(
+            "SELECT name, rule_json, running, parked, full_until FROM holdfast_limit"
+        )
+        full = {row[0] for row in found if rules.permits(to_limit(row), now) < 1}
+        return [
+            Ready(*row[:3]) for row in rows if not row[3] or full.isdisjoint(row[3].split("\n"))
+        ]
+
+    # -- time and memory ---------------------------------------------------------------------------
+
+    def _check_pace(self, whose: str, now: float, theirs: float) -> None:
+        begun, at = self._paces.setdefault(whose, (now, theirs))
+        if now - begun < PACE_SECONDS:
+            return
+        self._paces[whose] = (now, theirs)
+        if theirs - at < PACE * (now - begun):
+            self._record.stood.append(
+                f"the store's time at {whose} went on by {theirs - at:.1f} s "
+                f"from {begun:.1f} to {now:.1f}"
+            )
+
+    def _check_size(self, node: Node, engine: Engine) -> None:
+        if engine.supervisor.restarts and node.life not in self._fallen:
+            self._fallen.add(node.life)
+            self._record.fell.append(f"a loop of {node.life} died before {self._record.time():.1f}")
+        pool = engine.pool
+        held, tasks = len(pool.held), self._cluster.loop.tasks_of(node.life)
+        if (
+            held > HELD_REST + HELD_EACH * pool.maximum
+            or tasks > TASKS_REST + TASKS_EACH * pool.maximum
+        ):
+            self._record.swollen.append(
+                f"{node.life} holds {held} runs and {tasks} coroutines with {pool.maximum} workers "
+                f"at {self._record.time():.1f}"
+            )
+
+
+def _engine(node: Node) -> Engine | None:
+    return node.queue._engine if node.queue is not None and node.queue.is_running() else None

@@ -1,0 +1,52 @@
+"""The simulated network: what becomes of messages and calls."""
+
+from __future__ import annotations
+
+import contextvars
+
+import pytest
+
+from holdfast.errors import StoreUnavailable
+from holdfast.sim.calm import START_SECONDS, UNREST_SECONDS
+from holdfast.sim.draw import Draw
+from holdfast.sim.loop import NODE, SimLoop
+from holdfast.sim.net import CALL_SECONDS, Net
+from holdfast.sim.trace import Trace
+
+
+def make() -> tuple[SimLoop, Net]:
+    loop = SimLoop(Draw(1, "test"))  # type: ignore[abstract]
+    net = Net(loop, Draw(1, "net"), Trace(loop.time))
+    for name in ("w0", "db"):
+        net.join(name, 1)
+    return loop, net
+
+
+def test_a_half_open_connection_is_silent_until_its_caller_gives_up() -> None:
+    loop, net = make()
+    served: list[float] = []
+
+    async def main() -> None:
+        net.half_open("w0", "db")
+        with pytest.raises(StoreUnavailable, match="no answer"):
+            await net.call("w0", "db", "script", lambda: served.append(loop.time()))
+        assert loop.time() == pytest.approx(CALL_SECONDS)
+        await net.call("w0", "db", "script", lambda: served.append(loop.time()))
+
+    context = contextvars.Context()
+    context.run(NODE.set, "w0")
+    loop.run_until_complete(context.run(main))
+    assert len(served) == 1
+    loop.close()
+
+
+def test_what_disturbs_a_call_is_remembered_for_a_while_and_a_lost_hint_apart() -> None:
+    loop, net = make()
+    assert net.calm.since("w0") == START_SECONDS
+    net.cut("db", "w0")
+    net.send("db", "w0", "hint", lambda: None)
+    assert net.calm.since("w0") == START_SECONDS
+    assert net.calm.heard_since("w0") == 0.0
+    net.send("db", "w0", "answer to script", lambda: None)
+    assert net.calm.since("w0") == UNREST_SECONDS
+    loop.close()

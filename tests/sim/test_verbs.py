@@ -1,0 +1,68 @@
+"""The simulated workload uses every verb of a queue, so that no new one is left out by oversight."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.queue.queue import Queue
+from holdfast.sim.campaign import Options
+from holdfast.sim.world import World
+
+SEEDS_MAX = 8
+BUSY = Options(
+    hours=0.02,
+    nodes=2,
+    faults=(),
+    changes=(
+        *(("act_seconds", "1.0"), ("clients", "3"), ("holders", "0"), ("traders", "")),
+        ("lock_servers", "0"),
+    ),
+)
+UNUSED = {
+    "hold_still": "part of a fork, which a simulated process cannot do",
+    "go_on": "part of a fork",
+    "start_over": "part of a fork",
+    "task": "the decorator adds arguments and a schedule to what `register_handler` does",
+    "settings": "a figure that was given, not a verb",
+    "is_paused": "a figure of a view, not a verb",
+}
+"""Public names that the workload does not use, each with the reason."""
+
+
+def public(owner: type) -> dict[str, Any]:
+    return {
+        name: member
+        for name, member in inspect.getmembers(owner)
+        if not name.startswith("_") and callable(member)
+    }
+
+
+def counted(name: str, member: Callable[..., Any], used: Counter[str]) -> Callable[..., Any]:
+    @functools.wraps(member)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        used[name] += 1
+        return member(*args, **kwargs)
+
+    return call
+
+
+def test_every_verb_of_a_queue_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: Counter[str] = Counter()
+    expected = set(UNUSED) & set(public(Queue))
+
+    def unused() -> set[str]:
+        return set(public(Queue)) - set(used)
+
+    for name, member in public(Queue).items():
+        monkeypatch.setattr(Queue, name, counted(name, member, used))
+    for seed in range(SEEDS_MAX):
+        World(BUSY.plan(seed)).run()
+        if unused() == expected:
+            return
+    assert unused() == expected
