@@ -52,6 +52,7 @@
     │  ├─ CorruptLog
     │  └─ CorruptSnapshot
     ├─ ExchangeTimeout         no reply of the exchange: the request may have arrived, or not
+    │  └─ ExchangeFailed       the exchange's adapter raised: what its call did is not known
     ├─ SchemaMismatch          the store belongs to another version of Holdfast
     ├─ MissingExtra            an optional dependency is not installed
     ├─ NotSupported            Holdfast does not do this, on purpose
@@ -318,6 +319,10 @@ class ExchangeTimeout(HoldfastError):
     retryable = True
 
 
+class ExchangeFailed(ExchangeTimeout):
+    code = "exchange-failed"
+
+
 class SchemaMismatch(HoldfastError):
     code = "schema-mismatch"
 
@@ -395,6 +400,7 @@ OUTCOMES: dict[str, Outcome] = {
     "corrupt-log": Outcome(500, "DATA_LOSS", 1),
     "corrupt-snapshot": Outcome(500, "DATA_LOSS", 1),
     "exchange-timeout": Outcome(504, "DEADLINE_EXCEEDED", 7),
+    "exchange-failed": Outcome(502, "UNAVAILABLE", 10),
     "schema-mismatch": Outcome(500, "FAILED_PRECONDITION", 1),
     "missing-extra": Outcome(500, "UNIMPLEMENTED", 2),
     "not-supported": Outcome(501, "UNIMPLEMENTED", 2),

@@ -39,7 +39,7 @@ def test_an_order_over_a_limit_leaves_no_trace(tmp_path: Path) -> None:
             "has been silent for",
         ),
         (
-            Limits(position_notional_max=Decimal(800)),
+            Limits(),
             FILLING,
             "is worth",
         ),

@@ -197,6 +197,6 @@ def test_news_that_cannot_be_stop_trading_and_not_the_loop(tmp_path: Path) -> No
     world.simulated.find = lies  # type: ignore[method-assign]
     world.step(10)
     assert "says what cannot be" in world.store.freeze_state().reason
-    assert states(world) == ["CANCELED"]
-    assert resting.canceled_at is not None
-    assert world.store.orders()[0].filled_qty == 0
+    assert states(world) == ["FILLED"], "it counts up to what was ordered"
+    assert resting.canceled_at is None
+    assert world.store.orders()[0].avg_fill_price == 100

@@ -1,14 +1,17 @@
 """Talks to the exchange about one order at a time, and writes down what it says.
 
 Promises: a request without a reply is settled by asking for its client_order_id; it is sent again only while
-it is valid and the exchange has just said that it does not know it; what the exchange does not know once the
-request can no longer arrive never arrived. Never: takes no answer for a no.
+it is valid and the exchange has just said that it does not know it; what the exchange never acknowledged and
+does not know once the request can no longer arrive never arrived. An order that it did acknowledge is closed
+as gone only while frozen, after it was not known several times. What was filled is recorded, whatever else
+is wrong with the message. Never: takes no answer for a no; lets a contradiction stop anything but trading.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from decimal import ROUND_DOWN, Decimal
 from enum import Enum, auto
 from typing import Final, TypeVar
 
@@ -16,11 +19,13 @@ import msgspec
 
 from holdfast.clock import BlockingClock
 from holdfast.errors import ExchangeTimeout, IllegalTransition, InvalidOrder, OverFill
-from holdfast.orders.exchange import Exchange, ExchangeOrder, ExchangeState, Fill, Request
+from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exposure import Exposure
+from holdfast.orders.line import Line
+from holdfast.orders.money import rounded
 from holdfast.orders.order import Order, OrderState
 from holdfast.orders.risk import RiskMonitor
-from holdfast.orders.rules import REASON_MAX
+from holdfast.orders.rules import clean_reason, is_unheard
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.metrics import Meter
 from holdfast.primitives.retry import Attempt, retry
@@ -44,6 +49,9 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """After a call without a reply; doubles up to a second."""
     audit_seconds: float = 5.0
     """An open order of which nothing was heard for so long is asked for."""
+    gone_asks: int = 3
+    gone_seconds: float = 10.0
+    """An accepted order is taken for gone when it was not known so often, over so long."""
     cancel_rounds: int = 20
     """A freeze goes over what is open so often before it leaves the rest to later steps."""
 
@@ -63,7 +71,7 @@ class Desk:
 
     def __init__(
         self,
-        exchange: Exchange,
+        line: Line,
         store: OrderStore,
         risk: RiskMonitor,
         *,
@@ -71,7 +79,7 @@ class Desk:
         pace: Pace,
         meter: Meter,
     ) -> None:
-        self._exchange = exchange
+        self._line = line
         self._store = store
         self._risk = risk
         self._clock = clock
@@ -79,6 +87,8 @@ class Desk:
         self._meter = meter
         self._heard_at: dict[str, float] = {}
         self._sent_at: dict[str, float] = {}
+        self._absent: dict[str, tuple[float, int]] = {}
+        """Accepted orders that are not known: since when, and how often that was said."""
         self.exposure = Exposure()
 
     # -- about one order --------------------------------------------------------------------------
@@ -87,9 +97,11 @@ class Desk:
         """Places a new order. Afterwards it is settled, or PENDING when nobody could be asked."""
         request = self._request(order)
         for attempt in range(self._pace.attempts):
+            if self._risk.wish() is not None:
+                return
             self._sent_at[order.client_order_id] = self._clock.monotonic()
             try:
-                self.learn(self._exchange.place(request))
+                self.learn(self._line.place(request))
                 return
             except ExchangeTimeout:
                 self._missed("place", attempt)
@@ -99,7 +111,7 @@ class Desk:
     def settle(self, order: Order) -> Answer:
         """Asks what became of an order, and writes it down."""
         try:
-            seen = self.ask("find", lambda: self._exchange.find(order.client_order_id))
+            seen = self.ask("find", lambda: self._line.find(order.client_order_id))
         except ExchangeTimeout:
             return Answer.SILENCE
         if seen is not None:
@@ -113,7 +125,7 @@ class Desk:
         if order.state is not OrderState.CANCEL_PENDING:
             self._move(order.client_order_id, OrderState.CANCEL_PENDING)
         try:
-            seen = self._exchange.cancel(order.client_order_id)
+            seen = self._line.cancel(order.client_order_id)
         except ExchangeTimeout:
             self._missed("cancel", 0)
             self.settle(order)
@@ -130,12 +142,18 @@ class Desk:
         if order is None:
             return
         self._heard_at[name] = self._store.now()
+        self._absent.pop(name, None)
         if order.state is OrderState.PENDING:
             self._risk.heard(rejected=seen.state is ExchangeState.REJECTED)
+        if seen.state is ExchangeState.REJECTED and order.is_open:
+            log.warning("order %s was rejected: %s", name, clean_reason(seen.reason))
         if seen.filled_qty > order.filled_qty:
             self._fill(order, seen)
         if (state := _next(self._latest(name), seen.state)) is not None:
-            self._move(name, state)
+            try:
+                self._move(name, state)
+            except IMPOSSIBLE as error:
+                self._contradicted(error)
 
     def learn_fill(self, fill: Fill) -> None:
         """A message, which may be old, repeated, or about nothing of ours."""
@@ -222,9 +240,31 @@ class Desk:
         return self._pace.valid_seconds + self._pace.skew_seconds - passed
 
     def _missing(self, order: Order) -> bool:
+        """The exchange does not know it; whether that ended it."""
+        order = self._latest(order.client_order_id)
+        if not order.is_open:
+            return True
+        if not is_unheard(order):
+            return self._gone(order)
         if self.may_arrive(order):
             return False
         self.close_missing(order)
+        return True
+
+    def _gone(self, order: Order) -> bool:
+        """It was accepted. One that is not known once may be known the next time; one that stays unknown
+        stops trading first, and is closed by the freeze."""
+        name, now = order.client_order_id, self._clock.monotonic()
+        since, times = self._absent.get(name, (now, 0))
+        self._absent[name] = since, times + 1
+        if times + 1 < self._pace.gone_asks or now - since < self._pace.gone_seconds:
+            return False
+        if not self._store.freeze_state().frozen:
+            self._risk.freeze(f"the exchange does not know order {name} any more")
+            return False
+        log.error("order %s was accepted and is gone at the exchange", name)
+        self._meter.count("holdfast_execution_orders_gone_total")
+        self._move(name, OrderState.CANCELED)
         return True
 
     def _missed(self, call: str, attempt: int) -> None:
@@ -232,14 +272,25 @@ class Desk:
         self.rest(attempt)
 
     def _fill(self, order: Order, seen: ExchangeOrder | Fill) -> None:
+        qty, average = rounded(seen.filled_qty, ROUND_DOWN), rounded(seen.avg_fill_price)
         try:
-            self._store.update_fill(order.client_order_id, seen.filled_qty, seen.avg_fill_price)
+            self._store.update_fill(order.client_order_id, qty, average)
         except IMPOSSIBLE as error:
-            log.error("[RECONCILE] the exchange says what cannot be: %s", error)  # noqa: TRY400
-            self._risk.freeze(f"the exchange says what cannot be: {error}"[:REASON_MAX])
-            return
+            self._contradicted(error)
+            self._fill_what_can_be(order, qty)
         if self._latest(order.client_order_id).state is OrderState.FILLED:
             self._meter.count("holdfast_execution_orders_filled_total")
+
+    def _fill_what_can_be(self, order: Order, qty: Decimal) -> None:
+        """The quantity is money: it counts up to what was ordered, at the price that is known."""
+        qty = min(qty, order.qty)
+        if order.state is not OrderState.REJECTED and qty > order.filled_qty:
+            average = order.avg_fill_price or order.price
+            self._store.update_fill(order.client_order_id, qty, average)
+
+    def _contradicted(self, error: Exception) -> None:
+        log.error("[RECONCILE] the exchange says what cannot be: %s", clean_reason(error))
+        self._risk.freeze(f"the exchange says what cannot be: {error}")
 
     def _move(self, client_order_id: str, state: OrderState) -> None:
         if self._store.update_order_state(client_order_id, state):
@@ -256,6 +307,7 @@ class Desk:
         if not order.is_open:
             self._heard_at.pop(client_order_id, None)
             self._sent_at.pop(client_order_id, None)
+            self._absent.pop(client_order_id, None)
         return order
 
 
@@ -264,9 +316,11 @@ def _next(order: Order, said: ExchangeState) -> OrderState | None:
     match said:
         case ExchangeState.OPEN if order.state is OrderState.PENDING:
             return OrderState.OPEN
-        case ExchangeState.CANCELED if order.is_open:
-            return OrderState.CANCELED
+        case ExchangeState.CANCELED | ExchangeState.FILLED if order.is_open:
+            return (
+                OrderState.CANCELED
+            )  # Filled there, not here: less than was ordered. It trades no more.
         case ExchangeState.REJECTED if order.is_open:
-            return OrderState.REJECTED
+            return OrderState.CANCELED if order.filled_qty else OrderState.REJECTED
         case _:
             return None

@@ -13,6 +13,8 @@ FAMILIES: Final = (
     Family("holdfast_execution_orders_canceled_total", _C, "Orders that ended cancelled."),
     Family("holdfast_execution_orders_rejected_total", _C, "Orders that the exchange rejected."),
     Family("holdfast_execution_orders_never_arrived_total", _C, "Intents without an order."),
+    Family("holdfast_execution_orders_gone_total", _C, "Accepted, and no longer known there."),
+    Family("holdfast_execution_adapter_errors_total", _C, "Calls in which it raised.", ("call",)),
     Family("holdfast_execution_replayed_total", _C, "Requests answered by their idempotency key."),
     Family("holdfast_execution_refused_total", _C, "Orders that a limit refused."),
     Family("holdfast_execution_timeouts_total", _C, "Calls without a reply.", ("call",)),

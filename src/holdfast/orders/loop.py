@@ -2,30 +2,38 @@
 
 Promises: the intent is durable before anything is sent; an idempotency key places once, whatever is lost or
 dies in between; a freeze cancels everything open, every time, and thaws only when nothing of it is open;
-after a restart no order is placed before the store and the exchange agree.
+after a restart no order is placed before the store and the exchange agree; what is wrong with one order, or
+with a call about it, keeps no other from being looked after, and is raised or frozen for at the end.
 Never: places again without asking; forgets an order that the exchange may have.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from holdfast.clock import BlockingClock, SystemClock
 from holdfast.errors import (
     Conflict,
+    ExchangeTimeout,
     NotReconciled,
+    NotRunning,
     NotSupported,
+    OrdersFrozen,
     RiskRefused,
+    StoreUnavailable,
     UnknownOrder,
 )
 from holdfast.orders.alerts import Alert, AlertHook, deliver
-from holdfast.orders.desk import Desk, Pace
+from holdfast.orders.desk import Answer, Desk, Pace
 from holdfast.orders.exchange import Exchange, ExchangeOrder, Quote
+from holdfast.orders.line import Line
 from holdfast.orders.order import FreezeState, Order, OrderState
 from holdfast.orders.reconcile import ALARMING, Difference, Kind, compare
 from holdfast.orders.report import RecoveryReport, Stats, recovery_report, stats_of
 from holdfast.orders.risk import Intent, RiskMonitor
+from holdfast.orders.rules import clean_reason
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.metrics import Meter, NullMeter
 
@@ -54,15 +62,15 @@ class ExecutionLoop:
                 "reply places the order twice; for a run that leaves nothing behind give an "
                 "InMemoryOrderStore"
             )
-        self._exchange = exchange
         self._store = order_store
         self._risk = risk_monitor
         self._clock = clock or SystemClock()
         self._pace = pace or Pace()
         self._on_alert = on_alert
         self._meter = meter or NullMeter()
+        self._line = Line(exchange, self._meter)
         self._desk = Desk(
-            exchange,
+            self._line,
             order_store,
             risk_monitor,
             clock=self._clock,
@@ -83,7 +91,12 @@ class ExecutionLoop:
         RiskRefused, IdempotencyConflict, NotReconciled."""
         self._check_ready()
         epoch = self._store.freeze_state().epoch
-        why = self._risk.refusal(self._desk.exposure, intent)
+        wish = self._risk.wish()
+        if wish is not None and not self._is_known(intent):
+            raise OrdersFrozen(
+                f"{intent.key}: a freeze was asked for ({wish}); thaw when it is over"
+            )
+        why = self._refusal(intent)
         if why is not None and not self._is_known(intent):
             self._meter.count("holdfast_execution_refused_total")
             raise RiskRefused(f"{intent.key}: {why}")
@@ -95,15 +108,17 @@ class ExecutionLoop:
         return self._order(placed.client_order_id)
 
     def step(self, quotes: Iterable[Quote] = ()) -> None:
-        """Hears the exchange, settles what is open to doubt, and freezes if a limit is broken."""
+        """Hears the exchange, settles what is open to doubt, and freezes if a limit is broken. Raises
+        ExchangeFailed at the end when an adapter raised and the matter is not settled."""
         self._check_ready()
-        for fill in self._exchange.fills():
-            self._desk.learn_fill(fill)
+        for fill in self._line.fills():
+            self._alone(fill.client_order_id, partial(self._desk.learn_fill, fill))
         for order in self._store.open_orders():
-            self._follow_up(order)
+            self._alone(order.client_order_id, partial(self._follow_up, order))
         self._judge(quotes)
         self._enforce()
         self._show()
+        self._line.tell()
 
     def cancel(self, client_order_id: str) -> Order:
         """Wants one order gone; as it stands after the exchange was told. CANCEL_PENDING: it could not be
@@ -118,12 +133,11 @@ class ExecutionLoop:
 
     def freeze(self, reason: str) -> int:
         """Stops placing and cancels everything that is open; the epoch. Again while frozen: goes on with
-        what is left. What could not be closed (the exchange is silent) the next steps go on with."""
-        before = self._store.freeze_state().epoch
-        epoch = self._store.freeze(reason)
-        if epoch != before:
-            self._meter.count("holdfast_execution_freeze_events_total")
-        self._enforce()
+        what is left. What could not be closed (the exchange is silent) the next steps go on with. Raises
+        ExchangeFailed when an adapter raised and something is still open."""
+        epoch = self._freeze(reason)
+        if self._store.open_orders():
+            self._line.tell()
         return epoch
 
     def thaw(self) -> int:
@@ -156,11 +170,12 @@ class ExecutionLoop:
         )
 
     def reconcile(self) -> list[Difference]:
-        """Makes our store agree with the exchange; what was different."""
+        """Makes our store agree with the exchange; what was different. Raises ExchangeTimeout when the
+        exchange could not be asked about all of it."""
         doubtful = [o for o in self._store.open_orders() if o.state in _UNHEARD]
         self._desk.wait_for(doubtful)
-        seen = {each.client_order_id: each for each in self._desk.ask("orders", self._ask_orders)}
-        differences = compare(self._store.orders(), seen.values())
+        seen = {each.client_order_id: each for each in self._desk.ask("orders", self._line.orders)}
+        differences = compare(self._store.orders(), list(seen.values()))
         for difference in differences:
             self._meter.count("holdfast_execution_differences_total", kind=difference.kind.value)
             log.log(
@@ -171,8 +186,10 @@ class ExecutionLoop:
                 difference.ours,
                 difference.theirs,
             )
-            self._mend(difference, seen.get(difference.client_order_id))
+            mend = partial(self._mend, difference, seen.get(difference.client_order_id))
+            self._alone(difference.client_order_id, mend)
         self._risk.unknown(sum(each.kind is Kind.UNKNOWN_TO_US for each in differences))
+        self._line.tell()
         return differences
 
     @property
@@ -196,6 +213,43 @@ class ExecutionLoop:
                 "the store has orders of an earlier run: call recover_from_restart() first, which "
                 "settles them with the exchange"
             )
+
+    def _refusal(self, intent: Intent) -> str | None:
+        now = self._clock.now()
+        if self._risk.fresh(intent.symbol, now) is None:
+            quote = self._line.quote(intent.symbol)
+            if quote is not None:
+                self._risk.quoted(quote)
+        return self._risk.refusal(self._desk.exposure, intent, now)
+
+    def _alone(self, name: str, look: Callable[[], None]) -> None:
+        """What is wrong with one order must not keep the others from being looked after. Only a store that
+        does not work ends the round."""
+        try:
+            look()
+        except (StoreUnavailable, NotRunning):
+            raise
+        except ExchangeTimeout as silence:
+            self._line.troubled(name, silence)
+        except Exception as error:
+            why = (
+                f"order {name} cannot be looked after: {type(error).__name__} {clean_reason(error)}"
+            )
+            log.error("[RECONCILE] %s", why)  # noqa: TRY400 (its text came from outside)
+            self._risk.freeze(why)
+
+    def _freeze(self, reason: str) -> int:
+        reason = clean_reason(reason)
+        self._risk.freeze(
+            reason
+        )  # Nothing is placed from here on, even if it cannot be written down.
+        before = self._store.freeze_state().epoch
+        epoch = self._store.freeze(reason)
+        self._risk.heed()
+        if epoch != before:
+            self._meter.count("holdfast_execution_freeze_events_total")
+        self._enforce()
+        return epoch
 
     def _is_known(self, intent: Intent) -> bool:
         """A retry is answered, whatever the limits say by now."""
@@ -230,10 +284,11 @@ class ExecutionLoop:
 
     def _judge(self, quotes: Iterable[Quote]) -> None:
         if self._store.freeze_state().frozen:
+            self._risk.heed()
             return
         why = self._risk.tripped(self._desk.exposure, quotes, self._clock.now())
         if why is not None:
-            self.freeze(why)
+            self._freeze(why)
 
     def _enforce(self) -> None:
         """While frozen: cancels until nothing is open. The key is the epoch's: told twice it is one
@@ -246,7 +301,7 @@ class ExecutionLoop:
         self._store.cancel_all_open(idem_key=key)
         for round_number in range(self._pace.cancel_rounds):
             for order in self._store.open_orders():
-                self._desk.cancel(order)
+                self._alone(order.client_order_id, partial(self._desk.cancel, order))
             self._alert(state)
             if not self._store.open_orders():
                 self._emptied = state.epoch
@@ -268,17 +323,20 @@ class ExecutionLoop:
         )
         deliver(alert, self._on_alert, clock=self._clock, meter=self._meter)
 
-    def _ask_orders(self) -> list[ExchangeOrder]:
-        return self._exchange.orders()
-
     def _mend(self, difference: Difference, seen: ExchangeOrder | None) -> None:
+        name = difference.client_order_id
         match difference.kind:
-            case Kind.NEVER_ARRIVED | Kind.GONE:
-                self._desk.close_missing(self._order(difference.client_order_id))
+            case Kind.NEVER_ARRIVED:
+                self._desk.close_missing(self._order(name))
+            case Kind.GONE:
+                if self._desk.settle(self._order(name)) is Answer.ABSENT:
+                    self._risk.freeze(f"the exchange does not know order {name} any more")
             case Kind.UNKNOWN_TO_US | Kind.FILLED_LESS:
                 return  # not ours to mend: the risk monitor and a person decide
             case Kind.OPEN_THERE:
-                self._desk.ask("cancel", lambda: self._exchange.cancel(difference.client_order_id))
+                after = self._desk.ask("cancel", lambda: self._line.cancel(name))
+                if after is not None:
+                    self._desk.learn(after)
             case _:
                 assert seen is not None
                 self._desk.learn(seen)

@@ -6,7 +6,7 @@ is only nearly what the caller meant.
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final, TypeAlias
 
@@ -21,6 +21,7 @@ FLOAT_DIGITS_MAX: Final = 15
 """Every number of up to 15 digits has a float of its own; one that needs more came out of arithmetic."""
 _exact: Final = Context(prec=DIGITS_MAX + PLACES_MAX)
 _ONE: Final = Decimal(1)
+_FINEST: Final = Decimal(1).scaleb(-PLACES_MAX)
 
 
 def positive(value: Money, what: str) -> Decimal:
@@ -46,6 +47,14 @@ def _positive(value: Money, what: str) -> Decimal:
     if -exponent > PLACES_MAX or len(digits) > DIGITS_MAX:
         raise _too_fine(value, what)
     return number.quantize(_ONE, context=_exact) if exponent > 0 else number
+
+
+def rounded(value: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
+    """An amount that another system computed, with no more places than are kept."""
+    exponent = value.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent <= PLACES_MAX:
+        return value
+    return value.quantize(_FINEST, rounding, _exact)
 
 
 def _read(value: Money, what: str) -> Decimal:

@@ -40,7 +40,8 @@ TRANSITIONS: Final[dict[OrderState, frozenset[OrderState]]] = {
     S.PENDING: frozenset(
         {S.OPEN, S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED, S.REJECTED}
     ),
-    S.OPEN: frozenset({S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED}),
+    # An exchange may accept first and reject later, e.g. what would trade with itself.
+    S.OPEN: frozenset({S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED, S.REJECTED}),
     S.PARTIALLY_FILLED: frozenset({S.CANCEL_PENDING, S.FILLED, S.CANCELED}),
     # Back to where it was when the exchange refuses the cancel.
     S.CANCEL_PENDING: frozenset({S.OPEN, S.PARTIALLY_FILLED, S.FILLED, S.CANCELED, S.REJECTED}),

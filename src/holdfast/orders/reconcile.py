@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.orders.exchange import ExchangeOrder, ExchangeState
 from holdfast.orders.order import Order, OrderState
+from holdfast.orders.rules import is_unheard
 
 
 class Kind(StrEnum):
@@ -25,6 +26,8 @@ class Kind(StrEnum):
     """The intent had no answer yet; the exchange does not know it."""
     FILLED = "filled"
     """More of it is filled than we knew."""
+    FILLED_SHORT = "filled_short"
+    """The exchange calls it filled, with less than was ordered."""
     CANCELED = "canceled"
     REJECTED = "rejected"
     CANCEL_UNDONE = "cancel_undone"
@@ -82,8 +85,7 @@ def _about(order: Order, seen: ExchangeOrder | None) -> Iterator[Difference]:
 
 def _missing(order: Order) -> Kind:
     """A cancel may be wanted of an order that never arrived."""
-    asked = order.state in (OrderState.PENDING, OrderState.CANCEL_PENDING)
-    return Kind.NEVER_ARRIVED if asked and not order.filled_qty else Kind.GONE
+    return Kind.NEVER_ARRIVED if is_unheard(order) else Kind.GONE
 
 
 def _state_difference(order: Order, seen: ExchangeOrder) -> Kind | None:
@@ -94,6 +96,8 @@ def _state_difference(order: Order, seen: ExchangeOrder) -> Kind | None:
             return Kind.ARRIVED
         case ExchangeState.OPEN if order.state is OrderState.CANCEL_PENDING:
             return Kind.CANCEL_UNDONE
+        case ExchangeState.FILLED if order.is_open and seen.filled_qty < order.qty:
+            return Kind.FILLED_SHORT
         case ExchangeState.CANCELED if order.is_open:
             return Kind.CANCELED
         case ExchangeState.REJECTED if order.is_open:

@@ -78,6 +78,15 @@ def clean_reason(text: object) -> str:
     return shown[:REASON_MAX]
 
 
+def is_unheard(order: Order) -> bool:
+    """Whether the exchange never said anything about it. What it accepts is its second version at least,
+    so a cancel that was wanted of an accepted order is its third."""
+    if order.filled_qty:
+        return False
+    wanted_gone = order.state is OrderState.CANCEL_PENDING and order.version == 2
+    return order.state is OrderState.PENDING or wanted_gone
+
+
 def check_version(order: Order, expected: int | None) -> None:
     if expected is not None and order.version != expected:
         raise VersionConflict(
@@ -193,12 +202,20 @@ def _state_after_fill(order: Order, qty: Decimal) -> OrderState:
 
 
 def _check_average(order: Order, qty: Decimal, average: Decimal) -> None:
-    """What was added must have had a price: the sum that was paid only rises."""
+    """What was added must have had a price: the sum that was paid only rises. Exchanges round averages, so
+    it may seem to fall by up to a unit of their last place for all that was filled."""
     if order.avg_fill_price is None:
         return
     before = _exact.multiply(order.filled_qty, order.avg_fill_price)
-    if _exact.multiply(qty, average) <= before:
+    unit = min(_last_place(average), _last_place(order.avg_fill_price))
+    if _exact.multiply(qty, _exact.add(average, unit)) <= before:
         raise InvalidOrder(
             f"order {order.client_order_id}: {qty} at {average} on average cost less than the "
             f"{order.filled_qty} at {order.avg_fill_price} before it; the average price is wrong"
         )
+
+
+def _last_place(amount: Decimal) -> Decimal:
+    """One unit of its last place."""
+    exponent = amount.as_tuple().exponent
+    return Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)

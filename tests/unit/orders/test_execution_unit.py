@@ -62,7 +62,7 @@ def test_an_order_is_refused_by_the_limit_that_it_would_break(
     limits: Limits, qty: int, word: str
 ) -> None:
     exposure = Exposure([order()])
-    why = refusal(limits, exposure, intent(qty))
+    why = refusal(limits, exposure, intent(qty), {}, None)
     assert why is not None
     assert word in why
 
@@ -77,14 +77,55 @@ def test_an_order_is_refused_by_the_limit_that_it_would_break(
     ],
 )
 def test_a_limit_is_the_last_value_that_is_allowed(limits: Limits) -> None:
-    assert refusal(limits, Exposure([order()]), intent(5)) is None
+    assert refusal(limits, Exposure([order()]), intent(5), {}, None) is None
 
 
 def test_an_order_that_makes_the_position_smaller_is_not_refused_for_it() -> None:
     held = Exposure([order(state=S.FILLED, filled_qty=Decimal(10))])
     limits = Limits(position_notional_max=Decimal(1000))
-    assert refusal(limits, held, intent(1)) is not None
-    assert refusal(limits, held, intent(10, side=Side.SELL)) is None
+    mark = Decimal(100)
+    assert refusal(limits, held, intent(1), {}, mark) is not None
+    assert refusal(limits, held, intent(10, side=Side.SELL), {}, mark) is None
+
+
+def test_a_sell_is_judged_at_the_market_when_its_limit_is_below_it() -> None:
+    cheap = intent(99_000, 1, Side.SELL)
+    why = refusal(Limits(), Exposure(), cheap, {}, Decimal("791.84"))
+    assert why == "its notional 78392160.00 is over order_notional_max 100000"
+    small = Limits(order_notional_max=Decimal(10**9), open_notional_max=Decimal(10**9))
+    assert "could become 78392160.00" in str(
+        refusal(small, Exposure(), cheap, {}, Decimal("791.84"))
+    )
+    assert refusal(Limits(), Exposure(), intent(1, 101, Side.SELL), {}, Decimal(100)) is None
+
+
+def test_a_sell_without_a_fresh_quote_is_refused_unless_a_band_bounds_it() -> None:
+    sell = intent(5, 90, Side.SELL)
+    assert "no fresh quote of BTCUSDT" in str(refusal(Limits(), Exposure(), sell, {}, None))
+    band = Limits(price_band=Decimal("0.1"), order_notional_max=Decimal(500))
+    assert refusal(band, Exposure(), sell, {}, None) is None
+    assert "its notional" in str(refusal(band, Exposure(), intent(6, 90, Side.SELL), {}, None))
+
+
+def test_what_is_held_and_what_is_open_are_judged_at_the_market() -> None:
+    marks = {"BTCUSDT": Decimal(200)}
+    held = Exposure([order(state=S.FILLED, filled_qty=Decimal(10))])
+    limits = Limits(position_notional_max=Decimal(2000))
+    assert refusal(limits, held, intent(1, 1), {}, None) is None
+    assert "could become 2200" in str(refusal(limits, held, intent(1, 1), marks, Decimal(200)))
+    waiting = Exposure([order(side=Side.SELL)])
+    limits = Limits(open_notional_max=Decimal(1999))
+    assert breach(limits, waiting, [], {}, NOW) is None
+    assert breach(limits, waiting, [], marks, NOW) == "2000 open, open_notional_max is 1999"
+
+
+def test_a_quote_is_fresh_for_so_long_and_an_older_one_does_not_replace_it() -> None:
+    monitor = RiskMonitor(Limits(stale_market_seconds=30))
+    assert monitor.fresh("BTCUSDT", NOW) is None
+    monitor.quoted(quote(120, NOW))
+    monitor.quoted(quote(110, NOW - 1))
+    assert monitor.fresh("BTCUSDT", NOW + 30) == 120
+    assert monitor.fresh("BTCUSDT", NOW + 31) is None
 
 
 # -- what stops trading -------------------------------------------------------------------------------
@@ -98,7 +139,7 @@ def test_nothing_is_broken_within_the_limits() -> None:
         stale_market_seconds=30,
     )
     orders = [order("a"), order("b", S.FILLED, filled_qty=Decimal(10))]
-    assert breach(limits, Exposure(orders), [quote(seen_at=NOW - 30)], NOW) is None
+    assert breach(limits, Exposure(orders), [quote(seen_at=NOW - 30)], {}, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +153,7 @@ def test_nothing_is_broken_within_the_limits() -> None:
 )
 def test_a_broken_limit_is_named(limits: Limits, market: Quote, word: str) -> None:
     orders = [order("a"), order("b", S.FILLED, filled_qty=Decimal(10))]
-    why = breach(limits, Exposure(orders), [market], NOW)
+    why = breach(limits, Exposure(orders), [market], {}, NOW)
     assert why is not None
     assert word in why
 
@@ -128,6 +169,20 @@ def test_the_reject_rate_is_judged_over_a_full_window() -> None:
     )
     monitor.heard(rejected=False)
     assert monitor.tripped(Exposure(), [], NOW) is None
+
+
+def test_a_wish_of_another_thread_refuses_at_once_and_outlives_a_thaw() -> None:
+    monitor = RiskMonitor()
+    monitor.freeze("a person says stop \udcff\n")
+    why = monitor.refusal(Exposure(), intent(1), NOW)
+    assert why == "a freeze was asked for (a person says stop \ufffd\ufffd)"
+    assert monitor.tripped(Exposure(), [], NOW) is not None
+    monitor.freeze("again, after it")
+    monitor.thaw()
+    assert monitor.wish() == "again, after it"
+    assert monitor.tripped(Exposure(), [], NOW) == "again, after it"
+    monitor.thaw()
+    assert monitor.refusal(Exposure(), intent(1), NOW) is None
 
 
 def test_thawing_forgets_what_led_to_the_freeze() -> None:
@@ -171,7 +226,7 @@ def test_exposure_is_the_sum_over_the_latest_form_of_each_order(
     rest = {n: o.remaining_qty for n, o in latest.items() if o.state in OPEN_STATES}
     assert holding.open_buys == sum((q for n, q in rest.items() if signs[n] > 0), ZERO)
     assert holding.open_sells == sum((q for n, q in rest.items() if signs[n] < 0), ZERO)
-    assert running.open_notional == 100 * sum(rest.values(), ZERO)
+    assert running.open_notional({}) == 100 * sum(rest.values(), ZERO)
     assert running.open_orders == len(rest)
 
 
@@ -186,7 +241,10 @@ E = ExchangeState
         (order(state=S.OPEN), theirs("a", E.OPEN), []),
         (order(state=S.PENDING), theirs("a", E.OPEN), [Kind.ARRIVED]),
         (order(state=S.PENDING), None, [Kind.NEVER_ARRIVED]),
-        (order(state=S.CANCEL_PENDING), None, [Kind.NEVER_ARRIVED]),
+        (order(state=S.CANCEL_PENDING, version=2), None, [Kind.NEVER_ARRIVED]),
+        (order(state=S.CANCEL_PENDING, version=3), None, [Kind.GONE]),
+        (order(state=S.OPEN), theirs("a", E.FILLED, 9), [Kind.FILLED, Kind.FILLED_SHORT]),
+        (order(state=S.CANCELED, filled_qty=Decimal(9)), theirs("a", E.FILLED, 9), []),
         (order(state=S.CANCEL_PENDING, filled_qty=Decimal(1)), None, [Kind.GONE]),
         (order(state=S.OPEN), None, [Kind.GONE]),
         (order(state=S.OPEN), theirs("a", E.OPEN, 4), [Kind.FILLED]),

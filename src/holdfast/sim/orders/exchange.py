@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final, NamedTuple, TypeVar
 
 from holdfast.errors import ExchangeTimeout, StoreUnavailable
@@ -22,6 +23,8 @@ from holdfast.sim.strand import Strand
 
 T = TypeVar("T")
 REPLY_SECONDS: Final = 1.0
+PRICE: Final = Decimal(100)
+"""The market stands still: what moves is the exchange's word about orders."""
 FAULTS: Final = Faults(rejects=0.05, partial_fills=0.5, resting=0.2, fill_max_ms=6_000.0)
 
 
@@ -141,7 +144,7 @@ class RemoteExchange:
         return come
 
     def quote(self, symbol: str) -> Quote:
-        raise NotImplementedError("the simulated trader looks at no market")
+        return Quote(symbol, PRICE, PRICE + 1, self._node.clock.now())
 
     def _ask(self, what: str, serve: Callable[[], T]) -> T:
         async def asked() -> T:

@@ -9,11 +9,15 @@ FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY client_or
 
 -- name: lock_open_orders
 -- index: holdfast_order_open
+-- Locked by name, as lock_orders does, so that two callers never wait for each other; answered oldest first.
 -- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
+WITH locked AS MATERIALIZED (
+    SELECT * FROM holdfast_order
+    WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING')
+    ORDER BY client_order_id FOR UPDATE)
 SELECT client_order_id, symbol, side, qty, price, state, filled_qty, avg_fill_price, version, epoch,
     created_at, updated_at, idem_key
-FROM holdfast_order
-WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING') ORDER BY number FOR UPDATE;
+FROM locked ORDER BY number;
 
 -- name: get_orders
 -- index: holdfast_order_name
