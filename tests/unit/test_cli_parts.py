@@ -9,7 +9,6 @@ from holdfast.cli.output import table
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import iso, length, relative
 from holdfast.cli.problem import Usage, wants_json
-from holdfast.cli.session import shown
 from holdfast.config import find_url
 from holdfast.errors import BadConfig
 
@@ -88,12 +87,6 @@ def test_json_is_noticed_even_in_a_line_that_cannot_be_parsed() -> None:
         assert wants_json(line.split()), line
     for line in ("-o table", "json", "--json x", ""):
         assert not wants_json(line.split()), line
-
-
-def test_passwords_are_not_shown() -> None:
-    assert shown("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
-    assert shown("postgresql://me@host/db") == "postgresql://me@host/db"
-    assert shown("sqlite:///x.db") == "sqlite:///x.db"
 
 
 def test_where_the_url_comes_from(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from holdfast.app import TaskQueue, sqlite_path
 from holdfast.cli.options import Common
 from holdfast.config import Found, find_url
+from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ def check_exists(found: Found) -> None:
     path = sqlite_path(found.value)
     if not path:
         raise BadConfig(
-            f"{found.value} ({found.origin}) is in memory, where only its own process sees it: "
+            f"{shown_url(found.value)} ({found.origin}) is in memory, where only its own process sees it: "
             "give the URL of a file or of PostgreSQL"
         )
     if not Path(path).exists():
@@ -59,17 +59,6 @@ def check_exists(found: Found) -> None:
             f"there is no SQLite file '{path}' ({found.origin}): start a worker, which makes it, or "
             "give the right --url"
         )
-
-
-def shown(url: str) -> str:
-    """The URL without its password."""
-    try:
-        parts = urlsplit(url)
-        if parts.password is None:
-            return url
-        return url.replace(f":{parts.password}@", ":***@", 1)
-    except ValueError:
-        return url.rsplit("@", maxsplit=1)[-1]
 
 
 def actor() -> str:

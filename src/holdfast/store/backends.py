@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from holdfast.clock import Clock
+from holdfast.core.address import check_url, shown_url
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.forks import Unmoved, follow
@@ -35,12 +36,13 @@ def store_for(
         path = sqlite_path(url)
         return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline)
     if url.startswith(POSTGRES_SCHEMES):
+        check_url(url)
         if importlib.util.find_spec("asyncpg") is None:
             raise MissingExtra("PostgreSQL needs asyncpg: pip install 'holdfast[postgres]'")
         return lambda: _postgres(url, clock, ids or fresh_ids(), server_time=server_time)
     raise BadConfig(
-        f"'{url}' is not a database that holdfast knows: use sqlite:///path/to/file.db, sqlite:// (in "
-        "memory) or postgresql://user@host/database"
+        f"'{shown_url(url)}' is not a database that holdfast knows: use sqlite:///path/to/file.db, "
+        "sqlite:// (in memory) or postgresql://user@host/database"
     )
 
 
@@ -51,7 +53,7 @@ def sqlite_path(url: str) -> str:
         return ""
     if not rest.startswith("///"):
         raise BadConfig(
-            f"'{url}' is not a SQLite URL: write sqlite:///file.db or sqlite:////absolute/file.db"
+            f"'{shown_url(url)}' is not a SQLite URL: write sqlite:///file.db or sqlite:////absolute/file.db"
         )
     return unquote(rest[3:])
 

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.cli.demo.play import Killed, Story
 from holdfast.cli.demo.proof import Proof
 from holdfast.cli.demo.tally import Tally
-from holdfast.cli.session import shown
+from holdfast.core.address import shown_url
 from holdfast.core.task import Priority
 
 
@@ -20,7 +20,7 @@ def as_json(proof: Proof, tally: Tally, story: Story, url: str) -> dict[str, Any
     """For programs."""
     return {
         "ok": proof.holds,
-        "url": shown(url),
+        "url": shown_url(url),
         "tasks": len(tally.tasks),
         "events": sum(tally.kinds.values()),
         "retries": tally.retries,
@@ -78,7 +78,7 @@ def _of_the_kill(proof: Proof, killed: Killed) -> Iterator[str]:
 def _next(url: str, proof: Proof) -> Iterator[str]:
     task = proof.held[0] if proof.held else "@last"
     yield "Try next:"
-    is_secret = shown(url) != url
+    is_secret = shown_url(url) != url
     yield f"  export HOLDFAST_URL={'...  # the one that you gave' if is_secret else shlex.quote(url)}"
     yield "  holdfast stats"
     yield f"  holdfast task history {task}    # a task of the killed worker"

@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.cli.session import shown
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.stops import INTERRUPTED, Stops
+from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
 
@@ -38,7 +38,7 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     log.info(
         "ready: pid %d, store %s, tasks %s",
         os.getpid(),
-        shown(getattr(queue, "url", "?")),
+        shown_url(getattr(queue, "url", "?")),
         ", ".join(stats.registered_handlers),
     )
     failure = await _until_stopped(queue, stops)

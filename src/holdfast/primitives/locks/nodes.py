@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from holdfast.core.address import check_url, shown_url
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.primitives.locks.quorum import Order, Verb
 
@@ -205,7 +206,10 @@ def checked_urls(urls: str | Sequence[str]) -> list[str]:
     found = [urls] if isinstance(urls, str) else list(urls)
     for url in found:
         if not is_redis(url):
-            raise BadConfig(f"'{url}' is not the address of a Redis: write redis://host:6379/0")
+            raise BadConfig(
+                f"'{shown_url(url)}' is not the address of a Redis: write redis://host:6379/0"
+            )
+        check_url(url)
     if not found or len(set(found)) != len(found):
         raise BadConfig("a Redlock needs one Redis, or several different ones that share nothing")
     if importlib.util.find_spec("redis") is None:

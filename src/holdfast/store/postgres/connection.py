@@ -19,8 +19,9 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import asyncpg
 
+from holdfast.core.address import shown_url
 from holdfast.core.task import Priority, Status, Task
-from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.errors import BadConfig, HoldfastError, StoreUnavailable
 from holdfast.forks import forget
 from holdfast.store.postgres.watch import Watch
 from holdfast.store.script import Call, Rows, Script
@@ -326,6 +327,11 @@ async def connect(dsn: str) -> Connection:
         raise StoreUnavailable(
             f"PostgreSQL refused the login: check user and password ({error})"
         ) from error
+    except asyncpg.ClientConfigurationError as error:
+        raise BadConfig(f"PostgreSQL cannot be reached with these options: {error}") from None
+    except ValueError:
+        # What it says may hold a part of the password.
+        raise BadConfig(f"the address {shown_url(dsn)} cannot be read: check its parts") from None
     except GONE as error:
         raise StoreUnavailable(
             f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"

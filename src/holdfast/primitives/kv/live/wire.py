@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
+from holdfast.core.address import check_url
 from holdfast.errors import BadCommand, BadConfig, HoldfastError, MissingExtra, StoreUnavailable
 from holdfast.primitives.kv.backend import Outcome
 from holdfast.primitives.kv.op import Reply, Words
@@ -46,6 +47,7 @@ def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
         raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
     if not url.startswith(SCHEMES):
         raise BadConfig("not the address of a Redis: use redis://host:6379/0")
+    check_url(url)
     database = urlsplit(url).path.strip("/")
     if not url.startswith("unix:") and database and not database.isdecimal():
         raise BadConfig(f"a Redis has numbered databases, not '{database}': redis://host:6379/0")

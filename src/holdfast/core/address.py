@@ -1,0 +1,68 @@
+"""Addresses of servers: shown without their secrets, and refused when they cannot be read.
+
+Promises: `shown_url` is the only way in which an address gets into a message, a log or a screen. When in
+doubt it hides too much: a password may hold any character, also one that should have been escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from holdfast.errors import BadConfig
+
+HIDDEN: Final = "***"
+_SECRET: Final = re.compile(
+    r"([?&;](?:\w*pass(?:word|wd|file|phrase)?|pwd|\w*secret|\w*token|\w*key)=)[^&]*", re.IGNORECASE
+)
+_SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:/+)?(.*)", re.DOTALL)
+_END: Final = re.compile(r"[/?#]")
+
+
+def shown_url(url: str) -> str:
+    """The address as people may see it: user, host, port and database stay, secrets do not."""
+    found = _SCHEME.fullmatch(_SECRET.sub(rf"\1{HIDDEN}", url))
+    assert found is not None
+    scheme, rest = found[1] or "", found[2]
+    login, at, place = rest.rpartition("@")
+    if not at:
+        return scheme + _without_wrong_port(rest)
+    user, colon, _ = login.partition(":")
+    if not colon and _END.search(login):
+        user, colon = HIDDEN, ""
+    return f"{scheme}{user}{f':{HIDDEN}' if colon else ''}@{place}"
+
+
+def _without_wrong_port(rest: str) -> str:
+    """What stands in the place of a port and is no number may be a password whose host is missing."""
+    if rest.startswith(("/", "[")):
+        return rest
+    host, colon, port = rest.partition(":")
+    digits = _END.split(port, maxsplit=1)[0]
+    if not colon or not digits or all(part.isdigit() for part in re.split(r",[^:]*:", digits)):
+        return rest
+    return f"{host}:{HIDDEN}"
+
+
+def check_url(url: str) -> None:
+    """Refuses an address of a server that a parser would cut at the wrong place, before one does: what it
+    says of the pieces would hold a part of the password."""
+    rest = url.partition("://")[2]
+    found = _END.search(rest)
+    login_and_host = rest[: found.start()] if found else rest
+    behind = rest[found.start() :].partition("?")[0] if found else ""
+    hosts = login_and_host.rpartition("@")[2].split(",")
+    if "#" in rest or "@" in behind or not all(map(_is_host, hosts)):
+        raise BadConfig(
+            f"the address {shown_url(url)} cannot be read: write user:password@host:port/database, and in "
+            "the password %2F for /, %23 for #, %3F for ?, %40 for @, %3A for :, %25 for %"
+        )
+
+
+def _is_host(host: str) -> bool:
+    """A name or an address, and a port that is a number if there is one."""
+    if host.startswith("["):
+        _, _, port = host.rpartition("]")
+        return port in ("", ":") or (port[0] == ":" and port[1:].isdigit())
+    _, _, port = host.partition(":")
+    return port == "" or port.isdigit()
