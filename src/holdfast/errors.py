@@ -187,24 +187,14 @@ class WrongType(Conflict):
 
 
 class FeedReset(Conflict):
-    """`reason` is `pruned`, `epoch` or `ahead`; `oldest` and `head` are positions from which the feed can be
-    read."""
+    """`reason` is `pruned`, `epoch` or `ahead`; the feed can be read from `oldest` or `head` on."""
 
     code = "feed-reset"
 
     def __init__(self, reason: str, oldest: str = "", head: str = "") -> None:
-        super().__init__(
-            f"the feed cannot go on from that position ({reason}): read the state again, then go on from "
-            f"{head or 'its head'}"
-        )
-        self.reason = reason
-        self.oldest = oldest
-        self.head = head
-
-    @property
-    def go_on_from(self) -> str:
-        """Where a reader goes on that accepts what it has missed."""
-        return self.oldest if self.reason == "pruned" else self.head
+        what = f"the feed cannot go on from that position ({reason})"
+        super().__init__(f"{what}: read the state again, then go on from {head or 'its head'}")
+        self.reason, self.oldest, self.head = reason, oldest, head
 
 
 class WatchFailed(Conflict):

@@ -198,7 +198,7 @@ class Observe(Define):
                 return
             except FeedReset as error:
                 # What it missed is gone; what is still there, or comes, it shall get.
-                position = Position.parse(error.go_on_from)
+                position = Position.parse(error.oldest if error.reason == "pruned" else error.head)
                 log.error("an event handler missed events and goes on: %s", error)  # noqa: TRY400 - no bug of ours
 
     async def _subscribe(self, started: asyncio.Event) -> Position:
