@@ -36,11 +36,11 @@ def _bring_in(machine: Machine) -> None:
     machine.fire(times=2)
     machine.unschedule()
     machine.insert(priority=Priority.HIGH, queue="mail", delay=0.0)
+    machine.claim_next(queues=QUEUES, node="y")
     machine.insert_plain(count=3, queue="default")
     for payload in (0, 0, 1):
         machine.repeat(payload=payload)
     machine.insert_alone(queue="default", delay=0.0)
-    machine.claim_next(queues=QUEUES, node="y")
     machine.insert_and_claim()
     machine.look(number=0)
 
