@@ -55,6 +55,12 @@ ELSEWHERE = {
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.
     "warm_up",
+    # A cascade in bites, which takes a thousand dependents: tests/conformance/test_cascades.py.
+    *("cascades", "settle", "expired"),
+    # A new epoch ends what the model knows of the feed: tests/conformance/test_feed_whole.py.
+    "new_epoch",
+    # One moment for several reads: tests/integration/test_why_snapshot.py.
+    "snapshot",
 }
 BY_THEMSELVES = {
     # Commands that follow from others, and the events that they leave.
