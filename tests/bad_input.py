@@ -7,6 +7,7 @@ each of its parameters; all others have good values.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import HoldfastError
 
+HANGS_SECONDS = 10.0
 NAN, INF, HUGE = float("nan"), float("inf"), 10**400
 _NAMES = [7, b"x", "", "x" * 513, "a\0b", "\udcff", "a\nb", ["x"], NAN, True]
 _NUMBERS = ["x", NAN, INF, -INF, -1, HUGE, 1e300, [], b"1", True]
@@ -76,6 +78,8 @@ BAD: dict[str, list[Any]] = {
     "callable": [7, None, "x"],
     "callable?": [7, "x"],
     "tx?": [7, "x", object()],
+    "resources": [7, "x", b"x", [], [""], [7], ["a\0b"], [None], None],
+    "after": [7, b"x", "x" * 513, "a\0b", "\udcff", ["x"], NAN, None],
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 
@@ -164,23 +168,28 @@ async def answer(surface: Surface, target: object, case: Case) -> str:
     """The code of the error, or what came instead of one."""
     args, kwargs = arguments(surface, case)
     try:
-        found = getattr(target, case.call)(*args, **kwargs)
-        if inspect.isawaitable(found):
-            found = await found
-        elif isinstance(found, AbstractAsyncContextManager):
-            async with found:
-                pass
-        elif isinstance(found, AbstractContextManager):
-            with found:
-                pass
-        elif inspect.isasyncgen(found):
-            async for _ in found:
-                break
-        elif callable(found) and case.call == "task":
-            found(lambda: None)
+        async with asyncio.timeout(HANGS_SECONDS):
+            return f"accepted: {await _called(target, case, args, kwargs)!r:.60}"
     except HoldfastError as error:
         str(error).encode()
         return error.code
     except Exception as error:
         return f"{type(error).__name__}: {error!s:.80}"
-    return f"accepted: {found!r:.60}"
+
+
+async def _called(target: object, case: Case, args: list[Any], kwargs: dict[str, Any]) -> object:
+    """Whatever the call is: a coroutine, a context to enter, events to read, a decorator."""
+    found = getattr(target, case.call)(*args, **kwargs)
+    if inspect.isawaitable(found):
+        return await found
+    if isinstance(found, AbstractAsyncContextManager):
+        async with found:
+            return found
+    if isinstance(found, AbstractContextManager):
+        with found:
+            return found
+    if inspect.isasyncgen(found):
+        return [event async for event in found]
+    if callable(found) and case.call == "task":
+        found(lambda: None)
+    return found

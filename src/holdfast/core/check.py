@@ -26,10 +26,12 @@ E = TypeVar("E", bound=Enum)
 Wrong = type[InvalidInput]
 
 
-def check_name(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
-    """A name is text that can be typed: 1 to 200 printable characters."""
-    if not isinstance(value, str) or not value or len(value) > NAME_CHARS_MAX:
-        raise wrong(f"{field} must be text of 1 to {NAME_CHARS_MAX} characters, not {shown(value)}")
+def check_name(
+    field: str, value: object, *, most: int = NAME_CHARS_MAX, wrong: Wrong = InvalidInput
+) -> str:
+    """A name is text that can be typed: 1 to 200 printable characters, unless said otherwise."""
+    if not isinstance(value, str) or not value or len(value) > most:
+        raise wrong(f"{field} must be text of 1 to {most} characters, not {shown(value)}")
     if not value.isprintable():
         raise wrong(f"{field} {shown(value)} has control characters: use printable text")
     return value

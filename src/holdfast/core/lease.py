@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.check import check_name, check_number
 from holdfast.core.retry import unit_jitter
 
 RESOURCE_MAX: Final = 512
@@ -99,15 +100,16 @@ class Held(msgspec.Struct, frozen=True):
 Verdict: TypeAlias = Granted | Held
 
 
-def problem(resource: str, ttl_seconds: float, grace_seconds: float = 0.0) -> str | None:
-    """What is wrong with a request, in words."""
-    if not 1 <= len(resource) <= RESOURCE_MAX or "\0" in resource:
-        return f"a resource is a text of 1 to {RESOURCE_MAX} characters, not {resource[:60]!r}"
-    if not TTL_SECONDS_MIN <= ttl_seconds <= TTL_SECONDS_MAX:
-        return f"ttl must be {TTL_SECONDS_MIN:g} s to {TTL_SECONDS_MAX:g} s, not {ttl_seconds!r}"
-    if not 0.0 <= grace_seconds <= TTL_SECONDS_MAX:
-        return f"grace must be 0 s to {TTL_SECONDS_MAX:g} s, not {grace_seconds!r}"
-    return None
+def check_resource(resource: str) -> None:
+    """InvalidInput unless it can be the name of a lock."""
+    check_name("resource", resource, most=RESOURCE_MAX)
+
+
+def check_request(resource: str, ttl_seconds: float, grace_seconds: float = 0.0) -> None:
+    """InvalidInput that names what is wrong with a request."""
+    check_resource(resource)
+    check_number("ttl", ttl_seconds, least=TTL_SECONDS_MIN, most=TTL_SECONDS_MAX)
+    check_number("grace", grace_seconds, most=TTL_SECONDS_MAX)
 
 
 def is_held(lease: Lease) -> bool:

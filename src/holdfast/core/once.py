@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.core import codec, ledger as rules
-from holdfast.core.check import check_callable
+from holdfast.core.check import check_callable, check_number
 from holdfast.core.ledger import Busy, Outcome, Replay, Start, Turn, Verdict
 from holdfast.core.steps import Flow
 
@@ -62,6 +62,13 @@ class Pause(msgspec.Struct, frozen=True):
 Step: TypeAlias = Begin | Run | End | Pause
 
 
+def check_call(on_error: ErrorPolicy, wait_seconds: float = 0.0) -> None:
+    """InvalidInput when a call cannot be made like this."""
+    check_number("wait", wait_seconds)
+    if not isinstance(on_error, OnError):
+        check_callable("on_error", on_error)
+
+
 def call(
     *,
     wait_seconds: float = 0.0,
@@ -70,8 +77,7 @@ def call(
 ) -> Flow[Step, codec.Json]:
     """`carried`: the entry is part of
     the caller's transaction, which undoes it by itself when the effect fails."""
-    if not isinstance(on_error, OnError):
-        check_callable("on_error", on_error)
+    check_call(on_error, wait_seconds)
     waited, polls = 0.0, 0
     verdict: Verdict
     while isinstance(verdict := (yield Begin()), Busy) and waited < wait_seconds:

@@ -14,6 +14,7 @@ from typing import Any, Final, TypedDict
 
 from holdfast.clock import Clock
 from holdfast.core import ledger as rules, once as course
+from holdfast.core.check import OFFSET_MAX, check_number, check_whole
 from holdfast.core.ledger import Ask, Outcome, Start, Turn, Verdict
 from holdfast.core.once import Begin, End, ErrorPolicy, Pause, Run, Step
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
@@ -26,6 +27,7 @@ from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
 
 PRUNE_SECONDS: Final = 60.0
+FOREVER_SECONDS: Final = 1e12
 """How often a ledger in use prunes. When a bite was full, the next call goes on at once."""
 PRUNE_BITE: Final = 500
 CLOSE_SECONDS: Final = 10.0
@@ -176,6 +178,7 @@ class Desk(Unmoved):
         given: dict[str, Any] = dict(options)
         wait, tx = given.pop("wait", 0.0), given.pop("tx", None)
         on_error = given.pop("on_error", course.OnError.FORGET)
+        course.check_call(on_error, wait)
         if tx is not None and wait:
             raise InvalidInput(
                 "a call within your own transaction cannot wait for another one: it would hold its locks "
@@ -253,6 +256,7 @@ class Desk(Unmoved):
             raise
 
     async def prune(self, limit: int) -> int:
+        check_whole("limit", limit, least=1, most=OFFSET_MAX)
         await self.open()
         gone = await self.entries.prune(limit)
         if gone:
@@ -283,6 +287,8 @@ class Desk(Unmoved):
 
 
 def _check_times(lease_seconds: float, retention_seconds: float) -> None:
+    check_number("lease_seconds", lease_seconds, most=FOREVER_SECONDS, wrong=BadConfig)
+    check_number("retention_seconds", retention_seconds, most=FOREVER_SECONDS, wrong=BadConfig)
     if not 0 < lease_seconds <= retention_seconds:
         raise BadConfig(
             f"a lease of {lease_seconds} s and a retention of {retention_seconds} s: both must be over 0, "

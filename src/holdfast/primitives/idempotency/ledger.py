@@ -15,6 +15,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import ledger as rules
+from holdfast.core.check import check_callable, check_name, check_page
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Entry, Replay, Turn
 from holdfast.core.once import Run, Step
@@ -116,6 +117,7 @@ class Ledger:
     ) -> Json:
         """Runs the effect, or gives the answer that it had. Options: `wait`, `on_error`, `tx`,
         `lease_seconds`, `retention_seconds`."""
+        check_callable("effect", effect)
         desk = self.desk
         call = desk.prepare(scope, operation, key, request, options)
 
@@ -145,6 +147,7 @@ class Ledger:
     ) -> Json:
         """The effect is a script of named statements on the ledger's own store: it and its record are one
         transaction. Whoever composes a larger one yields from `store.scripts.ledger.once`."""
+        check_callable("effect", effect)
         await self.open()
         ask = self.desk.ask(scope, operation, key, request, **times)
         ran = False
@@ -162,6 +165,10 @@ class Ledger:
         self, scope: str, operation: str, *, key: Callable[[Any], str], **options: Unpack[Options]
     ) -> Callable[[Callable[[Turn, R], Awaitable[object]]], Callable[[R], Awaitable[Json]]]:
         """Makes a function of (turn, request) an idempotent function of the request."""
+        check_callable("key", key)
+        self.desk.prepare(
+            scope, operation, "any", None, options
+        )  # refuses now what every call would be refused
 
         def wrap(
             function: Callable[[Turn, R], Awaitable[object]],
@@ -218,6 +225,9 @@ class Ledger:
     async def unfinished(self, scope: str | None = None, *, limit: int = 100) -> list[Entry]:
         """Calls whose caller died before their end was written, the oldest first. Ask the outside by
         `entry.id`, then run the call again."""
+        if scope is not None:
+            check_name("scope", scope)
+        check_page(limit)
         await self.open()
         return await self.desk.entries.unfinished(scope, limit)
 

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.core import lease as rules
+from holdfast.core.check import check_flag, check_name, check_number, shown
 from holdfast.core.ids import Ids
 from holdfast.core.lease import Held
 from holdfast.core.limit import TOLERANCE_SECONDS
@@ -111,6 +112,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     ) -> Hold[L]:
         """`async with locks.hold("host:42", ttl=30, wait=10) as lease:`. Times are seconds; `wait=0` only
         tries. WaitTimeout when somebody else had it all the time."""
+        check_flag("cancel_on_loss", cancel_on_loss)
         return Hold(
             lambda: self.acquire(resource, ttl=ttl, wait=wait, grace=grace, claim_id=claim_id),
             cancel_on_loss=cancel_on_loss,
@@ -128,7 +130,13 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     ) -> AsyncIterator[dict[str, L]]:
         """All of them or none. They are taken in sorted order, whatever the order here, so that two who
         want the same ones never wait for each other. `wait` is for all together."""
-        names = sorted(set(resources))
+        check_number("wait", wait)
+        if isinstance(resources, str | bytes) or not isinstance(resources, Iterable):
+            raise InvalidInput(f"resources is {shown(resources)}: give a list of names")
+        given = list(resources)
+        for name in given:
+            rules.check_request(name, ttl, grace)
+        names = sorted(set(given))
         if not 1 <= len(names) <= TOGETHER_MAX:
             raise InvalidInput(f"1 to {TOGETHER_MAX} resources can be held together")
         until = self._clock.monotonic() + wait
@@ -152,9 +160,10 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     ) -> L:
         """A lease to be released by hand; prefer `hold`. Whoever repeats a request whose answer was lost
         gives the same `claim_id` and gets the same lease."""
-        wrong = rules.problem(resource, ttl, grace)
-        if wrong or not wait >= 0.0:
-            raise InvalidInput(wrong or f"wait must be 0 or more seconds, not {wait!r}")
+        rules.check_request(resource, ttl, grace)
+        check_number("wait", wait)
+        if claim_id is not None:
+            check_name("claim_id", claim_id, most=rules.RESOURCE_MAX)
         await self.open()
         claim = claim_id or self._ids.secret()
         request = Request(resource, claim, ttl, grace, waits=wait > 0)

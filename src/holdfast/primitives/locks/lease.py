@@ -16,7 +16,7 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.lease import LossReason
 from holdfast.core.limit import TOLERANCE_SECONDS
-from holdfast.errors import InvalidInput, LeaseLost, StoreUnavailable
+from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.primitives.locks import meters
 from holdfast.primitives.metrics import Meter
 
@@ -157,8 +157,7 @@ class HeldLease:
     async def extend(self, ttl: float) -> None:
         """Renews the lease now, for `ttl` seconds at a time from now on. LeaseLost when it is not held any
         more; StoreUnavailable when that is not known: then it goes on as it was."""
-        if wrong := rules.problem(self.resource, ttl):
-            raise InvalidInput(wrong)
+        rules.check_request(self.resource, ttl)
         self.check()
         asked_at = self._terms.clock.monotonic()
         reason = await self._grip.renew(ttl)

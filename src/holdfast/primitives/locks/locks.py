@@ -20,6 +20,7 @@ from holdfast.bus.backends import bus_for
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
+from holdfast.core.check import check_name, check_page, check_text, check_whole
 from holdfast.core.ids import Ids
 from holdfast.core.lease import Ask, Granted, Held, LossReason, Waiter
 from holdfast.errors import BadConfig, LeaseLost, NotFound
@@ -38,6 +39,7 @@ WAITER_SECONDS: Final = 3.0
 """A place in line is kept so long without a word. However many waiters die at once, those behind them are
 held up by no more than this."""
 PAGE: Final = 100
+FENCE_MAX: Final = 2**63 - 1
 
 
 class Lease(HeldLease):
@@ -151,6 +153,9 @@ class Locks(LocksBase[Lease]):
     async def revoke(self, resource: str, *, by: str, reason: str = "") -> Audit:
         """Takes the lease from its holder: the fence rises, so nothing it still writes is accepted; it is
         told; the record stays. NotFound when nobody holds it."""
+        rules.check_resource(resource)
+        check_name("by", by)
+        check_text("reason", reason)
         await self.open()
         done = await self._backend.run(
             lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now),
@@ -166,12 +171,16 @@ class Locks(LocksBase[Lease]):
 
     async def list(self, *, after: str = "", limit: int = PAGE) -> list[LeaseInfo]:
         """What is held, by resource; `after` is the last one of the page before."""
+        if after != "":
+            check_name("after", after, most=rules.RESOURCE_MAX)
+        check_page(limit)
         await self.open()
         rows = await self._backend.query("leases_after", after=after, limit=limit)
         return [_info(rules.Lease(*row), self._backend.reading()) for row in rows]
 
     async def show(self, resource: str) -> LeaseInfo:
         """One resource with its waiters, first in line first, and what operators did, latest first."""
+        rules.check_resource(resource)
         await self.open()
         found = await self._backend.run(lambda _, now: scripts.show(resource, now))
         if found is None:
@@ -194,6 +203,9 @@ class Locks(LocksBase[Lease]):
         self, resource: str, claim_id: str, fence: int, *, connection: object = None
     ) -> None:
         """See `Lease.guard`; for a process that was only handed claim and fence."""
+        rules.check_resource(resource)
+        check_name("claim_id", claim_id, most=rules.RESOURCE_MAX)
+        check_whole("fence", fence, least=0, most=FENCE_MAX)
         await self.open()
         script = partial(scripts.guard, resource, claim_id, fence)
         if connection is None:

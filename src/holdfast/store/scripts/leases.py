@@ -130,6 +130,8 @@ def revoke(
 ) -> Script[tuple[Audit, str | None] | None]:
     """Takes the lease from its holder, under a new fence: (the record, who is next), or None when nobody
     holds it."""
+    if not (yield call("get_lease", resource=resource)):
+        return None  # To lock it would make it.
     lease = yield from _locked(resource, now)
     if lease.claim_id is None:
         return None
