@@ -22,6 +22,7 @@ from holdfast import (
     TaskHandle,
     TaskQueue,
     errors,
+    outcomes,
 )
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.primitives.metrics import Family
@@ -33,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 SRC = ROOT / "src" / "holdfast"
-KIND = re.compile(r"^(?:task|queue|node|schedule)\.[a-z_]+$")
+KIND = re.compile(r"^(?:task|queue|node|schedule|lock)\.[a-z_]+$")
 
 
 def page(name: str) -> str:
@@ -207,7 +208,7 @@ def all_errors() -> list[type[errors.HoldfastError]]:
     found = [errors.HoldfastError]
     for each in found:
         found += [sub for sub in each.__subclasses__() if sub.__module__ == "holdfast.errors"]
-    return sorted(found, key=lambda error: list(errors.OUTCOMES).index(error.code))
+    return sorted(found, key=lambda error: list(outcomes.OUTCOMES).index(error.code))
 
 
 def errors_page() -> str:
@@ -222,7 +223,7 @@ def errors_page() -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for error in all_errors():
-        outcome = errors.OUTCOMES[error.code]
+        outcome = outcomes.OUTCOMES[error.code]
         base = error.__mro__[1].__name__
         lines.append(
             f"| `{error.code}` | `{error.__name__}` | `{base}` | {'yes' if error.retryable else 'no'} "

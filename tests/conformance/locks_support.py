@@ -104,7 +104,7 @@ class LocksBench:
     async def dead_waiter(self, resource: str, claim_id: str, *, waiter_seconds: float) -> None:
         """Stands in line and is never heard of again."""
         wanted = Ask(resource, claim_id, "dead", 30.0, 0.0, waiter_seconds)
-        await (await self.backend()).run(lambda _, now: scripts.ask(wanted, now))
+        await (await self.backend()).run(lambda hinter, now: scripts.ask(hinter, wanted, now))
 
     async def advance(self, seconds: float) -> None:
         """Through every moment at which somebody wakes up, in order."""

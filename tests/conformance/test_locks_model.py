@@ -8,12 +8,14 @@ The same scripts run over dicts and over SQLite; both must answer what the model
 from __future__ import annotations
 
 import os
+import random
 from typing import Any, TypeVar
 
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from holdfast.clock import VirtualClock
+from holdfast.core.ids import Ids
 from holdfast.core.lease import Ask, Granted, Held, LossReason
 from holdfast.primitives.locks.backend import MemoryBackend
 from holdfast.store.script import Script
@@ -44,6 +46,9 @@ class Leases(RuleBasedStateMachine):
         self.opens_at = 0.0
         self.line: list[tuple[str, float]] = []
         self.granted: dict[int, str] = {}
+        self.ids = Ids(random.Random(1))
+        self.told = 0
+        """Facts that the feed must have: revocations, and grants after a holder's time ran out."""
 
     def teardown(self) -> None:
         if hasattr(self, "file"):
@@ -51,9 +56,15 @@ class Leases(RuleBasedStateMachine):
 
     def both(self, make: Any) -> Any:
         in_memory = drive(self.memory, make(self.memory))
-        in_file = sqlite.run(self.file, make(SqliteDialect()))
+        in_file = sqlite.run(self.file, make(scripts.Teller(SqliteDialect(), self.ids)))
         assert in_memory == in_file
         return in_file
+
+    @invariant()
+    def every_loss_is_told_once(self) -> None:
+        if hasattr(self, "file"):
+            rows = self.file.execute("SELECT coalesce(sum(facts_count), 0) FROM holdfast_feed")
+            assert rows.fetchall() == [(self.told,)]
 
     def alive(self) -> list[str]:
         return [claim for claim, until in self.line if until > self.now]
@@ -84,7 +95,7 @@ class Leases(RuleBasedStateMachine):
     def ask(self, claim: str, waits: bool, grace: float, ttl: float = TTL) -> None:
         claim = self.who(claim)
         wanted = Ask("r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0)
-        verdict = self.both(lambda _: scripts.ask(wanted, self.now))
+        verdict = self.both(lambda hinter: scripts.ask(hinter, wanted, self.now))
         if self.holder and self.holder[0] == claim and self.holder[2] > self.now:
             assert isinstance(verdict, Granted)
             assert not verdict.is_new
@@ -98,6 +109,8 @@ class Leases(RuleBasedStateMachine):
         is_first = places[0] == claim if places else True
         if is_first and self.is_free():
             assert isinstance(verdict, Granted), (verdict, self.line)
+            assert verdict.took_over == (self.holder is not None)
+            self.told += verdict.took_over
             self.fence += 1
             assert verdict.lease.fence == self.fence
             assert self.fence not in self.granted
@@ -172,6 +185,7 @@ class Leases(RuleBasedStateMachine):
             assert done is None
             return
         self.fence += 1
+        self.told += 1
         assert done[0].fence == self.fence
         assert done[0].claim_id == self.holder[0]
         self.opens_at = self.now + self.holder[3]

@@ -66,9 +66,9 @@ async def test_types_are_known_to_all(store: Store) -> None:
 
 
 async def test_nodes_come_beat_and_go(store: Store) -> None:
-    await store.execute("beat_node", id="n1", now=1.0, info_json="{}")
+    await store.execute("join_node", id="n1", now=1.0, info_json="{}")
     await store.execute("beat_node", id="n1", now=5.0, info_json='{"busy":1}')
-    await store.execute("beat_node", id="n2", now=2.0, info_json="{}")
+    await store.execute("join_node", id="n2", now=2.0, info_json="{}")
     assert [tuple(row) for row in await store.query("nodes")] == [
         ("n1", 1.0, 5.0, '{"busy":1}'),
         ("n2", 2.0, 2.0, "{}"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Task, TaskQueue
-from holdfast.errors import OUTCOMES
+from holdfast.outcomes import OUTCOMES
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.settings import Settings
 from tests.bad_input import Surface, answer, cases

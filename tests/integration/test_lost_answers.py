@@ -107,13 +107,16 @@ def beat(store: Store) -> Awaitable[object]:
 
 def lease(make: Any, *, repeatable: bool = True) -> Verb:
     return lambda store: store.run(
-        lambda dialect, _, now: make(dialect, now), repeatable=repeatable
+        lambda dialect, ids, now: make(leases.Teller(dialect, ids), now), repeatable=repeatable
     )
 
 
 async def acquire(store: Store) -> object:
     wanted = LeaseAsk("r", "c1", "me", 30.0, 0.0, 0.0)
-    granted = await store.run(lambda _, __, now: leases.ask(wanted, now), repeatable=True)
+    granted = await store.run(
+        lambda dialect, ids, now: leases.ask(leases.Teller(dialect, ids), wanted, now),
+        repeatable=True,
+    )
     assert isinstance(granted, Granted)
     return granted.lease
 

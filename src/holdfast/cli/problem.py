@@ -1,7 +1,7 @@
 """Errors as users see them.
 
 Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457); the exit code
-is that of `holdfast.errors.OUTCOMES`. Never: a traceback, unless HOLDFAST_DEBUG is set.
+is that of `holdfast.outcomes.OUTCOMES`. Never: a traceback, unless HOLDFAST_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import sys
 from typing import Any, NamedTuple
 
 from holdfast.core.text import json_text, one_line
-from holdfast.errors import OUTCOMES, HoldfastError, InvalidInput, outcome_of
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.outcomes import OUTCOMES, outcome_of
 
 PARTIAL = 3
 DEBUG_VARIABLE = "HOLDFAST_DEBUG"

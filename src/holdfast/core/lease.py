@@ -87,6 +87,8 @@ class Granted(msgspec.Struct, frozen=True):
     lease: Lease
     is_new: bool
     """False: the answer of an earlier grant, given again."""
+    took_over: bool = False
+    """The holder before did not release it: its time ran out."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -134,7 +136,8 @@ def judge(lease: Lease, ask: Ask, own: Waiter | None, head: Waiter | None) -> Ve
         is_first = own.ticket <= head.ticket
     free_at = opens_at(lease)
     if is_first and free_at <= now:
-        return Granted(_granted(lease, ask), is_new=True)
+        took_over = lease.claim_id is not None
+        return Granted(_granted(lease, ask), is_new=True, took_over=took_over)
     look_at = free_at if is_first else head.alive_until if head is not None else now
     beat = ask.waiter_seconds / RENEWALS
     return Held(

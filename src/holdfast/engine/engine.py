@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
@@ -35,6 +36,7 @@ from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.store.ledger import Entries
+from holdfast.store.scripts import nodes
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -179,7 +181,8 @@ class Engine:
         await self.executor.close()
         try:
             await self.keeper.release_unknown()
-            await self._store.execute("forget_node", id=self.config.node)
+            await self._store.run(partial(nodes.leave, node=self.config.node))
+            self._bus.publish(FEED)
         except StoreUnavailable:
             return
 

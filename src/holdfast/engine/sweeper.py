@@ -11,6 +11,7 @@ runners renew.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -22,6 +23,7 @@ from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
+from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
@@ -201,7 +203,7 @@ class Sweeper(Loop):
 
         more = [await _prune_all(tasks), await _prune_all(entries)]
         await self._store.execute("prune_limits", before=now - NODE_SECONDS, limit=PRUNE_BITE)
-        await self._store.execute("prune_nodes", before=now - NODE_SECONDS)
+        await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
         return any(more)
 
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from holdfast.core import codec
+from holdfast.core import codec, node as rules
 from holdfast.queue.backend import Backend
-
-LEASES: Final = 3
-"""A node that has not been heard of for so many leases is not live."""
-DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -21,7 +17,7 @@ class Node(msgspec.Struct, frozen=True):
     started_at: float
     seen_at: float
     is_live: bool
-    lease_seconds: float = DEFAULT_LEASE_SECONDS
+    lease_seconds: float = rules.DEFAULT_LEASE_SECONDS
     types: list[str] = []
     queues: list[str] = []
     workers: int = 0
@@ -47,8 +43,8 @@ async def live_nodes(backend: Backend) -> list[Node]:
 def _node(row: Any, now: float) -> Node:
     node_id, started_at, seen_at, info_json = row
     said = _known(info_json)
-    lease_seconds = float(said.get("lease_seconds", DEFAULT_LEASE_SECONDS))
-    return Node(node_id, started_at, seen_at, now - seen_at < LEASES * lease_seconds, **said)
+    is_live = rules.is_live(seen_at, rules.lease_seconds_of(said), now)
+    return Node(node_id, started_at, seen_at, is_live, **said)
 
 
 def _known(info_json: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from holdfast.store.scripts import (
     beats,
     claim as claim_script,
     feed,
+    nodes,
 )
 from holdfast.store.scripts.beats import Kept
 from holdfast.store.scripts.feed import Page, Reset
@@ -234,6 +235,12 @@ class Store(Inserts):
         kept = await self._driver.write_one(
             lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
         )
+        if not kept.is_known:
+            await self.run(
+                lambda dialect, ids, now: nodes.join(
+                    dialect, ids, now, node=node, info_json=info_json
+                )
+            )
         # Processes whose clocks were wrong for a while must not judge each other's leases.
         self._driver.adopt(kept.latest_at)
         return kept

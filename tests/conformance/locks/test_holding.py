@@ -189,15 +189,19 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
     if isinstance(backend, StoreBackend):
         monkeypatch.setattr(backend._store, "now", reading)
     wanted = rules.Ask("r", "first", "a", 30.0)
-    await backend.run(lambda _, now: scripts.ask(wanted, now))
+    await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
     await backend.run(lambda hinter, now: scripts.leave(hinter, "r", "first", now))
     readings["back"] = 500.0
     wanted = rules.Ask("r", "second", "b", 30.0)
-    assert isinstance(await backend.run(lambda _, now: scripts.ask(wanted, now)), rules.Granted)
+    assert isinstance(
+        await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now)), rules.Granted
+    )
     readings["back"] = 0.0  # what a process that lived before the step may still believe
     locks_bench.clock.set(locks_bench.clock.now() + 29)
     third = rules.Ask("r", "third", "c", 30.0)
-    assert isinstance(await backend.run(lambda _, now: scripts.ask(third, now)), rules.Held)
+    assert isinstance(
+        await backend.run(lambda hinter, now: scripts.ask(hinter, third, now)), rules.Held
+    )
 
 
 async def test_a_clock_set_forward_ends_a_lease_early_and_the_fence_refuses_it(

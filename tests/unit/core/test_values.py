@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast import errors
+from holdfast import errors, outcomes
 from holdfast.core import codec, failure
 from holdfast.core.dependency import Edge
 from holdfast.core.event import Event, Position, with_result
@@ -272,9 +272,9 @@ def every_error() -> list[type[errors.HoldfastError]]:
 def test_every_error_has_its_outcomes() -> None:
     codes = [error.code for error in every_error()]
     assert sorted(codes) == sorted(set(codes)), "each class has a code of its own"
-    assert set(codes) == set(errors.OUTCOMES)
+    assert set(codes) == set(outcomes.OUTCOMES)
     for error in every_error():
-        outcome = errors.outcome_of(error("x"))
+        outcome = outcomes.outcome_of(error("x"))
         assert 400 <= outcome.http < 600
         assert outcome.exit > 0
         assert outcome.grpc.isupper()

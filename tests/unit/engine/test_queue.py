@@ -386,7 +386,7 @@ async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
         [node] = await queue.get_nodes()
         assert node.types == ["echo"]
         backend = await queue.open()
-        await backend.store.execute("beat_node", id="gone", now=0.0, info_json="{}")
+        await backend.store.execute("join_node", id="gone", now=0.0, info_json="{}")
         assert [each.id for each in await queue.get_nodes()] == [node.id]
         assert {each.id for each in await queue.get_nodes(live=False)} == {"gone", node.id}
         assert (await queue.get_stats()).nodes == 1

@@ -52,6 +52,9 @@ class Jumping:
     async def counters(self) -> list[object]:
         return []
 
+    async def run(self, _: object) -> int:
+        return 0
+
     async def prune(self, **_: object) -> int:
         return 0
 
@@ -93,6 +96,9 @@ class Growing:
 
     async def counters(self) -> list[object]:
         return []
+
+    async def run(self, _: object) -> int:
+        return 0
 
     async def prune(self, **_: object) -> int:
         return 0

@@ -18,7 +18,7 @@ from typing import Final
 
 from holdfast.cli.worker.stops import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import Clock, SystemClock
-from holdfast.errors import OUTCOMES
+from holdfast.outcomes import OUTCOMES
 
 DEATHS_MAX: Final = 5
 WINDOW_SECONDS: Final = 60.0

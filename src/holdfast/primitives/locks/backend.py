@@ -17,7 +17,7 @@ from holdfast.clock import Clock
 from holdfast.core.lease import Lease, Waiter, opens_at
 from holdfast.errors import InvalidInput
 from holdfast.store.script import Call, Rows, Script
-from holdfast.store.scripts.leases import Audit, Hinter
+from holdfast.store.scripts.leases import Audit, Hinter, Teller
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -59,11 +59,15 @@ class StoreBackend:
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
         return await self._store.run(
-            lambda dialect, _, now: make(dialect, now), small=True, repeatable=repeatable
+            lambda dialect, ids, now: make(Teller(dialect, ids), now),
+            small=True,
+            repeatable=repeatable,
         )
 
     async def carry(self, connection: object, make: Make[T]) -> T:
-        return await self._store.run_carried(connection, lambda dialect, _, now: make(dialect, now))
+        return await self._store.run_carried(
+            connection, lambda dialect, ids, now: make(Teller(dialect, ids), now)
+        )
 
 
 class MemoryBackend:
@@ -93,6 +97,10 @@ class MemoryBackend:
     def hint(self, text: str) -> Script[None]:
         """There is no other process, but there may be others in this one."""
         self._hints.append(text)
+        yield from ()
+
+    def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
+        """There is no feed."""
         yield from ()
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:

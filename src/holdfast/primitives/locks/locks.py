@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final, NamedTuple, Self
 
 from holdfast.bus.backends import bus_for
-from holdfast.bus.port import Bus
+from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
 from holdfast.core.check import check_name, check_page, check_text, check_whole
@@ -165,6 +165,7 @@ class Locks(LocksBase[Lease]):
             raise NotFound(f"nobody holds '{resource}'")
         audit, follower = done
         self._meter.count(meters.REVOKED)
+        self._bus.publish(FEED)
         self._wake(audit.claim_id)
         self._wake(follower)
         return audit
@@ -229,9 +230,11 @@ class Locks(LocksBase[Lease]):
             request.grace,
             self._waiter_seconds if request.waits else 0.0,
         )
-        verdict = await self._backend.run(lambda _, now: scripts.ask(wanted, now))
+        verdict = await self._backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
         match verdict:
-            case Granted(lease=lease):
+            case Granted(lease=lease, took_over=took_over):
+                if took_over:
+                    self._bus.publish(FEED)
                 grip = _StoreGrip(self, request, lease.fence)
                 return lambda asked_at: Lease(
                     self, grip, self._terms, ttl=request.ttl, asked_at=asked_at

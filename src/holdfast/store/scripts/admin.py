@@ -20,8 +20,8 @@ def pause_queue(
 
 
 def resume_queue(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[None]:
-    yield call("resume_queue", name=name)
-    yield from _queue_fact(dialect, ids, now, "queue.resumed", name, actor, "")
+    if (yield call("resume_queue", name=name)):
+        yield from _queue_fact(dialect, ids, now, "queue.resumed", name, actor, "")
 
 
 def _queue_fact(

@@ -23,6 +23,8 @@ class Kept(msgspec.Struct, frozen=True):
     """What the store believes that it runs: (id, fence, started at)."""
     latest_at: float
     """The latest time at which a node of this store was seen, by that node's clock."""
+    is_known: bool
+    """False: the node has to register, for the first time or because it was taken for lost."""
 
 
 class Owner(Protocol):
@@ -44,7 +46,7 @@ def beat(
     lost = yield from _extend(held, until)
     seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    return Kept(lost, owned, seen[0][0] or now)
+    return Kept(lost, owned, seen[0][0] if seen else now, is_known=bool(seen))
 
 
 def _extend(held: Sequence[RunId], until: float) -> Script[set[RunId]]:

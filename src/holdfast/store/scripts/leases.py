@@ -6,14 +6,18 @@ together; whoever should look again is named in the answer and hinted at when th
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import asdict, replace
 
 from holdfast.core import lease as rules
+from holdfast.core.event import Fact
+from holdfast.core.ids import Ids
 from holdfast.core.lease import Ask, Granted, Held, Lease, LossReason, Verdict, Waiter
 from holdfast.errors import QueueFull
 from holdfast.store.script import Script, call
+from holdfast.store.scripts.work import Recorder, record
 
 HINT = "lease "
 """Topic of a hint, before the claim that should look."""
@@ -24,7 +28,37 @@ AUDIT_BITE = 100
 
 
 class Hinter(Protocol):
+    """To whom a script has something to say."""
+
+    def hint(self, text: str) -> Script[None]:
+        """Wakes whom it concerns when the transaction commits."""
+        ...
+
+    def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
+        """Appends a fact to the feed, in this transaction."""
+        ...
+
+
+class Speaker(Recorder, Protocol):
+    """The part of a dialect that a `Teller` needs."""
+
     def hint(self, text: str) -> Script[None]: ...
+
+
+class Teller:
+    """A `Hinter` whose facts go into the feed of the store. A script that is run again after its commit
+    finds its own claim and has nothing to tell, so that its record may have another id."""
+
+    __slots__ = ("_ids", "_speaker", "hint")
+
+    def __init__(self, speaker: Speaker, ids: Ids) -> None:
+        self._speaker = speaker
+        self._ids = ids
+        self.hint = speaker.hint
+
+    def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
+        batch = yield from self._speaker.place(self._ids.record(now))
+        yield from record(self._speaker, batch, now, [Fact(kind, now, "", "", data)], Counter())
 
 
 class Audit(NamedTuple):
@@ -48,14 +82,24 @@ class Shown(NamedTuple):
     audit: list[Audit]
 
 
-def ask(wanted: Ask, now: float) -> Script[Verdict]:
-    """Grants, or keeps a place in line for those who wait."""
+def ask(hinter: Hinter, wanted: Ask, now: float) -> Script[Verdict]:
+    """Grants, or keeps a place in line for those who wait. A grant is a fact only when it takes the lease
+    from a holder whose time ran out: who holds what is in the rows, not in the feed."""
     lease = yield from _locked(wanted.resource, now)
     own, head = yield from _line(lease, wanted.claim_id)
     verdict = rules.judge(lease, wanted, own, head)
     match verdict:
-        case Granted(lease=granted):
+        case Granted(lease=granted, took_over=took_over):
             yield from _save(granted)
+            if took_over:
+                yield from _tell(
+                    "lock.taken_over",
+                    hinter,
+                    granted,
+                    owner=granted.owner,
+                    owner_before=lease.owner,
+                    expired_at=lease.expires_at,
+                )
             if own is not None or head is not None:
                 yield from _drop(lease, wanted.claim_id)
         case Held() if wanted.waiter_seconds > 0:
@@ -149,6 +193,7 @@ def revoke(
         owner=lease.owner,
     )
     yield call("prune_lease_audit", before=now - AUDIT_SECONDS, limit=AUDIT_BITE)
+    yield from _tell("lock.revoked", hinter, after, owner=lease.owner, actor=actor, reason=reason)
     yield from hinter.hint(HINT + lease.claim_id)
     return audit, (yield from _hint_next(hinter, after))
 
@@ -205,6 +250,11 @@ def _hint_next(hinter: Hinter, lease: Lease) -> Script[str | None]:
         return None
     yield from hinter.hint(HINT + head.claim_id)
     return head.claim_id
+
+
+def _tell(kind: str, hinter: Hinter, lease: Lease, **data: object) -> Script[None]:
+    said = {"resource": lease.resource, "fence": lease.fence, **data}
+    yield from hinter.tell(kind, lease.clock_at, said)
 
 
 def _why(lease: Lease, claim_id: str, reason: LossReason) -> Script[LossReason]:

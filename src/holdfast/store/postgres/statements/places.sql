@@ -7,7 +7,9 @@ ON CONFLICT (name) DO UPDATE SET paused_at = :now::float8, paused_by = :actor::t
 
 -- name: resume_queue
 -- index: holdfast_queue_pkey
-UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name::text;
+-- returns: name
+UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL
+WHERE name = :name::text AND paused_at IS NOT NULL RETURNING name;
 
 -- name: queues
 -- returns: name paused_at paused_by reason
@@ -24,20 +26,39 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 -- returns: name queue config_json
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
+-- name: join_node
+-- A node that is not known, or was lost.
+-- returns: id
+-- index: holdfast_node_pkey
+INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id::text, :now::float8, :now::float8, :info_json::text)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now::float8, info_json = :info_json::text, lost_at = NULL
+    WHERE holdfast_node.lost_at IS NOT NULL
+RETURNING id;
+
 -- name: beat_node
 -- returns: latest_at
 -- index: holdfast_node_pkey
-INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id::text, :now::float8, :now::float8, :info_json::text)
-ON CONFLICT (id) DO UPDATE SET seen_at = :now::float8, info_json = :info_json::text
+UPDATE holdfast_node SET seen_at = :now::float8, info_json = :info_json::text
+WHERE id = :id::text AND lost_at IS NULL
 RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
+
+-- name: lose_nodes
+-- Once for each, and not one that was heard of meanwhile.
+-- returns: id seen_at
+-- index: holdfast_node_pkey
+UPDATE holdfast_node n SET lost_at = :now::float8
+FROM {rows: id text, seen_at double precision}
+WHERE n.id = r.id AND n.seen_at = r.seen_at AND n.lost_at IS NULL
+RETURNING n.id, n.seen_at;
 
 -- name: nodes
 -- returns: id started_at seen_at info_json
 SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
 
 -- name: forget_node
+-- returns: id
 -- index: holdfast_node_pkey
-DELETE FROM holdfast_node WHERE id = :id::text;
+DELETE FROM holdfast_node WHERE id = :id::text RETURNING id;
 
 -- name: prune_nodes
 DELETE FROM holdfast_node WHERE seen_at < :before::float8;

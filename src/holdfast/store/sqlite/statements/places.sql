@@ -7,7 +7,9 @@ ON CONFLICT (name) DO UPDATE SET paused_at = :now, paused_by = :actor, reason = 
 
 -- name: resume_queue
 -- index: holdfast_queue (primary key)
-UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL WHERE name = :name;
+-- returns: name
+UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL
+WHERE name = :name AND paused_at IS NOT NULL RETURNING name;
 
 -- name: queues
 -- returns: name paused_at paused_by reason
@@ -24,20 +26,37 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 -- returns: name queue config_json
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
+-- name: join_node
+-- A node that is not known, or was lost.
+-- returns: id
+-- index: holdfast_node (primary key)
+INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id, :now, :now, :info_json)
+ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json, lost_at = NULL WHERE lost_at IS NOT NULL
+RETURNING id;
+
 -- name: beat_node
 -- returns: latest_at
 -- index: holdfast_node (primary key)
-INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id, :now, :now, :info_json)
-ON CONFLICT (id) DO UPDATE SET seen_at = :now, info_json = :info_json
+UPDATE holdfast_node SET seen_at = :now, info_json = :info_json WHERE id = :id AND lost_at IS NULL
 RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
+
+-- name: lose_nodes
+-- Once for each, and not one that was heard of meanwhile.
+-- returns: id seen_at
+-- index: holdfast_node (primary key)
+UPDATE holdfast_node AS n SET lost_at = :now
+FROM {rows: id text, seen_at real}
+WHERE n.id = r.id AND n.seen_at = r.seen_at AND n.lost_at IS NULL
+RETURNING id, seen_at;
 
 -- name: nodes
 -- returns: id started_at seen_at info_json
 SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
 
 -- name: forget_node
+-- returns: id
 -- index: holdfast_node (primary key)
-DELETE FROM holdfast_node WHERE id = :id;
+DELETE FROM holdfast_node WHERE id = :id RETURNING id;
 
 -- name: prune_nodes
 DELETE FROM holdfast_node WHERE seen_at < :before;

@@ -1,0 +1,58 @@
+"""Nodes as they come and go, each with its fact: registered, left, lost.
+
+Promises: a node is told to be lost once, by whichever sweeper is first, and not while it is heard of; one
+that comes back registers again. A heartbeat of a node that is known writes no fact: it changes none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from holdfast.core import codec, node as rules
+from holdfast.core.event import Fact
+from holdfast.core.ids import Ids
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts.work import record
+
+
+def join(dialect: Dialect, ids: Ids, now: float, *, node: str, info_json: str) -> Script[bool]:
+    """A node that starts, or comes back after it was lost; whether it was not there."""
+    rows = yield call("join_node", id=node, now=now, info_json=info_json)
+    yield from _tell(dialect, ids, now, "node.registered", [{"node": row[0]} for row in rows])
+    return bool(rows)
+
+
+def leave(dialect: Dialect, ids: Ids, now: float, *, node: str) -> Script[bool]:
+    rows = yield call("forget_node", id=node)
+    yield from _tell(dialect, ids, now, "node.left", [{"node": row[0]} for row in rows])
+    return bool(rows)
+
+
+def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Script[int]:
+    """Nodes that have fallen silent; those lost long ago are forgotten. How many were lost now."""
+    rows = yield call("nodes")
+    silent: list[tuple[Any, ...]] = [(row[0], row[2]) for row in rows if _is_silent(row, now)]
+    if not silent:
+        return 0
+    lost = yield call_rows("lose_nodes", silent, now=now)
+    facts = [{"node": node, "seen_at": seen_at} for node, seen_at in lost]
+    yield call("prune_nodes", before=forget_before)
+    yield from _tell(dialect, ids, now, "node.lost", facts)
+    return len(facts)
+
+
+def _is_silent(row: Any, now: float) -> bool:
+    _, _, seen_at, info_json = row
+    lease_seconds = rules.lease_seconds_of(codec.loads_object(info_json))
+    return not rules.is_live(seen_at, lease_seconds, now)
+
+
+def _tell(
+    dialect: Dialect, ids: Ids, now: float, kind: str, found: list[dict[str, Any]]
+) -> Script[None]:
+    if found:
+        batch = yield from dialect.place(ids.record(now))
+        facts = [Fact(kind, now, "", "", data) for data in found]
+        yield from record(dialect, batch, now, facts, Counter())
