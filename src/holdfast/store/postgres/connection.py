@@ -33,6 +33,8 @@ PACKAGE: Final = "holdfast.store.postgres"
 CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 20.0
 TRANSACTION_SECONDS: Final = 60.0
+ROWS_MAX: Final = 1_000
+"""Rows that one statement takes. So `COMMAND_SECONDS` is many times what a slow disk needs for it."""
 SETTINGS: Final = {
     "application_name": "holdfast",
     # Statements wait for a row and then go on with what it is now, whatever the database's default is.
@@ -135,6 +137,17 @@ def bind(prepared: Prepared, call: Call) -> tuple[Any, ...]:
 
 
 async def execute(connection: Connection, call: Call) -> Rows:
+    """The statement's rows. Many rows of the caller go in parts, each a statement with a time limit of its
+    own: the limit is for a server that hangs, not for work that is large."""
+    if call.rows is not None and len(call.rows) > ROWS_MAX:
+        parts = range(0, len(call.rows), ROWS_MAX)
+        return [
+            row
+            for start in parts
+            for row in await execute(
+                connection, Call(call.name, call.params, call.rows[start : start + ROWS_MAX])
+            )
+        ]
     prepared = statements()[call.name]
     records = await connection.fetch(prepared.text, *bind(prepared, call))
     if prepared.returns == "task":
