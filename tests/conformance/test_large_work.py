@@ -29,7 +29,9 @@ async def test_a_large_batch_is_written_in_parts_and_whole(
     monkeypatch.setattr(postgres, "bind", noted)
     store: Store = await bench.open()
     parents = [asked(store, f"parent-{n:02}", idempotency_key=f"k{n}") for n in range(20)]
-    children = [asked(store, f"child-{n:02}", depends_on=after(f"parent-{n:02}")) for n in range(20)]
+    children = [
+        asked(store, f"child-{n:02}", depends_on=after(f"parent-{n:02}")) for n in range(20)
+    ]
     answers = await store.insert([*parents, *children])
     assert [answer.created for answer in answers] == [True] * 40
     again = await store.insert([*parents, *children])
