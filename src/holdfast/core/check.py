@@ -16,7 +16,7 @@ from holdfast.errors import InvalidInput
 
 NAME_CHARS_MAX: Final = 200
 TEXT_CHARS_MAX: Final = 2_000
-RESERVED: Final = ("!", "@")
+RESERVED: Final = "!@"
 """First characters that ids and the names of types and queues leave to Holdfast: gates and shorthands."""
 SECONDS_MAX: Final = 10 * 365 * 86_400.0
 PAGE_MAX: Final = 1_000
@@ -40,7 +40,7 @@ def check_name(
 def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
     """An id, or the name of a type or a queue: a name with a first character that is not reserved."""
     name = check_name(field, value, wrong=wrong)
-    if name.startswith(RESERVED):
+    if name[0] in RESERVED:
         raise wrong(
             f"{field} {shown(value)} starts with a reserved character: use another than ! or @"
         )

@@ -130,18 +130,19 @@ def request_hash(
     """What makes two requests with one key, or one id, the same request: all that the caller said. What
     was left to the type's configuration is not part of it, since that may change between two tries."""
     left = request.unsaid
-    said = codec.dumps(
-        (
-            None if "queue" in left else request.queue,
-            None if "priority" in left else priority,
-            None if "max_attempts" in left else request.max_attempts,
-            None if "timeout" in left else request.options.timeout_seconds,
-            float(request.delay_seconds),
-            request.key,
-            sorted((edge.parent_id, edge.policy) for edge in request.depends_on),
-        )
+    edges = sorted([f"{edge.policy.value}:{edge.parent_id}" for edge in request.depends_on])
+    return HASH_MARK + codec.digest(
+        request.type,
+        payload_json,
+        metadata_json or "",
+        "" if "queue" in left else request.queue,
+        "" if "priority" in left else priority.name,
+        "" if "max_attempts" in left else str(request.max_attempts),
+        "" if "timeout" in left else f"={request.options.timeout_seconds}",
+        "" if not request.delay_seconds else str(float(request.delay_seconds)),
+        request.key or "",
+        *edges,
     )
-    return HASH_MARK + codec.digest(request.type, payload_json, metadata_json or "", said)
 
 
 def is_same_request(task: Task, edges: tuple[Edge, ...], kept: str | None) -> bool:
