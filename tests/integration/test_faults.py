@@ -236,11 +236,11 @@ async def test_a_client_that_freezes_in_a_transaction_does_not_hold_up_the_other
     async with make_queue(pg_dsn, "work", **QUICK) as queue:
         frozen = await postgres.connect(pg_dsn)
         await frozen.execute("BEGIN")
-        await frozen.execute(postgres.statements()["number_records"].text)
+        await frozen.execute(postgres.statements()["number_records"].text, 100)
         task = await queue.enqueue("work", {"value": 1})
         async with asyncio.timeout(10):
             kinds = [event.kind async for event in queue.events(follow=False)]
-        assert kinds[0] == "task.enqueued"
+        assert "task.enqueued" in kinds
         assert await task.result(5) == 1
         frozen.terminate()
 
