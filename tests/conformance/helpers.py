@@ -181,7 +181,7 @@ async def check_limits(store: Store, *names: str) -> None:
     """Every limit counts what runs under it and what is parked at it."""
     tasks = await all_tasks(store)
     rows = await store.query("get_limits", names=list(names))
-    for name, _, running, parked, _ in rows:
+    for name, _, running, parked, *_ in rows:
         assert running == sum(t.status is Status.RUNNING and name in t.limit_names for t in tasks)
         assert parked == sum(t.status is Status.QUEUED and t.gate == name for t in tasks)
 

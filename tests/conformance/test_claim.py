@@ -68,14 +68,14 @@ async def test_a_task_waits_until_it_is_due(store: Store, clock: VirtualClock) -
     await put(store, "later", delay_seconds=10.0)
     await put(store, "soon", delay_seconds=5.0, queue="mail")
     assert await claim_ids(store, queues=("default", "mail")) == []
-    assert await store.next_due(["default", "mail"]) == clock.now() + 5.0
-    assert await store.next_due(["default"]) == clock.now() + 10.0
-    assert await store.next_due(["nowhere"]) is None
+    assert (await store.next_due(["default", "mail"])).due_at == clock.now() + 5.0
+    assert (await store.next_due(["default"])).due_at == clock.now() + 10.0
+    assert (await store.next_due(["nowhere"])).due_at is None
     clock.set(clock.now() + 5.0)
     assert await claim_ids(store, queues=("default", "mail")) == ["soon"]
     clock.set(clock.now() + 5.0)
-    assert await store.next_due(["default"]) is None, "what is due already is no wake-up"
-    due_since_a_look = await store.next_due(["default"], after=clock.now() - 1.0)
+    assert (await store.next_due(["default"])).due_at is None, "what is due already is no wake-up"
+    due_since_a_look = (await store.next_due(["default"], after=clock.now() - 1.0)).due_at
     assert due_since_a_look == clock.now(), "but for a claim that judged it too early"
     assert await claim_ids(store, queues=("default", "mail")) == ["later"]
 

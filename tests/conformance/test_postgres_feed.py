@@ -179,6 +179,7 @@ async def test_a_child_carried_late_waits_for_a_parent_that_ends_meanwhile(
     await transaction.commit()
     await connection.close()
     await ending
+    await store.tie()
     assert await status(store, "c") is Status.QUEUED
 
 

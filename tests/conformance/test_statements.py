@@ -166,6 +166,7 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
         "holdfast_task_dead",
     ),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
+    ("loose_edges", {"limit": 10}, "holdfast_edge_loose"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
     ("page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     ("page_symbol_orders", {"symbol": "s", "after": 0, "limit": 10}, "holdfast_order_symbol"),

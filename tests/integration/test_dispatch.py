@@ -231,6 +231,6 @@ async def test_who_lets_in_more_than_it_can_run_tells_others(
     assert queue._backend is not None
     queue._backend.bus.subscribe(heard.append, WORK)
     monkeypatch.setattr(queue._backend.store, "open_gates", open_gates)
-    await queue.engine.dispatcher._open_gates()
+    await queue.engine.dispatcher._open_gates(0.0)
     assert heard == [WORK] * is_told
     await queue.stop()

@@ -60,14 +60,15 @@ def failing(
 async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with make_queue(url, "work", "rated", **QUICK) as queue:
+    async with make_queue(url, "work", "key_rated", **QUICK) as queue:
         store = store_of(queue)
         monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: False)  # all claims by `claim`
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
-        tasks.append(await queue.enqueue("rated", {"value": 3}))
-        assert [await task.result(10) for task in tasks] == [0, 1, 2, 3]
+        # The last one is parked until its rate opens.
+        tasks += [await queue.enqueue("key_rated", {"value": n}, key="k") for n in (3, 4)]
+        assert [await task.result(10) for task in tasks] == [0, 1, 2, 3, 4]
         await eventually(lambda: restarts(queue) + troubles(queue) == 3)
         assert queue.is_running()
 

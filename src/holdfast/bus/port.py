@@ -31,6 +31,15 @@ def is_of_one(hint: str) -> bool:
     return " one" in hint
 
 
+def of_children(hint: str) -> str:
+    """A hint from a transaction whose tasks wait for others, and are to be tied to them after its commit."""
+    return f"{hint} children" if hint else hint
+
+
+def is_of_children(hint: str) -> bool:
+    return " children" in hint
+
+
 class Ride(msgspec.Struct, frozen=True, gc=False):
     """A hint that goes with a transaction."""
 

@@ -92,6 +92,13 @@ def blame(parent_id: str, parent: Task | None) -> Blame:
     return Blame(parent_id, parent.status.value, parent.error or "no error was recorded")
 
 
+def orphaned(parent_id: str, policy: Policy) -> Settle:
+    """What it means for a child that its parent was pruned before the two were tied: how the parent ended
+    is not known any more."""
+    message = "its record was pruned before this task came in"
+    return Settle(parent_id, Status.FAILED, policy is Policy.IGNORE, message)
+
+
 def settlement(parent: Task, policy: Policy) -> Settle:
     """What the parent's end means for a child on an edge with this policy."""
     satisfied = parent.status is Status.COMPLETED or policy is Policy.IGNORE

@@ -20,6 +20,8 @@ _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 TOLERANCE_SECONDS: Final = 1e-6
 """Epoch seconds as floats are no finer than this."""
+LET_IN_SECONDS: Final = 0.5
+"""Tasks that were let in take their permits within this time; if not, the next ones are let in."""
 
 
 class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -41,6 +43,10 @@ class Limit(msgspec.Struct, frozen=True):
     """Tasks that wait at this limit, out of the way of others."""
     full_until: float = 0.0
     """GCRA's theoretical arrival time."""
+    look_at: float | None = None
+    """When parked tasks are to be let in; None while only the end of a running task can make room."""
+    rule_at: float = 0.0
+    """When the task was made that the rule came with."""
 
 
 def parse_rate(text: str) -> tuple[int, float]:
@@ -85,6 +91,26 @@ def opens_at(limit: Limit, now: float) -> float | None:
         return now
     slack = rule.rate_seconds / rule.rate_count * (rule.burst - 1)
     return max(now, limit.full_until - slack)
+
+
+def ruled(limit: Limit, rule: Rule, made_at: float, *, is_new: bool) -> Limit:
+    """The limit under the rule that the youngest task came with; of two of one moment, the new one."""
+    is_older = made_at < limit.rule_at or (made_at == limit.rule_at and not is_new)
+    if rule == limit.rule or is_older:
+        return limit
+    return replace(limit, rule=rule, rule_at=made_at)
+
+
+def next_look(limit: Limit, now: float) -> float | None:
+    """When to let parked tasks in. While there are permits, tasks that were let in before may be under way:
+    the look that is due stays due, and there is one in any case."""
+    if not limit.parked:
+        return None
+    at = opens_at(limit, now)
+    if at is None or at > now:
+        return at
+    soon = now + LET_IN_SECONDS
+    return soon if limit.look_at is None else min(limit.look_at, soon)
 
 
 def describe(rule: Rule) -> str:

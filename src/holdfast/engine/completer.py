@@ -3,7 +3,8 @@
 Promises: an outcome stays held, its lease renewed, until the store has answered; when the store is away
 it is tried again until it is back, in smaller batches. A stale outcome changes nothing and is counted. An
 outcome that the store cannot write keeps no other from being written: after `TRIES_MAX` tries it becomes a
-dead letter, and if that cannot be written either it is given up, so that its lease runs out.
+dead letter, and if that cannot be written either it is given up, so that its lease runs out. Nor does one
+whose task another transaction holds: it is tried again when the others are written.
 Never: more than `WAITING_MAX` outcomes in memory; then workers wait.
 """
 
@@ -22,11 +23,13 @@ from holdfast.core.task import FailureKind, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
-from holdfast.store.store import Store
+from holdfast.store.store import Store, is_held
 
 BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
+HELD_SECONDS: Final = 0.1
+"""When to come back to a task that another transaction holds."""
 TRIES_MAX: Final = 5
 """Of an outcome that cannot be written though the store answers."""
 AGAIN_SECONDS: Final = 0.05
@@ -53,6 +56,8 @@ class Completer(Loop):
         self._store = store
         self._on_done = on_done
         self._waiting: list[tuple[Task, Order]] = []
+        self._held: list[tuple[Task, Order]] = []
+        """Outcomes of tasks that another transaction held: they wait behind the others."""
         self._room = asyncio.Event()
         self._room.set()
         self._empty = asyncio.Event()
@@ -73,7 +78,7 @@ class Completer(Loop):
 
     @property
     def _is_roomy(self) -> bool:
-        return len(self._waiting) + len(self._suspects) < WAITING_MAX
+        return len(self._waiting) + len(self._suspects) + len(self._held) < WAITING_MAX
 
     async def room(self) -> None:
         """Until there are fewer outcomes waiting."""
@@ -82,6 +87,8 @@ class Completer(Loop):
             await self._room.wait()
 
     async def tick(self) -> float:
+        self._waiting += self._held
+        self._held.clear()
         while self._waiting:
             batch = self._waiting[: self._size]
             try:
@@ -102,6 +109,8 @@ class Completer(Loop):
             self._written(batch, decisions)
         if self._suspects:
             return await self._try_again()
+        if self._held:
+            return HELD_SECONDS
         self._empty.set()
         return IDLE_SECONDS
 
@@ -129,6 +138,9 @@ class Completer(Loop):
         self._room.set()
         done = []
         for (task, order), decision in zip(batch, decisions, strict=True):
+            if type(decision) is Refusal and is_held(decision):
+                self._held.append((task, order))
+                continue
             done.append((task, decision))
             if type(decision) is Refusal or type(order.command) is Fail:
                 self.fenced += is_stale(decision)

@@ -1,7 +1,9 @@
 """Claims tasks for free workers.
 
-Promises: claims in batches and only what can start soon; wakes on hints, when a worker is free and when
-the next task is due; keeps the share of the aged (`core.priority`). Never: runs or finishes anything.
+Promises: claims in batches and only what can start soon; wakes on hints, when a worker is free, when the
+next task is due and when the next limit opens: no worker idles beside a task that may run for more than a
+second, or for one poll where a hint was lost; keeps the share of the aged (`core.priority`).
+Never: runs or finishes anything.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import Pool
 from holdfast.errors import StoreUnavailable
+from holdfast.store.claims import Ahead
+from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
 
 PUSHED_POLL_SECONDS: Final = 5.0
@@ -31,7 +35,7 @@ NO_AGED_SECONDS: Final = 1.0
 NO_AGED_TIMES: Final = 10
 """After a look in vain: over a slow network looking must not take the time of claiming."""
 GATES_SECONDS: Final = 1.0
-CLOSED_SECONDS: Final = 10.0
+"""While claims get all that they ask for, limits are looked at this often."""
 SHORT_SECONDS: Final = 0.01
 
 
@@ -65,6 +69,7 @@ class Dispatcher(Loop):
         self._starts = 0
         self._no_aged_until = 0.0
         self._gates_at = 0.0
+        self._not_before = 0.0
         self._blind_seconds = 0.0
         self._is_blind = False
         """The last claim may have missed something."""
@@ -100,12 +105,15 @@ class Dispatcher(Loop):
                 self._pool.give(await self._claim(room))
             finally:
                 self.claiming = False
-            if not self._is_saturated:
-                # Nothing more to claim: what was claimed starts before anything else is asked.
-                await asyncio.sleep(0)
-            if not (await self._open_gates() or self._is_saturated):
-                # What became due since the claim judged it is claimed by the next one, at once.
-                return self._pause(await self._store.next_due(self.queues, after=judged_at))
+            if self._is_saturated:
+                await self._open_gates(self._gates_at)
+                continue
+            # Nothing more to claim: what was claimed starts before anything else is asked.
+            await asyncio.sleep(0)
+            # What became due since the claim judged it is claimed by the next one, at once.
+            ahead = await self._store.next_due(self.queues, after=judged_at)
+            if not await self._open_gates(ahead.opens_at):
+                return self._pause(ahead)
         # Nobody has looked: whoever comes free has reason to.
         self._is_saturated = True
         return PUSHED_POLL_SECONDS
@@ -149,10 +157,11 @@ class Dispatcher(Loop):
     async def _look(self) -> float | None:
         """How long there is nothing to do; None when something is due. A look costs less than a claim
         that gets nothing."""
-        if await self._open_gates():
+        ahead = await self._store.first_due(self.queues)
+        if await self._open_gates(ahead.opens_at):
             return None
-        due_at = await self._store.first_due(self.queues)
-        return self._pause(due_at) if due_at is None or due_at > self._store.now() else None
+        is_due = ahead.due_at is not None and ahead.due_at <= self._store.now()
+        return None if is_due else self._pause(ahead)
 
     def _room(self) -> int:
         """How many tasks to claim now."""
@@ -250,26 +259,27 @@ class Dispatcher(Loop):
         if claimed.parked or claimed.look_again:
             self.wake()  # Others may be ready behind those that a limit refused.
 
-    async def _open_gates(self) -> int:
-        """Lets in what waited for a rate, when it is time; how many may be claimed now."""
+    async def _open_gates(self, opens_at: float | None) -> int:
+        """Lets in what waited at a limit, when it is time; how many may be claimed now."""
         now = self._store.now()
-        if now < self._gates_at:
+        if opens_at is None or now < max(opens_at, self._not_before):
             return 0
-        opened, opens_at = await self._store.open_gates()
+        opened, _ = await self._store.open_gates()
         if opened > self._room():
-            self._bus.publish(
-                WORK
-            )  # More than fits here: others may have room, and nobody else tells them.
-        # With no gate closed here there is nothing to wait for; others look after those they close.
-        soon = now + (CLOSED_SECONDS if opens_at is None and not opened else GATES_SECONDS)
-        self._gates_at = min(opens_at or soon, soon)
+            # More than fits here: other processes may have room, and nothing else tells them.
+            self._bus.publish(WORK)
+        self._gates_at = now + GATES_SECONDS
+        # What could not be let in, another transaction holds at this moment.
+        self._not_before = 0.0 if opened else now + HELD_SECONDS
         return opened
 
-    def _pause(self, due_at: float | None) -> float:
+    def _pause(self, ahead: Ahead) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
         if self._blind_seconds > 0.0:
             # What this claim may have missed can be seen then.
             poll, self._blind_seconds = min(poll, self._blind_seconds), 0.0
-        moments = [at for at in (due_at, self._gates_at) if at is not None]
+        moments = [] if ahead.due_at is None else [ahead.due_at]
+        if ahead.opens_at is not None:
+            moments.append(max(ahead.opens_at, self._not_before))
         now = self._store.now()
         return max(0.0, min([poll, *(at - now for at in moments)]))

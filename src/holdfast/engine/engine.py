@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.bus.port import FEED, WORK, Bus, is_of_one
+from holdfast.bus.port import FEED, WORK, Bus, is_of_children, is_of_one
 from holdfast.clock import Clock
 from holdfast.core.command import Order, Release
 from holdfast.core.decide import Decision, applied
@@ -220,6 +220,8 @@ class Engine:
     # -- wiring ----------------------------------------------------------------------------------
 
     def _hinted(self, hint: str) -> None:
+        if is_of_children(hint):
+            self.sweeper.wake()
         self.dispatcher.hinted(one=is_of_one(hint))
 
     def _freed(self) -> None:

@@ -76,7 +76,7 @@ class Keeper(Loop):
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
         await self.apart("giving back what is unknown here", self._release(kept.owned, before))
         self.renewed_at = self.clock.monotonic()
-        return self._lease_seconds / 3
+        return self._lease_seconds / (3 if kept.is_whole else 30)
 
     async def _tell_lost(self, tasks: Sequence[Task]) -> None:
         """An operator who cancels or pauses a task takes its lease too, which is no trouble."""
@@ -110,5 +110,5 @@ class Keeper(Loop):
             if RunId(task_id, fence) not in self._pool.held and started_at <= before
         ]
         if unknown:
-            await self._store.apply(unknown)
+            await self._store.apply(unknown, wait=False)
             self._on_released()

@@ -23,7 +23,9 @@ from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
+from holdfast.store.inserts import TIE_BITE
 from holdfast.store.scripts import nodes
+from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
@@ -112,6 +114,7 @@ class Sweeper(Loop):
         began, before = self._store.now(), self.clock.monotonic()
         patience = self._patience.left(began)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
+        is_loose = await self.apart("tying children to their parents", self._tie())
         is_cut_short = await self.apart("settling dependents", self._settle())
         now = self._store.now()
         if now >= self._count_at:
@@ -124,6 +127,8 @@ class Sweeper(Loop):
         moments = [now + self._longest, self._count_at, self._prune_at]
         if is_cut_short:
             moments.append(now)
+        if is_loose:
+            moments.append(now + HELD_SECONDS)
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
@@ -174,6 +179,17 @@ class Sweeper(Loop):
             if not done:
                 return False
             self._on_expired()
+        return True
+
+    async def _tie(self) -> bool:
+        """Children that came in without locking their parents, which may have ended meanwhile; whether some
+        are left."""
+        for _ in range(ROUNDS_MAX):
+            tied = await self._store.tie(TIE_BITE)
+            if tied.done:
+                self._on_expired()
+            if tied.done < TIE_BITE:
+                return not tied.is_all
         return True
 
     async def _count(self, now: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from holdfast.core import pressure as pressures
 from holdfast.core.pressure import Bounds, Load, Pressure
@@ -19,6 +19,9 @@ from holdfast.errors import QueueFull
 from holdfast.queue.backend import Backend
 from holdfast.queue.lifecycle import Lifecycle
 from holdfast.queue.settings import Settings
+
+WAITING: Final = frozenset({Status.QUEUED, Status.BLOCKED})
+"""What has not started: a task that waits for another one waits as well."""
 
 
 class _Known:
@@ -91,12 +94,12 @@ class Backpressure(Lifecycle):
     async def _look_anew(self, backend: Backend, queue: str, *, carried: bool) -> _Known:
         # Counting writes; figures as of the last count are at most seconds old.
         rows = await (backend.store.query("counters") if carried else backend.store.counters())
-        depth = sum(n for q, _, _, status, n in rows if q == queue and status == Status.QUEUED)
+        depth = sum(n for q, _, _, status, n in rows if q == queue and status in WAITING)
         oldest = 0.0
         if self._settings.max_age is not None:
-            due = await backend.store.first_due([queue])
-            if due is not None:
-                oldest = max(0.0, backend.store.now() - due)
+            due_at = (await backend.store.first_due([queue])).due_at
+            if due_at is not None:
+                oldest = max(0.0, backend.store.now() - due_at)
         known = _Known(Load(depth, oldest), backend.store.now(), self._settings)
         self._known[queue] = known
         return known

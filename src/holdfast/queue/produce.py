@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from msgspec import UNSET, UnsetType
 
-from holdfast.bus.port import WORK
+from holdfast.bus.port import WORK, of_children
 from holdfast.core.check import check_name, check_number, shown
 from holdfast.core.pressure import Pressure
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
@@ -141,8 +141,7 @@ class Produce(Requests):
                 backend, submission.task.queue, 1, carried=tx is not None
             )
         if tx is not None:
-            ride = backend.bus.ride_along(WORK, must=True)
-            inserted = (await backend.store.insert_carried(tx, [submission], hint=ride.hint))[0]
+            inserted = (await self._carry(backend, [submission], tx))[0]
         elif id is None and submission.is_plain:
             inserted = await (session.plain or self._batcher(session)).put(submission)
         else:
@@ -219,13 +218,20 @@ class Produce(Requests):
     ) -> list[Inserted]:
         if not group:
             return []
-        ride = backend.bus.ride_along(WORK, must=tx is not None)
         if tx is not None:
-            return await backend.store.insert_carried(tx, group, hint=ride.hint)
+            return await self._carry(backend, group, tx)
+        ride = backend.bus.ride_along(WORK)
         insert = backend.store.insert_plain if plain else backend.store.insert
         found = await insert(group, hint=ride.hint)
         backend.bus.landed(ride)
         return found
+
+    async def _carry(self, backend: Backend, group: list[Submission], tx: object) -> list[Inserted]:
+        """Within the caller's transaction; the hint goes out with its commit."""
+        hint = backend.bus.ride_along(WORK, must=True).hint
+        if any(submission.edges for submission in group):
+            hint = of_children(hint)
+        return await backend.store.insert_carried(tx, group, hint=hint)
 
     def _batcher(self, session: Session) -> Batcher[Submission, Inserted]:
         """Callers of one event loop share commits."""

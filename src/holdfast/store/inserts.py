@@ -7,15 +7,21 @@ repeated. `insert` looks up what there is to look up; the others are shorter way
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
 
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
+from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists
 from holdfast.store.script import Script, call, one
-from holdfast.store.scripts import insert as insert_script
+from holdfast.store.scripts import edges as edge_script, insert as insert_script
+from holdfast.store.scripts.edges import Tied
 from holdfast.store.scripts.insert import Inserted
+
+TIE_BITE: Final = 100
 
 
 class Inserts:
@@ -32,9 +38,15 @@ class Inserts:
     async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """One caller's tasks: all of them or none."""
         now = self.now()
-        return await self._driver.write(
-            lambda: self._insert(group, now, hint=hint), mark=self._mark
+        loose = insert_script.may_wait(group) and self._is_loose(group)
+        found = await self._driver.write(
+            lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
         )
+        if loose:
+            # The insert is acknowledged; what cannot be tied now is tied by a sweeper.
+            with suppress(StoreUnavailable):
+                await self.tie()
+        return found
 
     async def insert_one(
         self, submission: Submission, *, hint: str = "", alone: bool = False
@@ -103,23 +115,54 @@ class Inserts:
     async def insert_carried(
         self, connection: object, group: Sequence[Submission], *, hint: str = ""
     ) -> list[Inserted]:
-        """Within the caller's own transaction."""
+        """Within the caller's own transaction, which locks no row that others need. When that is committed,
+        `tie` is due if any task has dependencies."""
         now = self.now()
-        # Ids of ours are new; a request that may be repeated, or come twice at once, has a hash.
-        may_clash = any(s.task.request_hash is not None for s in group)
+        loose = self._is_loose(group)
         return await self._driver.carry(
-            connection, lambda: self._insert(group, now, hint=hint), may_clash=may_clash
+            connection,
+            lambda: self._insert(group, now, hint=hint, carried=True, loose=loose),
+            may_clash=insert_script.may_wait(group),
         )
+
+    def _is_loose(self, group: Sequence[Submission]) -> bool:
+        """Whether edges must not lock parents: with one writer, no other transaction could wait for them."""
+        return not self.one_writer and any(submission.edges for submission in group)
 
     def _mark(self) -> int:
         """A number that no other transaction has."""
         return self._ids.record(self.now())
 
     def _insert(
-        self, group: Sequence[Submission], now: float, *, hint: str = ""
+        self,
+        group: Sequence[Submission],
+        now: float,
+        *,
+        hint: str = "",
+        carried: bool = False,
+        loose: bool = False,
     ) -> Script[list[Inserted]]:
         found = yield from insert_script.insert(
-            group, now=now, batch=self._ids.record(now), recorder=self._dialect
+            group,
+            now=now,
+            batch=self._ids.record(now),
+            recorder=self._dialect,
+            carried=carried,
+            loose=loose,
         )
         yield from self._dialect.hint(hint)
         return found
+
+    async def tie(self, limit: int = TIE_BITE) -> Tied:
+        """Makes children that came in without locking their parents known to these."""
+        if self.one_writer or not await self._driver.read(
+            lambda: one(call("loose_edges", limit=1))
+        ):
+            return Tied(0, True)
+        now = self.now()
+        return await self._driver.write(
+            lambda: edge_script.tie(
+                now=now, batch=self._ids.record(now), recorder=self._dialect, limit=limit
+            ),
+            mark=self._mark,
+        )

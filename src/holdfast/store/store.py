@@ -15,17 +15,15 @@ from holdfast.core.command import Complete, Expire, Order
 from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
-from holdfast.core.priority import AGEING_SECONDS
-from holdfast.core.task import Priority, RunId, Status, Task
+from holdfast.core.task import RunId, Status, Task
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.inserts import Inserts
+from holdfast.store.handouts import Handouts
 from holdfast.store.port import Dialect, RecordExists, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
     apply as apply_script,
     beats,
-    claim as claim_script,
     feed,
     nodes,
 )
@@ -41,8 +39,8 @@ SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
 COUNT_BITES: Final = 20
 """Bites of uncounted records that one question about figures works through."""
-DRAWS: Final = 3
-"""How often a claim draws the id of its record: two processes may draw the same one."""
+HELD_LEASE_SECONDS: Final = 1.0
+"""When to look again at a lease that has ended, but whose task another transaction holds."""
 
 
 class Swept(msgspec.Struct, frozen=True):
@@ -50,10 +48,10 @@ class Swept(msgspec.Struct, frozen=True):
 
     expired: list[Decision]
     next_at: float | None = None
-    """When the next lease ends, if nothing had ended."""
+    """When to look again: the next lease ends, or one has that could not be taken back now."""
 
 
-class Store(Inserts):
+class Store(Handouts):
     """The one store class; `driver` and `dialect` are what differs."""
 
     on_cut_short: Callable[[], None] = staticmethod(lambda: None)
@@ -80,101 +78,15 @@ class Store(Inserts):
         """Whether small writes are done on the spot."""
         return self._driver.is_quick
 
-    async def warm_up(self, claim: Claim) -> None:
-        """Before the first task comes: what a worker asks all day is asked once, in vain."""
-        await self._driver.warm_up(self._dialect.rehearse(claim, now=self.now()))
-
     # -- tasks ---------------------------------------------------------------------------------
 
-    async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
-        """The next tasks in order, under new fences, judged at the time that the database is reached.
-        `small`: few are expected."""
-        batch = self._ids.record(self.now())
-        try:
-            claimed, ids = await self._driver.write_one(
-                lambda: self._dialect.claim(claim, now=self.now(), batch=batch), small=small
-            )
-        except RecordExists:
-            # Nothing was taken; what an unanswered first run had taken, the keeper gives back.
-            return Claimed([], look_again=True)
-        if not ids:
-            return claimed
-        more = await self._write(
-            lambda: claim_script.claim_limited(
-                ids,
-                claim,
-                now=(now := self.now()),
-                batch=self._ids.record(now),
-                recorder=self._dialect,
-            )
-        )
-        tasks = sorted(claimed.tasks + more.tasks, key=lambda task: (task.priority, task.due_at))
-        others_took = len(ids) - len(more.tasks) - more.parked
-        look_again = claimed.look_again or others_took > 0
-        return Claimed(tasks, more.opens_at, more.parked, look_again, claimed.blind_seconds)
-
-    async def claim_next(self, claim: Claim) -> list[Task]:
-        """The first in line alone, unless a limit counts it: quicker than `claim` where that is all."""
-        for _ in range(DRAWS):
-            batch = self._ids.record(self.now())
-            try:
-                return await self._driver.write_one(
-                    lambda batch=batch: self._dialect.claim_next(  # type: ignore[misc]
-                        claim, now=self.now(), batch=batch
-                    )
-                )
-            except RecordExists:
-                continue
-        return []
-
-    async def claim_aged(
-        self,
-        claim: Claim,
-        ageing_seconds: float = AGEING_SECONDS,
-        *,
-        below: Priority = Priority.CRITICAL,
-    ) -> Claimed:
-        """The tasks that have waited longest, of those less urgent than `below`."""
-
-        def script() -> Script[Claimed]:
-            now = self.now()
-            aged = yield from self._dialect.pick_aged(
-                claim, now=now, ageing_seconds=ageing_seconds, below=below
-            )
-            return (
-                yield from claim_script.claim_these(
-                    aged, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
-                )
-            )
-
-        return await self._write(script)
-
-    async def open_gates(self) -> tuple[int, float | None]:
-        """Lets tasks in that waited for a rate; says how many, and when the next may come."""
-        now = self.now()
-        return await self._write(
-            lambda: claim_script.open_gates(
-                now=now, batch=self._ids.record(now), recorder=self._dialect
-            )
-        )
-
-    async def next_due(self, queues: Sequence[str], after: float | None = None) -> float | None:
-        """When the first task is due that is not due yet, or was not yet at `after`."""
-        now = self.now() if after is None else after
-        rows = await self._one("next_due", queues=list(queues), now=now)
-        return rows[0][0] if rows else None
-
-    async def first_due(self, queues: Sequence[str]) -> float | None:
-        """When the first task in line was or will be due; None when nothing is in line."""
-        rows = await self._one("first_due", queues=list(queues))
-        return rows[0][0] if rows else None
-
-    async def apply(self, orders: Sequence[Order]) -> list[Decision]:
-        """Carries out orders; an answer for each, in their order."""
+    async def apply(self, orders: Sequence[Order], *, wait: bool = True) -> list[Decision]:
+        """Carries out orders; an answer for each, in their order. Without `wait`, a task that another
+        transaction holds is refused with the code `held`."""
         now = self.now()
         applied = await self._write(
             lambda: apply_script.apply(
-                orders, now=now, batch=self._ids.record(now), recorder=self._dialect
+                orders, now=now, batch=self._ids.record(now), recorder=self._dialect, wait=wait
             )
         )
         if applied.is_cut_short:
@@ -196,7 +108,8 @@ class Store(Inserts):
 
     async def finish(self, ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
         """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
-        the rest, and whatever is not as the runner believes, goes the general way."""
+        the rest, and whatever is not as the runner believes, goes the general way. A task that another
+        transaction holds is refused with the code `held`: its end is to be handed in again."""
         now = self.now()
         plain: dict[str, tuple[int, Transition]] = {}
         for n, (task, order) in enumerate(ended):
@@ -218,7 +131,7 @@ class Store(Inserts):
             answers.update([plain[task_id] for task_id in written])
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
-            decided = await self.apply([ended[n][1] for n in rest])
+            decided = await self.apply([ended[n][1] for n in rest], wait=False)
             answers.update(zip(rest, decided, strict=True))
         return [answers[n] for n in range(len(ended))]
 
@@ -248,15 +161,21 @@ class Store(Inserts):
     async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
         ended, next_at = await self._ending(limit, without)
-        return Swept(await self.expire(ended)) if ended else Swept([], next_at)
+        if not ended:
+            return Swept([], next_at)
+        expired = await self.expire(ended)
+        is_held_up = len(expired) < len(ended)
+        return Swept(expired, self.now() + HELD_LEASE_SECONDS if is_held_up else None)
 
     async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
         """Runs whose leases have ended."""
         return (await self._ending(limit, without))[0]
 
     async def expire(self, runs: Sequence[RunId]) -> list[Decision]:
-        """Takes these runs back, unless their leases were renewed."""
-        return await self.apply([Order(run.task_id, Expire(), fence=run.fence) for run in runs])
+        """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
+        left out."""
+        orders = [Order(run.task_id, Expire(), fence=run.fence) for run in runs]
+        return [each for each in await self.apply(orders, wait=False) if not is_held(each)]
 
     async def _ending(
         self, limit: int, without: Collection[RunId]
@@ -378,11 +297,10 @@ class Store(Inserts):
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )
 
-    async def _write(self, make: Callable[[], Script[T]]) -> T:
-        return await self._driver.write(make, mark=self._mark)
 
-    async def _one(self, statement: str, **params: Any) -> list[Any]:
-        return await self._driver.read(lambda: _single(statement, **params))
+def is_held(decision: Decision) -> bool:
+    """Whether nothing was decided, because another transaction holds the task at this moment."""
+    return isinstance(decision, Refusal) and decision.code == apply_script.HELD
 
 
 def _single(statement: str, **params: Any) -> Script[list[Any]]:

@@ -82,9 +82,10 @@ class Driver:
         would find is asked for by name."""
         now = self._clock.now()
         engine = self.engine
+        ahead = await self._store.next_due(engine.dispatcher.queues)
         moments = [
-            await self._store.next_due(engine.dispatcher.queues),
-            *[row[0] for row in await self._store.query("next_open")],
+            ahead.due_at,
+            ahead.opens_at,
             *[s.next_at for s in await self._schedules() if not s.paused],
         ]
         held = engine.pool.held

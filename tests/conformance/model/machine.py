@@ -170,7 +170,7 @@ def check_figures(tasks: list[Task], counters: list[Any], limits: list[Any]) -> 
     """What is kept is what a count gives."""
     real = Counter((t.queue, t.type, int(t.priority), t.status.value) for t in tasks)
     assert {tuple(row[:4]): row[4] for row in counters} == dict(real)
-    for name, _, running, parked, _ in limits:
+    for name, _, running, parked, *_ in limits:
         held = [t for t in tasks if name in t.limit_names]
         assert running == sum(t.status is Status.RUNNING for t in held)
         assert running <= 1 or name.endswith("True")

@@ -9,6 +9,7 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.engine import sweeper
+from holdfast.store.scripts.edges import Tied
 from holdfast.store.store import Swept
 from holdfast.testing import harness
 
@@ -48,6 +49,9 @@ class Jumping:
         self.swept_at.append(self.at)
         self.at += 500.0
         return Swept([], next_at=1_009.0)
+
+    async def tie(self, _: int) -> Tied:
+        return Tied(0, True)
 
     async def counters(self) -> list[object]:
         return []
@@ -93,6 +97,9 @@ class Growing:
 
     async def sweep(self, **_: object) -> Swept:
         return Swept([])
+
+    async def tie(self, _: int) -> Tied:
+        return Tied(0, True)
 
     async def counters(self) -> list[object]:
         return []

@@ -101,9 +101,9 @@ async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     backend = await queue.open()
     oldest: tuple[float, str] | None = None
     for view in await queue.get_queues():
-        due = await backend.store.first_due([view.name])
-        if not view.is_paused and due is not None:
-            age = backend.store.now() - due
+        due_at = (await backend.store.first_due([view.name])).due_at
+        if not view.is_paused and due_at is not None:
+            age = backend.store.now() - due_at
             oldest = max(oldest, (age, view.name)) if oldest else (age, view.name)
     if oldest is None or oldest[0] <= 0:
         return Check("waiting", Level.OK, "nothing that is due waits")

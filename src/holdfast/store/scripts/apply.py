@@ -7,7 +7,7 @@ for later (`cascade.py`). Never: decides by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.core.command import Order
 from holdfast.core.decide import Decision, Refusal, Transition, decide
@@ -26,19 +26,38 @@ class Applied(NamedTuple):
     """Dependents are left for a sweeper."""
 
 
+HELD: Final = "held"
+"""Code of a refusal: another transaction holds the task at this moment."""
+
+
 def apply(
-    orders: Sequence[Order], *, now: float, batch: int, recorder: Recorder
+    orders: Sequence[Order], *, now: float, batch: int, recorder: Recorder, wait: bool = True
 ) -> Script[Applied]:
-    """Carries out a batch of orders; the answers are in their order."""
+    """Carries out a batch of orders; the answers are in their order. Without `wait`, a task that another
+    transaction holds is left as it is, and the answer says so."""
     work = Work(now)
-    tasks = yield call("lock_tasks", ids=sorted({order.task_id for order in orders}))
-    work.load(tasks)
-    decisions = [_one(work, order) for order in orders]
+    ids = sorted({order.task_id for order in orders})
+    work.load((yield call("lock_tasks" if wait else "lock_free_tasks", ids=ids)))
+    held = set() if wait else (yield from _held(ids, work))
+    decisions = [_held_by_another(o) if o.task_id in held else carry_out(work, o) for o in orders]
     yield from finish(work, batch, recorder)
     return Applied(decisions, work.is_cut_short)
 
 
-def _one(work: Work, order: Order) -> Decision:
+def _held(ids: Sequence[str], work: Work) -> Script[set[str]]:
+    """Those that exist but could not be locked."""
+    missing = [task_id for task_id in ids if task_id not in work.seen]
+    rows = (yield call("get_tasks", ids=missing)) if missing else []
+    return {task.id for task in rows}
+
+
+def _held_by_another(order: Order) -> Refusal:
+    text = f"another transaction holds task {order.task_id}: try again in a moment"
+    return Refusal(order.task_id, HELD, text)
+
+
+def carry_out(work: Work, order: Order) -> Decision:
+    """Lets the core decide about one task of the transaction."""
     task = work.tasks.get(order.task_id)
     if task is None:
         return Refusal(order.task_id, "not-found", f"task {order.task_id} does not exist")

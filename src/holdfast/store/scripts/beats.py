@@ -1,6 +1,7 @@
 """A node's heartbeat: what it holds is renewed, the node is seen, and it hears what it is believed to run.
 
-Promises: a lease is renewed only under the fence it was given with. Each statement may stand alone.
+Promises: a lease is renewed only under the fence it was given with; a task that another transaction holds at
+that moment costs no other task its renewal, and counts as kept. Each statement may stand alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.core.task import RunId
+from holdfast.core.task import RunId, Task
 from holdfast.store.script import Script, call, call_rows
 
 
@@ -25,6 +26,8 @@ class Kept(msgspec.Struct, frozen=True):
     """The latest time at which a node of this store was seen, by that node's clock."""
     is_known: bool
     """False: the node has to register, for the first time or because it was taken for lost."""
+    is_whole: bool = True
+    """Whether all leases were renewed; if not, another transaction held a task: try again soon."""
 
 
 class Owner(Protocol):
@@ -43,14 +46,20 @@ def beat(
     now: float,
 ) -> Script[Kept]:
     """`held` are the runs to renew."""
-    lost = yield from _extend(held, until)
+    lost, is_whole = yield from _extend(held, until)
     seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    return Kept(lost, owned, seen[0][0] if seen else now, is_known=bool(seen))
+    latest_at = seen[0][0] if seen else now
+    return Kept(lost, owned, latest_at, is_known=bool(seen), is_whole=is_whole)
 
 
-def _extend(held: Sequence[RunId], until: float) -> Script[set[RunId]]:
-    """Renews leases; the runs whose leases were lost."""
+def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
+    """Renews leases; the runs whose leases were lost, and whether all others were renewed."""
     rows: list[tuple[Any, ...]] = list(held)
     kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
-    return set(held) - {RunId(*row) for row in kept}
+    missing = set(held) - {RunId(*row) for row in kept}
+    if not missing:
+        return missing, True
+    tasks: list[Task] = yield call("get_tasks", ids=sorted({run.task_id for run in missing}))
+    ours = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
+    return missing - ours, not missing & ours

@@ -40,14 +40,19 @@ def settle_dependents(work: Work, left: int) -> Script[None]:
         if left <= 0:
             yield from _leave(work, dict.fromkeys(parents, ""))
             return
-        edges = yield call("open_edges", ids=sorted(parents), limit=left)
-        yield from _settle(work, parents, edges)
-        if len(edges) == left:
-            child_id, parent_id, _ = edges[-1]
-            # Edges come in the order of their parents: those after the last one were not reached.
-            rest = {each: "" for each in parents if each > parent_id}
-            yield from _leave(work, {parent_id: child_id, **rest})
-        left -= len(edges)
+        left -= yield from settle_children(work, parents, left)
+
+
+def settle_children(work: Work, parents: Mapping[str, Task], left: int) -> Script[int]:
+    """At most `left` of those that wait for these, which have ended and are locked; how many."""
+    edges = yield call("open_edges", ids=sorted(parents), limit=left)
+    yield from _settle(work, parents, edges)
+    if len(edges) == left:
+        child_id, parent_id, _ = edges[-1]
+        # Edges come in the order of their parents: those after the last one were not reached.
+        rest = {each: "" for each in parents if each > parent_id}
+        yield from _leave(work, {parent_id: child_id, **rest})
+    return len(edges)
 
 
 def next_bite(work: Work, parent_id: str) -> Script[int]:

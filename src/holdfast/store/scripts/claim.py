@@ -18,13 +18,18 @@ from holdfast.store.scripts.work import Recorder, Work
 def claim_these(
     candidates: Sequence[Task], claim: Claim, *, now: float, batch: int, recorder: Recorder
 ) -> Script[Claimed]:
-    """Takes tasks that are locked and queued, as far as their limits allow; parks the others."""
+    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Those whose
+    limit another transaction holds at this moment stay where they are."""
     work = Work(now)
     work.load(candidates)
     limits = yield from limit_scripts.lock_of(candidates)
-    taken = []
+    judged, held = list[Task](), list[Task]()
     for task in candidates:
-        full = limit_scripts.admit(task, limits, now)
+        (judged if limits.keys() >= set(task.limit_names) else held).append(task)
+    turns = yield from limit_scripts.turns_of(work, judged, limits)
+    taken = []
+    for task in judged:
+        full = turns.admit(task)
         if full is not None:
             limit_scripts.park(work, task, full, limits)
             continue
@@ -33,9 +38,14 @@ def claim_these(
         taken.append(moved.after)
     yield from limit_scripts.save(limits, now)
     yield from work.save(recorder, batch)
-    openings = [rules.opens_at(limit, now) for limit in limits.values() if limit.parked]
-    opens_at = min((at for at in openings if at is not None), default=None)
-    return Claimed(taken, opens_at, len(candidates) - len(taken))
+    openings = [rules.next_look(limit, now) for limit in limits.values()]
+    return Claimed(
+        taken,
+        opens_at=min((at for at in openings if at is not None), default=None),
+        parked=len(judged) - len(taken),
+        look_again=turns.let_in > 0,
+        held_types=tuple(sorted({task.type for task in held})),
+    )
 
 
 def claim_limited(
@@ -52,7 +62,7 @@ def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[in
     opened = 0
     if due:
         work = Work(now)
-        limits = yield from limit_scripts.lock(row[0] for row in due)
+        limits = yield from limit_scripts.lock((row[0] for row in due), wait=False)
         opened = yield from limit_scripts.let_in(work, limits)
         yield from limit_scripts.save(limits, now)
         yield from work.save(recorder, batch)

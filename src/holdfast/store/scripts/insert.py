@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.core import codec, dependency, limit as rules
+from holdfast.core import dependency, limit as rules
 from holdfast.core.decide import enqueued
+from holdfast.core.dependency import Edge
 from holdfast.core.event import Fact
 from holdfast.core.limit import Limit
 from holdfast.core.submit import Submission, is_same_request
@@ -33,6 +34,13 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     """False when an earlier request had made it."""
 
 
+def may_wait(group: Sequence[Submission]) -> bool:
+    """Whether the insert of a row may have to wait for another transaction, which has inserted the same id or
+    key and is still open. Such an insert must hold nothing by then that others need. Ids of ours are new; a
+    request that may be repeated, or come twice at once, has a hash."""
+    return any(submission.task.request_hash is not None for submission in group)
+
+
 def insert(
     group: Sequence[Submission],
     *,
@@ -40,19 +48,27 @@ def insert(
     batch: int,
     recorder: Recorder,
     beside: Sequence[Fact] = (),
+    carried: bool = False,
+    loose: bool = False,
 ) -> Script[list[Inserted]]:
-    """One caller's tasks, atomically. `beside`: facts about what made them, for the same record."""
+    """One caller's tasks, atomically. `beside`: facts about what made them, for the same record. `carried`:
+    the transaction is the caller's and may stay open for long, so no limit is locked; the claim judges.
+    `loose`: nor is any parent (see scripts/edges.py)."""
     answers, fresh = yield from _answer_repeats(group)
-    tasks = yield from _resolve_parents(fresh)
-    tasks = yield from _pass_limits(fresh, tasks, now)
+    tasks, edges = yield from _resolve_parents(fresh, loose=loose)
     if tasks:
+        gates_late = may_wait(fresh)
+        if not (carried or gates_late):
+            tasks = yield from _pass_limits(tasks, now)
         batch = yield from recorder.place(batch)
         yield call_rows(
             "insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch)
         )
-        yield from _insert_edges(
-            fresh, {task.id for task in tasks if task.status is Status.BLOCKED}
-        )
+        yield from _insert_edges(edges, [s.task.id for s in fresh], loose=loose)
+        if gates_late and not carried:
+            gated = yield from _pass_limits(tasks, now)
+            if parked := [(task.id, task.gate) for task in gated if task.gate is not None]:
+                yield call_rows("park_tasks", parked)
         work = Work(now)
         for task in tasks:
             work.facts.append(enqueued(task, now))
@@ -113,55 +129,75 @@ def _check_same(submission: Submission, row: Sequence[Any]) -> None:
     raise DuplicateTask(f"a different task has the id '{task.id}': choose another or leave it out")
 
 
-def _resolve_parents(group: Sequence[Submission]) -> Script[list[Task]]:
-    """Blocked or not, given where the parents are; parents of the same batch count as waiting."""
+def _resolve_parents(
+    group: Sequence[Submission], *, loose: bool
+) -> Script[tuple[list[Task], list[tuple[str, Edge, bool]]]]:
+    """The tasks, blocked or not, given where their parents are; and the edges, each with whether it is met.
+    Parents of the same batch count as waiting."""
     edges = {s.task.id: s.edges for s in group}
     if not any(edges.values()):
-        return [s.task for s in group]
+        return [s.task for s in group], []
     dependency.check_acyclic(edges)
     outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
-    parents: list[Task] = yield call("lock_tasks", ids=outside)
+    parents: list[Task] = yield call("get_tasks" if loose else "lock_tasks", ids=outside)
     statuses = {parent.id: parent.status for parent in parents}
     statuses |= dict.fromkeys(edges, Status.QUEUED)
     tasks = []
+    resolved: list[tuple[str, Edge, bool]] = []
     for submission in group:
         task = submission.task
         if submission.edges:
             pending = dependency.still_pending(task.id, submission.edges, statuses)
             status = Status.BLOCKED if pending else Status.QUEUED
             task = replace(task, status=status, waiting_on=len(pending))
+            resolved += [(task.id, edge, edge not in pending) for edge in submission.edges]
         tasks.append(task)
-    return tasks
+    return tasks, resolved
 
 
-def _insert_edges(group: Sequence[Submission], blocked: set[str]) -> Script[None]:
-    """All edges are kept, so that a child can read its parents' results; met ones are settled."""
-    rows = [(s.task.id, edge.parent_id, edge.policy.value) for s in group for edge in s.edges]
-    if not rows:
+def _insert_edges(
+    edges: Sequence[tuple[str, Edge, bool]], batch_ids: Sequence[str], *, loose: bool
+) -> Script[None]:
+    """All edges are kept, so that a child can read its parents' results; met ones are settled. An edge within
+    the batch is never loose: nobody else sees its parent yet."""
+    if not edges:
         return
+    inside = set(batch_ids)
+    rows = [
+        (
+            child_id,
+            edge.parent_id,
+            edge.policy.value,
+            int(is_met),
+            int(loose and edge.parent_id not in inside),
+        )
+        for child_id, edge, is_met in edges
+    ]
     yield call_rows("insert_edges", rows)
-    parents = sorted({parent for _, parent, _ in rows})
-    yield call("mark_parents", ids=parents)
-    yield call("settle_met", ids=sorted({child for child, _, _ in rows}))
+    parents = {edge.parent_id for _, edge, _ in edges}
+    if known := sorted(parents & inside if loose else parents):
+        yield call("mark_parents", ids=known)
 
 
-def _pass_limits(group: Sequence[Submission], tasks: list[Task], now: float) -> Script[list[Task]]:
-    """Behind those that already wait at a full limit, a new task waits there too."""
-    wanted = {name: rule for submission in group for name, rule in submission.rules}
-    if not wanted:
+def _pass_limits(tasks: list[Task], now: float) -> Script[list[Task]]:
+    """Behind those that already wait at a full limit, a new task waits there too. A limit that does not exist
+    yet, or that another transaction holds, is left to the claim."""
+    limited = [task for task in tasks if task.limits and task.status is Status.QUEUED]
+    if not limited:
         return tasks
-    yield call_rows(
-        "ensure_limits", [(name, codec.dumps(rule)) for name, rule in sorted(wanted.items())]
-    )
-    limits = yield from limit_scripts.lock(wanted)
-    placed = []
-    for task in tasks:
-        gate = _full(task, limits, now) if task.status is Status.QUEUED else None
+    names = {name for task in limited for name in task.limit_names}
+    limits = yield from limit_scripts.lock(names, wait=False)
+    changed = False
+    gates: dict[str, str] = {}
+    for task in limited:
+        changed = limit_scripts.rule_by(limits, task, is_new=True) or changed
+        gate = _full(task, limits, now)
         if gate is not None:
             limits[gate] = replace(limits[gate], parked=limits[gate].parked + 1)
-        placed.append(replace(task, gate=gate))
-    yield from limit_scripts.save(limits, now)
-    return placed
+            gates[task.id] = gate
+    if changed or gates:
+        yield from limit_scripts.save(limits, now)
+    return [replace(task, gate=gates[task.id]) if task.id in gates else task for task in tasks]
 
 
 def _full(task: Task, limits: dict[str, Limit], now: float) -> str | None:

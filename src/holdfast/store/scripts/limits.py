@@ -1,13 +1,17 @@
 """Limits inside a transaction: taking permits, giving them back, letting the next ones in.
 
 Promises: the row of a limit is locked while it is judged, so the count is exact across processes; a task
-that is refused is parked at the limit, out of the way of all others, and costs nothing until it opens.
+that is refused is parked at the limit, out of the way of all others, and costs nothing until it opens; a task
+that comes later does not take its turn. Only transactions of our own lock a limit, for a few
+statements; who takes tasks in or claims them does not wait even for those.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -18,39 +22,56 @@ from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
 
-UNPARK_MAX = 100
+UNPARK_MAX: Final = 100
+HELD_SECONDS: Final = 0.05
+"""How soon to come back to a row that another transaction of ours holds."""
 
 Limits = dict[str, Limit]
 
 
-def lock(names: Iterable[str]) -> Script[Limits]:
+def lock(names: Iterable[str], *, wait: bool = True) -> Script[Limits]:
+    """These limits; without `wait`, those of them that are free."""
     wanted = sorted(set(names))
     if not wanted:
         return {}
-    rows = yield call("lock_limits", names=wanted)
+    rows = yield call("lock_limits" if wait else "lock_free_limits", names=wanted)
     return {row[0]: to_limit(row) for row in rows}
 
 
 def lock_of(tasks: Sequence[Task]) -> Script[Limits]:
-    """The limits of these tasks; one that was forgotten while nobody used it comes back."""
-    limits = yield from lock(name for task in tasks for name in task.limit_names)
+    """The limits of these tasks that are free, under the rules of the youngest; one that is new, or was
+    forgotten while no task used it, is made."""
+    names = {name for task in tasks for name in task.limit_names}
+    limits = yield from lock(names, wait=False)
     missing = {
-        name: rule
+        name: (rule, task.created_at)
         for task in tasks
         if not limits.keys() >= set(task.limit_names)
         for name, rule in task.options.rules
         if name not in limits
     }
     if missing:
-        rows = [(name, codec.dumps(rule)) for name, rule in sorted(missing.items())]
+        rows = [(name, codec.dumps(rule), at) for name, (rule, at) in sorted(missing.items())]
         yield call_rows("ensure_limits", rows)
-        limits |= yield from lock(missing)
+        limits |= yield from lock(missing, wait=False)
+    for task in tasks:
+        rule_by(limits, task)
     return limits
 
 
-def to_limit(row: tuple[str, str, int, int, float]) -> Limit:
-    name, rule_json, running, parked, full_until = row
-    return Limit(name, _rule(rule_json), running, parked, full_until)
+def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
+    """Puts the task's rules in force where they are the youngest; whether any rule changed."""
+    changed = False
+    for name, rule in task.options.rules if task.limits else ():
+        if (limit := limits.get(name)) is not None:
+            limits[name] = rules.ruled(limit, rule, task.created_at, is_new=is_new)
+            changed = changed or limits[name] is not limit
+    return changed
+
+
+def to_limit(row: tuple[str, str, int, int, float, float | None, float]) -> Limit:
+    name, rule_json, running, parked, full_until, look_at, rule_at = row
+    return Limit(name, _rule(rule_json), running, parked, full_until, look_at, rule_at)
 
 
 def _rule(rule_json: str) -> Rule:
@@ -60,22 +81,70 @@ def _rule(rule_json: str) -> Rule:
 
 def save(limits: Limits, now: float) -> Script[None]:
     rows = [
-        (x.name, x.running, x.parked, x.full_until, rules.opens_at(x, now) if x.parked else None)
+        (
+            x.name,
+            codec.dumps(x.rule),
+            x.running,
+            x.parked,
+            x.full_until,
+            rules.next_look(x, now),
+            x.rule_at,
+        )
         for x in limits.values()
     ]
     if rows:
         yield call_rows("write_limits", rows)
 
 
-def admit(task: Task, limits: Limits, now: float) -> str | None:
-    """Takes a permit of each limit of the task, or of none: then the name of the one that is full."""
-    held = [limits[name] for name in task.limit_names if name in limits]
-    for limit in held:
-        if rules.permits(limit, now) < 1:
-            return limit.name
-    for limit in held:
-        limits[limit.name] = rules.take(limit, now)
-    return None
+class Turns:
+    """Whose turn it is at some limits: tasks in line, and those parked there before them."""
+
+    __slots__ = ("_heads", "_kept", "_limits", "_work", "let_in")
+
+    def __init__(self, work: Work, limits: Limits, heads: dict[str, list[Task]]) -> None:
+        self._work = work
+        self._limits = limits
+        self._heads = heads
+        self._kept: Counter[str] = Counter()
+        self.let_in = 0
+        """Parked tasks that came before one that was asked for."""
+
+    def admit(self, task: Task) -> str | None:
+        """Takes a permit of each limit of the task, or of none: then the name of the one that is full.
+        Parked tasks whose turn is earlier are let in, and a permit is left for each."""
+        held = [self._limits[name] for name in task.limit_names if name in self._limits]
+        for limit in held:
+            self._let_in_before(task, limit.name)
+        for limit in held:
+            if rules.permits(limit, self._work.now) - self._kept[limit.name] < 1:
+                return limit.name
+        for limit in held:
+            self._limits[limit.name] = rules.take(self._limits[limit.name], self._work.now)
+        return None
+
+    def _let_in_before(self, task: Task, name: str) -> None:
+        heads = self._heads.get(name, [])
+        while heads and _place(heads[0]) < _place(task):
+            unpark(self._work, heads.pop(0), self._limits)
+            self._kept[name] += 1
+            self.let_in += 1
+
+
+def _place(task: Task) -> tuple[int, float]:
+    return task.priority, task.due_at
+
+
+def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Turns]:
+    """Reads who is parked at limits that have permits for some of these."""
+    asked = Counter(name for task in tasks for name in task.limit_names)
+    heads: dict[str, list[Task]] = {}
+    for name, limit in limits.items():
+        wanted = min(limit.parked, rules.permits(limit, work.now), asked[name], UNPARK_MAX)
+        if wanted >= 1:
+            parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(wanted))
+            work.load(parked)
+            heads[name] = parked
+    return Turns(work, limits, heads)
 
 
 def park(work: Work, task: Task, name: str, limits: Limits) -> None:
@@ -83,6 +152,15 @@ def park(work: Work, task: Task, name: str, limits: Limits) -> None:
     after = replace(task, gate=name, version=task.version + 1, updated_at=work.now)
     work.move(Transition(task, after, ()))
     limits[name] = replace(limits[name], parked=limits[name].parked + 1)
+
+
+def unpark(work: Work, task: Task, limits: Limits) -> None:
+    """Back into the ready index."""
+    assert task.gate is not None
+    limit = limits[task.gate]
+    limits[limit.name] = replace(limit, parked=max(0, limit.parked - 1))
+    after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
+    work.move(Transition(task, after, ()))
 
 
 def give_back(work: Work) -> Script[None]:
@@ -105,24 +183,28 @@ def give_back(work: Work) -> Script[None]:
 
 
 def _left_gate(transition: Transition) -> bool:
-    """A parked task that was ended by somebody."""
+    """A parked task that was ended by an operator."""
     return transition.before.gate is not None and transition.after.status is not Status.QUEUED
 
 
 def let_in(work: Work, limits: Limits) -> Script[int]:
-    """Parked tasks back into the ready index, as many as there are permits."""
+    """Parked tasks back into the ready index, as many as there are permits. Those that another transaction
+    holds are looked for again soon."""
+    known = Counter(task.gate for task in work.tasks.values())
+    known += Counter(t.before.gate for t in work.transitions)
     opened = 0
-    for name, limit in limits.items():
+    for name, limit in list(limits.items()):
         free = min(rules.permits(limit, work.now), UNPARK_MAX)
         wanted = min(limit.parked, math.floor(free))
         if wanted < 1:
             continue
-        tasks: list[Task] = yield call("parked_tasks", gate=name, limit=wanted)
-        tasks = [task for task in tasks if task.id not in work.seen]
+        # What this transaction has read or moved is still parked as far as the database knows.
+        found: list[Task] = yield call("parked_tasks", gate=name, limit=wanted + known[name])
+        tasks = [task for task in found if task.id not in work.seen][:wanted]
         work.load(tasks)
         for task in tasks:
-            after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
-            work.move(Transition(task, after, ()))
-        limits[name] = replace(limit, parked=max(0, limit.parked - len(tasks)))
+            unpark(work, task, limits)
+        pause = rules.LET_IN_SECONDS if len(tasks) == wanted else HELD_SECONDS
+        limits[name] = replace(limits[name], look_at=work.now + pause)
         opened += len(tasks)
     return opened

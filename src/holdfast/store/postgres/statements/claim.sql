@@ -102,10 +102,11 @@ SELECT {task:t} FROM lane CROSS JOIN LATERAL (
 ORDER BY t.due_at, t.nth LIMIT :limit::int;
 
 -- name: next_due
--- When the next task that waits for its time is due.
--- index: holdfast_task_ready
--- returns: due_at
-SELECT min(t.due_at) AS due_at
+-- When the next task that waits for its time is due, and when the next limit lets tasks in.
+-- index: holdfast_task_ready, holdfast_limit_opens
+-- returns: due_at opens_at
+SELECT min(t.due_at) AS due_at,
+    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at
 FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
 CROSS JOIN LATERAL (
     SELECT due_at FROM holdfast_task
@@ -113,10 +114,11 @@ CROSS JOIN LATERAL (
     ORDER BY due_at LIMIT 1) t;
 
 -- name: first_due
--- Since when, or from when on, the first task in line has been due.
--- index: holdfast_task_ready
--- returns: due_at
-SELECT min(t.due_at) AS due_at
+-- Since when, or from when on, the first task in line has been due; and when the next limit lets tasks in.
+-- index: holdfast_task_ready, holdfast_limit_opens
+-- returns: due_at opens_at
+SELECT min(t.due_at) AS due_at,
+    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at
 FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
 CROSS JOIN LATERAL (
     SELECT due_at FROM holdfast_task

@@ -85,9 +85,10 @@ SELECT fence FROM holdfast_task
 WHERE id = :id::text AND fence = :fence::bigint AND lease_until IS NOT NULL;
 
 -- name: hold_task
--- The same, and so it stays until this transaction ends.
+-- The same, and so it stays until this transaction ends: whoever takes a task away locks it FOR UPDATE. The
+-- weakest lock that keeps those out lets renewals of the lease through, however long the transaction is open.
 -- index: holdfast_task_pkey
 -- returns: fence
 SELECT fence FROM holdfast_task
 WHERE id = :id::text AND fence = :fence::bigint AND lease_until IS NOT NULL
-FOR NO KEY UPDATE;
+FOR KEY SHARE;

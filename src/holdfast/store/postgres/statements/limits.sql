@@ -1,29 +1,42 @@
 -- Limits: concurrency and rate, exact across processes because the row is locked while it is judged.
 
 -- name: ensure_limits
+-- A row that is there is neither changed nor waited for.
 -- index: holdfast_limit_pkey
-INSERT INTO holdfast_limit (name, rule_json) SELECT name, rule_json FROM {rows: name text, rule_json text}
-ON CONFLICT (name) DO UPDATE SET rule_json = excluded.rule_json
-WHERE holdfast_limit.rule_json <> excluded.rule_json;
+INSERT INTO holdfast_limit (name, rule_json, rule_at)
+SELECT name, rule_json, rule_at FROM {rows: name text, rule_json text, rule_at double precision}
+ON CONFLICT (name) DO NOTHING;
 
 -- name: lock_limits
 -- index: holdfast_limit_pkey
--- returns: name rule_json running parked full_until
-SELECT name, rule_json, running, parked, full_until FROM holdfast_limit
+-- returns: name rule_json running parked full_until opens_at rule_at
+SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
 WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE;
+
+-- name: lock_free_limits
+-- Those that no other transaction holds.
+-- index: holdfast_limit_pkey
+-- returns: name rule_json running parked full_until opens_at rule_at
+SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
+WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE SKIP LOCKED;
 
 -- name: get_limits
 -- index: holdfast_limit_pkey
--- returns: name rule_json running parked full_until
-SELECT name, rule_json, running, parked, full_until FROM holdfast_limit WHERE name = ANY(:names::text[]);
+-- returns: name rule_json running parked full_until opens_at rule_at
+SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit WHERE name = ANY(:names::text[]);
 
 -- name: write_limits
 -- index: holdfast_limit_pkey
-UPDATE holdfast_limit l SET running = r.running, parked = r.parked, full_until = r.full_until,
-    opens_at = r.opens_at
-FROM {rows: name text, running integer, parked integer, full_until double precision,
-    opens_at double precision}
+UPDATE holdfast_limit l SET rule_json = r.rule_json, running = r.running, parked = r.parked,
+    full_until = r.full_until, opens_at = r.opens_at, rule_at = r.rule_at
+FROM {rows: name text, rule_json text, running integer, parked integer, full_until double precision,
+    opens_at double precision, rule_at double precision}
 WHERE l.name = r.name;
+
+-- name: park_tasks
+-- Tasks of this very transaction, at limits that were locked after they had been inserted.
+-- index: holdfast_task_pkey
+UPDATE holdfast_task t SET gate = r.gate FROM {rows: id text, gate text} WHERE t.id = r.id;
 
 -- name: open_limits
 -- Limits whose rate lets somebody start again.

@@ -11,6 +11,12 @@ SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]);
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE;
 
+-- name: lock_free_tasks
+-- Those that no other transaction holds.
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
+
 -- name: insert_tasks
 -- index: holdfast_task_pkey
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
@@ -122,12 +128,14 @@ SELECT id FROM done;
 
 -- name: extend_leases
 -- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
+-- A row that another transaction holds is left out: one task must not cost the others their leases.
 -- index: holdfast_task_pkey
 -- returns: id fence
-UPDATE holdfast_task t SET lease_until = :until::float8
-FROM {rows: id text, fence bigint}
-WHERE t.id = r.id AND t.fence = r.fence AND t.lease_until IS NOT NULL
-RETURNING t.id, t.fence;
+WITH free AS MATERIALIZED (
+    SELECT t.id FROM {rows: id text, fence bigint} JOIN holdfast_task t ON t.id = r.id
+    WHERE t.fence = r.fence AND t.lease_until IS NOT NULL FOR NO KEY UPDATE OF t SKIP LOCKED
+)
+UPDATE holdfast_task t SET lease_until = :until::float8 FROM free WHERE t.id = free.id RETURNING t.id, t.fence;
 
 -- name: owned_tasks
 -- What the store believes that a node runs.

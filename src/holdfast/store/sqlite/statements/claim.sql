@@ -37,20 +37,24 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued' AND gate I
 ORDER BY priority, due_at, rowid;
 
 -- name: next_due
--- When the next task that waits for its time is due.
--- index: holdfast_task_ready
--- returns: due_at
-SELECT min(due_at) AS due_at FROM (
+-- When the next task that waits for its time is due, and when the next limit lets tasks in.
+-- index: holdfast_task_ready, holdfast_limit_opens
+-- returns: due_at opens_at
+SELECT min(due_at) AS due_at,
+    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at
+FROM (
     SELECT (SELECT due_at FROM holdfast_task
             WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL AND due_at > :now
             ORDER BY due_at LIMIT 1) AS due_at
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
 
 -- name: first_due
--- Since when, or from when on, the first task in line has been due.
--- index: holdfast_task_ready
--- returns: due_at
-SELECT min(due_at) AS due_at FROM (
+-- Since when, or from when on, the first task in line has been due; and when the next limit lets tasks in.
+-- index: holdfast_task_ready, holdfast_limit_opens
+-- returns: due_at opens_at
+SELECT min(due_at) AS due_at,
+    (SELECT opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL ORDER BY opens_at LIMIT 1) AS opens_at
+FROM (
     SELECT (SELECT due_at FROM holdfast_task
             WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
             ORDER BY due_at LIMIT 1) AS due_at

@@ -2,19 +2,26 @@
 
 -- name: insert_edges
 -- index: holdfast_edge (primary key)
-INSERT INTO holdfast_edge (child_id, parent_id, policy)
-SELECT child_id, parent_id, policy FROM {rows: child_id text, parent_id text, policy text};
+INSERT INTO holdfast_edge (child_id, parent_id, policy, settled, loose)
+SELECT child_id, parent_id, policy, settled, loose
+FROM {rows: child_id text, parent_id text, policy text, settled integer, loose integer};
 
 -- name: mark_parents
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET has_dependents = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND has_dependents = 0;
 
--- name: settle_met
--- Edges to parents that had ended before the child came.
--- index: holdfast_edge (primary key), holdfast_task (primary key)
-UPDATE holdfast_edge SET settled = 1 WHERE child_id IN (SELECT value FROM json_each(:ids))
-  AND parent_id IN (SELECT t.id FROM holdfast_task t
-                    WHERE t.id = holdfast_edge.parent_id AND t.status IN ('completed', 'failed', 'aborted'));
+-- name: loose_edges
+-- Whose parents may not know of them.
+-- index: holdfast_edge_loose
+-- returns: child_id parent_id policy
+SELECT child_id, parent_id, policy FROM holdfast_edge
+WHERE loose = 1 ORDER BY parent_id, child_id LIMIT :limit;
+
+-- name: tie_edges
+-- index: holdfast_edge (primary key)
+UPDATE holdfast_edge AS e SET loose = 0
+FROM {rows: child_id text, parent_id text}
+WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: open_edges
 -- Who waits for these.

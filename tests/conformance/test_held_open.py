@@ -1,0 +1,379 @@
+"""A transaction of somebody else that stays open holds up none of ours.
+
+On PostgreSQL each verb is called while a caller's transaction is open that has enqueued tasks under limits
+and children of running tasks. A verb that waited for it would wait for ever; `soon` makes that a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import TypeVar
+
+import asyncpg
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.command import Complete, Order, Report
+from holdfast.core.decide import Refusal, Transition
+from holdfast.core.dependency import Policy
+from holdfast.core.ledger import Ask, Place, Runner
+from holdfast.core.limit import Rule
+from holdfast.core.task import RunId, Status, Task
+from holdfast.store.ledger import Entries
+from holdfast.store.store import Store, is_held
+from tests.conformance.conftest import PostgresBench
+from tests.conformance.helpers import (
+    after,
+    asked,
+    check_counters,
+    check_limits,
+    claim,
+    claim_ids,
+    claim_one,
+    complete,
+    failing,
+    fresh,
+    get,
+    kinds,
+    put,
+    put_plain,
+    read_all,
+    runner_says,
+    status,
+    wanted,
+)
+
+ONE = Rule(max_running=1)
+T = TypeVar("T")
+
+
+async def soon(verb: Awaitable[T]) -> T:
+    return await asyncio.wait_for(verb, 5)
+
+
+@pytest.fixture
+async def bench(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[PostgresBench]:
+    made = PostgresBench(clock, pg_dsn)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def store(bench: PostgresBench) -> Store:
+    return await bench.open()
+
+
+class Caller:
+    """A transaction that is open."""
+
+    def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        self.connection = connection
+        self._transaction = connection.transaction()
+
+    async def begin(self) -> None:
+        await self._transaction.start()
+
+    async def commit(self) -> None:
+        await self._transaction.commit()
+
+    async def rollback(self) -> None:
+        await self._transaction.rollback()
+
+
+@pytest.fixture
+async def caller(store: Store, pg_dsn: str) -> AsyncIterator[Caller]:
+    connection = await asyncpg.connect(pg_dsn)
+    made = Caller(connection)
+    await made.begin()
+    yield made
+    connection.terminate()
+
+
+async def beat(store: Store, *tasks: Task) -> set[RunId]:
+    runs = [RunId(task.id, task.fence) for task in tasks]
+    return (await soon(store.beat("node-a", "{}", runs, 9.0))).lost
+
+
+# -- limits --------------------------------------------------------------------------------------------
+
+
+async def test_an_open_enqueue_under_a_limit_holds_nothing_up(store: Store, caller: Caller) -> None:
+    limited = {"type": "limited", "rules": (("key", ONE),)}
+    await put(store, "first", **limited)
+    running = await claim_one(store)
+    await store.insert_carried(caller.connection, [asked(store, "inside", **limited)])
+    await put_plain(store, 3)
+    await soon(put(store, "second", **limited))
+    assert len(await soon(claim(store))) == 3
+    assert await soon(store.open_gates()) == (0, None)
+    assert isinstance(await soon(complete(store, running)), Transition)
+    assert await soon(claim_ids(store)) == ["second"]
+    await caller.commit()
+    assert await claim_ids(store) == []
+    assert (await get(store, "inside")).gate == "key", "the claim judges it"
+    await check_limits(store, "key")
+    await check_counters(store)
+
+
+async def test_an_open_enqueue_under_a_new_limit_holds_nothing_up(
+    store: Store, caller: Caller
+) -> None:
+    """The row of the limit does not exist yet; both would make it."""
+    limited = {"type": "limited", "rules": (("new", ONE),)}
+    await store.insert_carried(caller.connection, [asked(store, "inside", **limited)])
+    await soon(put(store, "outside", **limited))
+    running = await soon(claim_one(store))
+    assert isinstance(await soon(complete(store, running)), Transition)
+    await caller.commit()
+    assert await claim_ids(store) == ["inside"]
+    await check_limits(store, "new")
+
+
+async def test_a_limit_that_a_transaction_of_ours_holds_is_left_for_a_moment(
+    store: Store, caller: Caller
+) -> None:
+    """Tasks of other types behind it start at once."""
+    for n in range(3):
+        await put(store, f"held-{n}", type="limited", rules=(("key", Rule(max_running=2)),))
+    first = await claim_one(store)
+    await put(store, "plain", priority="low")
+    await caller.connection.execute("SELECT FROM holdfast_limit WHERE name = 'key' FOR UPDATE")
+    claimed = await soon(store.claim(wanted(2)))
+    assert [task.id for task in claimed.tasks] == ["plain"]
+    assert claimed.blind_seconds > 0.0, "look again soon"
+    assert not claimed.look_again, "but not at once"
+    inserted = await soon(store.insert([fresh(store, type="limited", rules=(("key", ONE),))]))
+    assert (await get(store, inserted[0].task_id)).gate is None
+    assert await soon(store.open_gates()) == (0, None)
+    await caller.rollback()
+    assert await claim_ids(store) == ["held-1"]
+    assert isinstance(await complete(store, first), Transition)
+    await check_limits(store, "key")
+
+
+async def test_the_same_key_in_an_open_transaction_keeps_no_limit_and_no_parent(
+    store: Store, caller: Caller
+) -> None:
+    """Whoever enqueues with that key has to wait for the answer, and holds nothing meanwhile."""
+    await put(store, "parent")
+    parent = await claim_one(store)
+    rules = (("key", ONE),)
+    keyed = {"type": "limited", "rules": rules, "idempotency_key": "k"}
+    await put(store, "runs", type="limited", rules=rules)
+    running = await claim_one(store)
+    await store.insert_carried(caller.connection, [asked(store, "inside", **keyed)])
+    same = fresh(store, "outside", **keyed, depends_on=after("parent"))
+    waiting = asyncio.create_task(store.insert([same]))
+    await _until_one_waits(caller.connection)
+    assert await beat(store, parent, running) == set()
+    await soon(put(store, "next", type="limited", rules=rules))
+    assert isinstance(await soon(complete(store, running)), Transition)
+    assert isinstance(await soon(complete(store, parent)), Transition)
+    await caller.rollback()
+    assert (await soon(waiting))[0].created
+    assert await claim_ids(store) == ["next"]
+    assert await status(store, "outside") is Status.QUEUED, "its parent had ended"
+    await check_limits(store, "key")
+
+
+async def _until_one_waits(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Until a transaction waits for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+    async with asyncio.timeout(5):
+        while await connection.fetchval(waiting) == 0:
+            pass
+
+
+# -- parents -------------------------------------------------------------------------------------------
+
+
+async def test_an_open_enqueue_of_a_child_costs_no_lease(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    await put(store, "parent")
+    await put_plain(store, 5)
+    running = await claim(store)
+    child = asked(store, "child", depends_on=after("parent"))
+    await store.insert_carried(caller.connection, [child])
+    for _ in range(5):
+        clock.set(clock.now() + 6.0)
+        assert await beat(store, *running) == set()
+        assert (await soon(store.sweep())).expired == []
+    assert {task.deaths for task in (await store.get([t.id for t in running])).values()} == {0}
+    await caller.commit()
+    assert (await store.tie()).done == 1
+    for task in running:
+        assert isinstance(await soon(complete(store, task)), Transition)
+    assert await claim_ids(store) == ["child"]
+    await check_counters(store)
+
+
+async def test_a_parent_in_line_is_claimed_while_its_child_is_not_committed(
+    store: Store, caller: Caller
+) -> None:
+    await put(store, "parent")
+    child = asked(store, "child", depends_on=after("parent"))
+    await store.insert_carried(caller.connection, [child])
+    parent = await soon(claim_one(store))
+    assert isinstance(await soon(runner_says(store, parent, Report("0.5"))), Transition)
+    await caller.commit()
+    assert (await store.tie()).done == 1
+    await complete(store, parent)
+    assert await claim_ids(store) == ["child"]
+
+
+@pytest.mark.parametrize("policy", list(Policy))
+@pytest.mark.parametrize("end", ["completes", "dies"])
+async def test_a_parent_that_ends_before_the_commit_is_found_by_the_tie(
+    store: Store, caller: Caller, policy: Policy, end: str
+) -> None:
+    await put(store, "parent")
+    parent = await claim_one(store)
+    edges = after("parent", policy=policy)
+    await store.insert_carried(caller.connection, [asked(store, "child", depends_on=edges)])
+    if end == "completes":
+        await soon(complete(store, parent))
+    else:
+        await soon(runner_says(store, parent, failing(final=True)))
+    await caller.commit()
+    assert await status(store, "child") is Status.BLOCKED
+    assert (await store.tie()).done == 1
+    fell = end == "dies" and policy is Policy.FAIL
+    assert await status(store, "child") is (Status.FAILED if fell else Status.QUEUED)
+    assert (await store.tie()).done == 0
+    assert (await kinds(store, "child"))[1] == ("task.failed" if fell else "task.unblocked")
+    await check_counters(store)
+    await read_all(store)
+
+
+async def test_a_tie_leaves_what_is_rolled_back_and_what_is_not_committed(
+    store: Store, caller: Caller
+) -> None:
+    await put(store, "parent")
+    child = asked(store, "child", depends_on=after("parent"))
+    await store.insert_carried(caller.connection, [child])
+    assert (await soon(store.tie())).done == 0
+    await caller.rollback()
+    assert (await store.tie()).done == 0
+    assert isinstance(await complete(store, await claim_one(store)), Transition)
+    assert await store.get(["child"]) == {}
+
+
+async def test_a_parent_that_is_held_is_tied_later(store: Store, caller: Caller) -> None:
+    await put(store, "parent")
+    await put(store, "other")
+    connection = caller.connection
+    group = [asked(store, f"of-{p}", depends_on=after(p)) for p in ("parent", "other")]
+    await store.insert_carried(connection, group)
+    await caller.commit()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM holdfast_task WHERE id = 'parent' FOR UPDATE")
+        assert await soon(store.tie()) == (1, False)
+    assert (await store.tie()).done == 1
+
+
+async def test_a_parent_that_was_pruned_before_the_tie(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    await put(store, "parent")
+    parent = await claim_one(store)
+    group = [
+        asked(store, "strict", depends_on=after("parent")),
+        asked(store, "easy", depends_on=after("parent", policy=Policy.IGNORE)),
+    ]
+    await store.insert_carried(caller.connection, group)
+    await complete(store, parent)
+    later = clock.now() + 1.0
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    await caller.commit()
+    assert (await store.tie()).done == 2
+    assert await status(store, "easy") is Status.QUEUED
+    dead = await get(store, "strict")
+    assert dead.status is Status.FAILED
+    assert "pruned" in (dead.error or "")
+
+
+async def test_racing_ties_and_ends_leave_nothing_blocked(
+    bench: PostgresBench, store: Store, pg_dsn: str
+) -> None:
+    others = [await bench.open() for _ in range(2)]
+    for n in range(30):
+        await put(store, f"parent-{n:02}")
+    running = await claim(store, 30)
+
+    async def enqueue(task: Task) -> None:
+        connection = await asyncpg.connect(pg_dsn)
+        async with connection.transaction():
+            child = asked(store, f"child-{task.id}", depends_on=after(task.id))
+            await store.insert_carried(connection, [child])
+        await connection.close()
+        await others[0].tie()
+
+    ends = [complete(others[1], task) for task in running]
+    await asyncio.gather(*(enqueue(task) for task in running), *ends)
+    while (await store.tie()).done:
+        pass
+    assert len(await claim(store, 100)) == 30
+    await check_counters(store)
+
+
+# -- steps of a handler in its own transaction -----------------------------------------------------------
+
+
+async def test_a_step_in_an_open_transaction_lets_its_task_be_renewed(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    """Nobody takes the task meanwhile, and nothing else waits for it."""
+    await put(store, "stepping")
+    await put(store, "other")
+    running = {task.id: task for task in await claim(store)}
+    stepping = running["stepping"]
+    await _take_step(store, stepping, caller)
+    clock.set(clock.now() + 6.0)
+    assert await beat(store, *running.values()) == set()
+    assert (await get(store, "stepping")).lease_until == clock.now() + 9.0
+    clock.set(clock.now() + 100.0)
+    swept = await soon(store.sweep())
+    assert [each.after.id for each in swept.expired if isinstance(each, Transition)] == ["other"]
+    assert (await soon(store.sweep())).next_at == clock.now() + 1.0, "come back to it"
+    ended = Order("stepping", failing(final=True), fence=stepping.fence)
+    last = await claim_one(store)
+    done = await soon(
+        store.finish([(stepping, ended), (last, Order(last.id, Complete("1"), fence=last.fence))])
+    )
+    assert is_held(done[0])
+    assert isinstance(done[1], Transition)
+    await caller.commit()
+    assert [
+        each.after.id for each in (await store.sweep()).expired if isinstance(each, Transition)
+    ] == ["stepping"]
+
+
+async def _take_step(store: Store, task: Task, caller: Caller) -> None:
+    entries = Entries(store)
+    ask = Ask(
+        place=Place("holdfast.step", "pay", task.id),
+        fingerprint="f",
+        owner="node-a",
+        lease_seconds=9.0,
+        retention_seconds=None,
+        runner=Runner(task.id, task.fence),
+    )
+    verdict = await entries.begin(ask, tx=caller.connection)
+    await entries.end(verdict.turn, None, tx=caller.connection)  # type: ignore[union-attr]
+
+
+async def test_what_is_held_is_refused_only_where_it_is_not_waited_for(
+    store: Store, caller: Caller
+) -> None:
+    await put(store, "a")
+    await caller.connection.execute("SELECT FROM holdfast_task WHERE id = 'a' FOR UPDATE")
+    orders = [Order("a", Report("1"), fence=1), Order("nowhere", Report("1"), fence=1)]
+    held, missing = await soon(store.apply(orders, wait=False))
+    assert is_held(held)
+    assert isinstance(missing, Refusal)
+    assert missing.code == "not-found"
