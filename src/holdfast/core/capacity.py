@@ -7,13 +7,46 @@ ahead is worth at most `AHEAD_SECONDS`, so a dead process holds back little. Pur
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 AHEAD_SECONDS: Final = 0.05
 CLAIM_MAX: Final = 100
 """Larger batches were slower on PostgreSQL."""
 AHEAD_MAX: Final = 200
 QUIET_SECONDS: Final = 10.0
+
+
+class Bounds(NamedTuple):
+    """How many workers a pool keeps at least, and may have at most."""
+
+    minimum: int
+    maximum: int
+
+
+class Scaled(NamedTuple):
+    """What an operator's wish comes to."""
+
+    target: int
+    """The number of workers to have now."""
+    so_far: int
+    """What the operator has added in all; negative when workers were taken away."""
+    bounds: Bounds
+
+
+def scaled(*, there: int, by: int, so_far: int, configured: Bounds) -> Scaled:
+    """`by` workers more than there are, or fewer, but one at least. Added workers stay while they idle;
+    those that were taken away do not come back by themselves. Taking away what was added restores the
+    configured bounds."""
+    target = max(1, there + by)
+    so_far += target - there
+    low, high = configured
+    if so_far > 0:
+        bounds = Bounds(max(low, target), max(high, target))
+    elif so_far < 0:
+        bounds = Bounds(min(low, target), min(high, target))
+    else:
+        bounds = configured
+    return Scaled(target, so_far, bounds)
 
 
 def ahead(workers: int, mean_seconds: float) -> int:

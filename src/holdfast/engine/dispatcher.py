@@ -9,7 +9,7 @@ Never: runs or finishes anything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -75,6 +75,8 @@ class Dispatcher(Loop):
         """The last claim may have missed something."""
         self._one_came = False
         """The only hint since the last tick was about a single task."""
+        self.refused: Callable[[], frozenset[str]] = frozenset
+        """Types that this process has handlers for and cannot run at the moment."""
         self.stopping = False
         self.claiming = False
         self._trickle = False
@@ -214,10 +216,15 @@ class Dispatcher(Loop):
         return Claim(
             node=self._node,
             queues=self.queues,
-            types=self._handlers.types(),
+            types=self._types(),
             limit=room,
             lease_seconds=self._lease_seconds,
         )
+
+    def _types(self) -> tuple[str, ...]:
+        """The types of its handlers, but for those that cannot be run now."""
+        types, refused = self._handlers.types(), self.refused()
+        return tuple(each for each in types if each not in refused) if refused else types
 
     async def _claim(self, room: int) -> list[Task]:
         claim = self._wanted(room)

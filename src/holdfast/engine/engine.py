@@ -83,7 +83,7 @@ class Engine:
         self._handlers = handlers
         self._on_ended = on_ended
         self.supervisor = Supervisor(clock, on_failed)
-        self.executor = Executor(monotonic=clock.monotonic)
+        self.executor = Executor(monotonic=clock.monotonic, on_returned=self._thread_returned)
         self.completer = Completer(clock, store, self._done)
         self.pool = Pool(
             clock=clock,
@@ -140,6 +140,7 @@ class Engine:
     async def prepare(self) -> None:
         """Announces the node and its workers; starts nothing that ticks."""
         self._store.on_cut_short = self.sweeper.wake
+        self.dispatcher.refused = self._refused
         await self.keeper.tick()
         await self.dispatcher.warm_up()
         self.pool.start()
@@ -186,6 +187,12 @@ class Engine:
         except StoreUnavailable:
             return
 
+    def resize(self, by: int) -> int:
+        """More or fewer workers; the number it comes to."""
+        workers = self.pool.resize(by)
+        self.dispatcher.wake()
+        return workers
+
     def hurry(self) -> None:
         """A `stop` that is under way waits no longer: what still runs is cancelled and given back."""
         self.pool.hurry()
@@ -216,6 +223,15 @@ class Engine:
             self.pool.rescale()
             await self._give_back(self.pool.take_stalled(), "the workers here are busy for long")
             await self._clock.sleep(1.0)
+
+    def _thread_returned(self) -> None:
+        self.dispatcher.wake()
+
+    def _refused(self) -> frozenset[str]:
+        """Types whose handlers run in threads, while too many threads do not come back."""
+        if self.executor.has_threads:
+            return frozenset()
+        return frozenset(h.type for h in self._handlers if h.isolation is Isolation.THREAD)
 
     # -- wiring ----------------------------------------------------------------------------------
 
@@ -257,6 +273,8 @@ class Engine:
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,
+            "deaf": self.pool.deaf,
+            "abandoned_threads": self.executor.abandoned_threads,
             "lease_seconds": self.config.lease_seconds,
             "hints": self._bus.mode().why,
             "skipped": dict(list(self.scheduler.skipped.items())[:SKIPPED_MAX]),

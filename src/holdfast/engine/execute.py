@@ -17,18 +17,24 @@ from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import BlockingContext, Context
 from holdfast.engine.handlers import Handler, Isolation, Reject
+from holdfast.engine.loop import log
 from holdfast.engine.process import ProcessDied, ProcessHost, ResultRefused
 from holdfast.engine.threads import ThreadHost
 from holdfast.errors import HoldfastError, LeaseLost
 
+ABANDONED_MAX: Final = 16
+"""Threads that outlive their attempts; with so many, no other is risked."""
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
 
 
 class Executor:
     """Calls handlers in the loop, in threads and in processes."""
 
-    def __init__(self, *, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, *, monotonic: Callable[[], float], on_returned: Callable[[], None] = lambda: None
+    ) -> None:
         self._monotonic = monotonic
+        self._on_returned = on_returned
         self._threads = ThreadHost()
         self._processes = ProcessHost()
         self.abandoned_threads = 0
@@ -78,12 +84,28 @@ class Executor:
         except asyncio.CancelledError:
             context.request_cancel()
             if not future.done():
-                self.abandoned_threads += 1
-                future.add_done_callback(self._returned)
+                self._abandon(handler, future)
             raise
+
+    @property
+    def has_threads(self) -> bool:
+        """Whether a plain handler may be started: not while too many went on after their end."""
+        return self.abandoned_threads < ABANDONED_MAX
+
+    def _abandon(self, handler: Handler, future: asyncio.Future[Any]) -> None:
+        self.abandoned_threads += 1
+        future.add_done_callback(self._returned)
+        if not self.has_threads:
+            log.error(
+                "%d handlers in threads go on after their timeout or cancellation, the last of type '%s': "
+                "this process takes no tasks for threads until one of them returns. Check "
+                "ctx.cancel_requested in long handlers, or run them in processes",
+                *(self.abandoned_threads, handler.type),
+            )
 
     def _returned(self, future: asyncio.Future[Any]) -> None:
         self.abandoned_threads -= 1
+        self._on_returned()
         if not future.cancelled():
             future.exception()
 

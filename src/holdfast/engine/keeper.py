@@ -16,7 +16,7 @@ from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handlers, resolved
 from holdfast.engine.loop import Loop
-from holdfast.engine.pool import LOST, Pool
+from holdfast.engine.pool import Pool
 from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
@@ -57,11 +57,12 @@ class Keeper(Loop):
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
+        self._pool.press()
         if self.is_looping:
             await self.apart("announcing handlers", self._announce())
         else:
             await self._announce()  # A start that cannot announce its handlers has failed.
-        renewed = [run for run, held in self._pool.held.items() if held.cancelled != LOST]
+        renewed = [run for run, held in self._pool.held.items() if held.is_renewed]
         info_json = dumps(self._describe())
         now = self._store.now()
         kept = await self._store.beat(self._node, info_json, renewed, self._lease_seconds)

@@ -14,23 +14,19 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
-from holdfast.core.command import Fail, Order, RunnerCommand, Snooze
+from holdfast.core.command import Fail, Order, Release, RunnerCommand, Snooze
 from holdfast.core.task import FailureKind, RunId, Task, timeout_of
+from holdfast.engine import outcome_log
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
-from holdfast.engine.handlers import Handlers
+from holdfast.engine.handlers import Handlers, Isolation
+from holdfast.engine.held import LOST, RELEASED, TIMEOUT, Held
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import LeaseLost
 
 Deliver = Callable[[Task, Order], bool]
 Room = Callable[[], Awaitable[None]]
-LOST: Final[str] = "lost"
-"""Cancelled because the lease is gone: nothing is to be written."""
-TIMEOUT: Final[str] = "timeout"
-"""Cancelled because it took too long: the attempt has failed."""
-RELEASED: Final[str] = "released"
-"""Cancelled because this process stops: the owner gives the task back."""
 STALL_SECONDS: Final = 0.5
 """Without a free worker for so long, what waits here is better run elsewhere."""
 SWIFT_SECONDS: Final = 0.0001
@@ -39,30 +35,6 @@ TURNS_MAX: Final = 32
 """Tasks that a worker runs before others of the event loop get their turn."""
 APART_SECONDS: Final = 1.0
 """Between the starts of tasks that may be the death of this process."""
-
-
-class Held:
-    """A run in this process, from claim to commit."""
-
-    __slots__ = ("cancelled", "context", "run", "started", "task", "worker")
-
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self.run = task.run
-        self.started = False
-        self.context: Context | None = None
-        self.worker: asyncio.Task[None] | None = None
-        self.cancelled: str | None = None
-
-    @property
-    def has_ended(self) -> bool:
-        """Only its commit is outstanding, which says itself whether it came too late."""
-        return self.started and self.worker is None
-
-    @property
-    def current(self) -> Task:
-        """With what reports have changed."""
-        return self.context.task if self.context is not None else self.task
 
 
 class Pool:
@@ -91,8 +63,11 @@ class Pool:
         self._room = room
         self._supervisor = supervisor
         self._on_free = on_free
-        self.minimum = minimum
-        self.maximum = maximum
+        self._configured = capacity.Bounds(minimum, maximum)
+        self._bounds = self._configured
+        self._scaled_by = 0
+        self._surplus = 0
+        """Workers that leave as soon as they have nothing to do."""
         self._default_timeout = default_timeout
         self.held: dict[RunId, Held] = {}
         self._buffer: deque[Held] = deque()
@@ -107,6 +82,7 @@ class Pool:
         self._freed_at = float("-inf")
         self._is_untold = False
         """A worker came free while tasks waited here; once they are taken, there is room for others."""
+        self._deaf: list[Held] = []
         self._quiet = asyncio.Event()
         self._hurried = False
         self.deadlines: Deadlines[Held] = Deadlines(
@@ -117,6 +93,14 @@ class Pool:
 
     def start(self) -> None:
         self._scale_to(self.minimum)
+
+    @property
+    def minimum(self) -> int:
+        return self._bounds.minimum
+
+    @property
+    def maximum(self) -> int:
+        return self._bounds.maximum
 
     @property
     def is_flowing(self) -> bool:
@@ -132,7 +116,7 @@ class Pool:
     def rescale(self) -> None:
         """More workers for what waits, fewer after quiet time."""
         target = capacity.target_workers(
-            current=self.workers,
+            current=self.workers - self._surplus,
             busy=self.busy,
             waiting=len(self._buffer),
             minimum=self.minimum,
@@ -142,15 +126,18 @@ class Pool:
         self._scale_to(target)
 
     def resize(self, by: int) -> int:
-        """An operator's wish: this many more (or fewer) workers at least; the number it comes to."""
-        self.minimum = max(1, self.minimum + by)
-        self.maximum = max(self.maximum, self.minimum)
-        self._scale_to(
-            max(self.minimum, min(self.workers, self.maximum)) if by >= 0 else self.minimum
+        """An operator's wish: this many more (or fewer) workers than there are; the number it comes to."""
+        scaled = capacity.scaled(
+            there=self.workers - self._surplus,
+            by=by,
+            so_far=self._scaled_by,
+            configured=self._configured,
         )
+        self._scaled_by, self._bounds = scaled.so_far, scaled.bounds
+        self._scale_to(scaled.target)
         if by > 0:
             self._tell_free()
-        return self.workers
+        return scaled.target
 
     def _scale_to(self, target: int) -> None:
         while self.workers < target:
@@ -162,6 +149,7 @@ class Pool:
             if not waiter.done():
                 self.workers -= 1
                 waiter.set_result(False)
+        self._surplus = max(0, self.workers - target)
 
     # -- work ------------------------------------------------------------------------------------
 
@@ -214,6 +202,10 @@ class Pool:
     async def _next(self) -> Held | None:
         """The next task once there is one, or None when this worker is to leave."""
         while not self._buffer:
+            if self._surplus:
+                self._surplus -= 1
+                self.workers -= 1
+                return None
             waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
             try:
@@ -273,6 +265,8 @@ class Pool:
         if handler is None:
             message = f"no handler for '{task.type}' in this process"
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
+        if handler.isolation is Isolation.THREAD and not self._executor.has_threads:
+            return Release("too many threads of this process do not come back")
         held.context = Context(task, self._services)
         timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
@@ -289,12 +283,19 @@ class Pool:
                 raise
             # Or something that the handler itself had cancelled and awaited: its own failure.
             command = Fail(failures.from_exception(task.type, error))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # Nothing that a handler raises costs its worker.
+            command = Fail(failures.from_exception(task.type, error))
         finally:
             if timeout is not None:
                 self.deadlines.remove(held)
         if held.cancelled is not None:
             # Whatever a handler made of its cancellation, it was cancelled.
-            _go_on()
+            held.go_on()
+            if held.is_given_up:
+                return None
             return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
         self.mean_seconds = capacity.smoothed(self.mean_seconds, self._clock.monotonic() - begun)
         return command
@@ -311,12 +312,35 @@ class Pool:
                     self.held.pop(run, None)
 
     def _cancel(self, held: Held, why: str) -> None:
-        if held.cancelled is None:
-            held.cancelled = why
-            if held.context is not None:
-                held.context.request_cancel()
-            if held.worker is not None:
-                held.worker.cancel()
+        held.cancel(why, self._clock.monotonic())
+
+    def press(self) -> None:
+        """Cancels again what goes on after its cancellation. A handler that does not heed it for
+        `GIVE_UP_SECONDS` is given up: it keeps its worker, but not its lease."""
+        now = self._clock.monotonic()
+        for held in [each for each in self.held.values() if each.cancelled and each.worker]:
+            if held.is_deaf(now):
+                if not held.is_given_up:
+                    self._give_up(held, now - held.cancelled_at)
+            elif held.may_hear_again(now):
+                held.cancel_worker()
+
+    def _give_up(self, held: Held, seconds: float) -> None:
+        held.is_given_up = True
+        self._deaf.append(held)
+        outcome_log.stuck(held.task, seconds, held.stack())
+        timeout = timeout_of(held.task.options, self._default_timeout)
+        if held.cancelled == TIMEOUT and timeout:
+            failed = timed_out(held.task, timeout)
+            self._deliver(held.current, Order(held.task.id, failed, fence=held.task.fence))
+        else:
+            self.held.pop(held.run, None)
+
+    @property
+    def deaf(self) -> int:
+        """Handlers that were given up and still keep a worker."""
+        self._deaf = [held for held in self._deaf if held.worker is not None]
+        return len(self._deaf)
 
     def take_stalled(self) -> list[Task]:
         """What waits behind tasks that take longer than was thought, for giving back."""
@@ -360,10 +384,3 @@ def on_last_chance(task: Task) -> bool:
 def _is_told_to_stop() -> bool:
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0
-
-
-def _go_on() -> None:
-    """The worker outlives the cancellation of its handler, unless it was told to stop as well."""
-    current = asyncio.current_task()
-    if current is not None and current.cancelling() and current.uncancel():
-        raise asyncio.CancelledError

@@ -17,6 +17,8 @@ from holdfast.errors import EngineFailed
 
 RESTARTS_MAX: Final = 10
 WINDOW_SECONDS: Final = 60.0
+STOP_SECONDS_MAX: Final = 5.0
+"""A part that ignores its cancellation for so long does not keep a process from its end."""
 PAUSE_SECONDS: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 5.0
 log = logging.getLogger("holdfast.engine")
@@ -57,7 +59,12 @@ class Supervisor:
         tasks = [t for name, t in list(self._tasks.items()) if not names or name in names]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if not tasks:
+            return
+        _, left = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+        if left:
+            names_left = ", ".join(sorted(task.get_name() for task in left))
+            log.error("left behind, since they ignore their cancellation: %s", names_left)
 
     async def _keep(self, name: str, part: Part) -> None:
         deaths: deque[float] = deque()

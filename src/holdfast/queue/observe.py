@@ -52,6 +52,12 @@ class Stats(msgspec.Struct, frozen=True):
     fenced: int
     leases_lost: int
     restarts: int
+    deaf_handlers: int
+    """Handlers in this process that ignore their cancellation; each keeps a worker."""
+    abandoned_threads: int
+    """Plain handlers in this process that outlived their attempts; with 16, it takes no others."""
+    troubles: int
+    """Errors that a part of this process's engine did not foresee and went on after."""
 
 
 class Observe(Define):
@@ -90,6 +96,9 @@ class Observe(Define):
             fenced=engine.completer.fenced if engine else 0,
             leases_lost=engine.keeper.lost if engine else 0,
             restarts=engine.supervisor.restarts if engine else 0,
+            deaf_handlers=engine.pool.deaf if engine else 0,
+            abandoned_threads=engine.executor.abandoned_threads if engine else 0,
+            troubles=sum(loop.troubles for loop in engine.loops) if engine else 0,
         )
 
     async def get_queue_size(self, queue: str | None = None) -> int:

@@ -66,9 +66,11 @@ class Operate(Places):
         backend.bus.publish(FEED)
 
     async def scale_workers(self, count: int) -> int:
-        """Adds workers to this process (or takes idle ones away); the number that there are now."""
+        """Adds workers to those that this process has, or takes some away (a busy one leaves when its task
+        ends); the number that it comes to. Added workers stay until they are taken away again; taking away
+        what was added restores min_workers and max_workers."""
         check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
-        return self._engine_here().pool.resize(count)
+        return self._engine_here().resize(count)
 
     async def _known_queue(self, name: str, actor: str) -> Backend:
         """The store, if it or this process knows the queue: a name with a slip of the pen is refused."""

@@ -7,10 +7,13 @@ import random
 from typing import Any
 
 import pytest
+from hypothesis import given, strategies as st
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.app import backend_for
 from holdfast.clock import VirtualClock
+from holdfast.core import capacity
+from holdfast.core.capacity import Bounds
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGED_EVERY
 from holdfast.engine.engine import Engine, EngineConfig
@@ -50,6 +53,85 @@ async def test_an_operator_scales_by_hand(queue: TaskQueue) -> None:
         assert await queue.scale_workers(5) == 6
         await h.run_until_idle()
         assert await queue.scale_workers(-4) == 2
+        await h.run_until_idle()
+        assert h.engine.pool.workers == 2
+        assert await queue.scale_workers(-1) == 1
+        assert (h.engine.pool.minimum, h.engine.pool.maximum) == (1, 4), "as configured"
+
+
+async def test_scaling_adds_to_what_is_there_and_load_does_not_outgrow_it(queue: TaskQueue) -> None:
+    gate = asyncio.Event()
+    async with harness(queue, min_workers=1, max_workers=3) as h:
+
+        async def hold(task: Task) -> None:
+            await gate.wait()
+
+        queue.register_handler("hold", hold, timeout=1000.0)
+        for _ in range(40):
+            await queue.enqueue("hold")
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 3
+        assert await queue.scale_workers(2) == 5, "it had grown to three by itself"
+        assert h.engine.dispatcher.is_woken, "there may be work for them"
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 5
+        assert await queue.scale_workers(-2) == 3
+        gate.set()
+        await h.run_until_idle()
+        assert h.engine.pool.workers == 3
+        gate.clear()
+        for _ in range(40):
+            await queue.enqueue("hold")
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 3, "max_workers is what it was"
+        gate.set()
+
+
+async def test_workers_that_were_just_added_can_be_taken_away(queue: TaskQueue) -> None:
+    async with harness(queue, min_workers=1, max_workers=3) as h:
+        assert await queue.scale_workers(50) == 51
+        assert await queue.scale_workers(-100) == 1
+        await h.run_until_idle()
+        assert h.engine.pool.workers == 1
+
+
+async def test_workers_that_were_taken_away_do_not_come_back_by_themselves(
+    queue: TaskQueue,
+) -> None:
+    gate = asyncio.Event()
+    async with harness(queue, min_workers=4, max_workers=8) as h:
+
+        async def hold(task: Task) -> None:
+            await gate.wait()
+
+        queue.register_handler("hold", hold, timeout=1000.0)
+        assert await queue.scale_workers(-2) == 2
+        for _ in range(10):
+            await queue.enqueue("hold")
+        await h.advance(30)
+        assert h.engine.pool.busy == 2
+        assert await queue.scale_workers(2) == 4
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 8, "as configured"
+        gate.set()
+
+
+@given(
+    low=st.integers(1, 8),
+    more=st.integers(0, 8),
+    wishes=st.lists(st.integers(-30, 30), min_size=1, max_size=8),
+)
+def test_what_scaling_comes_to(low: int, more: int, wishes: list[int]) -> None:
+    configured = Bounds(low, low + more)
+    there, so_far = low, 0
+    for by in wishes:
+        scaled = capacity.scaled(there=there, by=by, so_far=so_far, configured=configured)
+        assert scaled.target == max(1, there + by)
+        assert 1 <= scaled.bounds.minimum <= scaled.bounds.maximum
+        assert scaled.bounds.maximum <= max(configured.maximum, scaled.target)
+        there, so_far = scaled.target, scaled.so_far
+    back = capacity.scaled(there=there, by=-so_far, so_far=so_far, configured=configured)
+    assert (back.so_far, back.target, back.bounds) == (0, low, configured)
 
 
 async def test_what_becomes_due_while_a_claim_is_judged_is_claimed_at_once(

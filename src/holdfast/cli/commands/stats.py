@@ -13,7 +13,15 @@ from holdfast.cli.session import with_queue
 from holdfast.queue.nodes import Node
 from holdfast.queue.observe import Stats
 
-OF_THIS_PROCESS = ("registered_handlers", "fenced", "leases_lost", "restarts")
+OF_THIS_PROCESS = (
+    "registered_handlers",
+    "fenced",
+    "leases_lost",
+    "restarts",
+    "deaf_handlers",
+    "abandoned_threads",
+    "troubles",
+)
 """Fields of `Stats` that only a process with workers knows."""
 
 

@@ -1,0 +1,101 @@
+"""A run that this process holds, from its claim to the commit of its outcome.
+
+Promises: it is cancelled for one reason, the first; a handler that ignores its cancellation is asked again,
+and given up after `GIVE_UP_SECONDS`: its lease is not renewed any more then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import Any, Final
+
+from holdfast.core.task import Task
+from holdfast.engine.context import Context
+
+LOST: Final[str] = "lost"
+"""Cancelled because the lease is gone: nothing is to be written."""
+TIMEOUT: Final[str] = "timeout"
+"""Cancelled because it took too long: the attempt has failed."""
+RELEASED: Final[str] = "released"
+"""Cancelled because this process stops: the owner gives the task back."""
+FRAMES_MAX: Final = 8
+AGAIN_SECONDS: Final = 10.0
+"""What a handler has to clean up in before it is cancelled again."""
+GIVE_UP_SECONDS: Final = 30.0
+"""A handler that goes on for so long after its cancellation will not heed it."""
+
+
+class Held:
+    """A run in this process, from claim to commit."""
+
+    __slots__ = (
+        *("cancelled", "cancelled_at", "cancels", "context", "is_given_up", "run", "started"),
+        *("task", "worker"),
+    )
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.run = task.run
+        self.started = False
+        self.context: Context | None = None
+        self.worker: asyncio.Task[None] | None = None
+        self.cancelled: str | None = None
+        self.cancelled_at = 0.0
+        self.cancels = 0
+        """How often its worker was cancelled: so often it has to be told that it may go on."""
+        self.is_given_up = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Only its commit is outstanding, which says itself whether it came too late."""
+        return self.started and self.worker is None
+
+    @property
+    def is_renewed(self) -> bool:
+        """Whether its lease is worth keeping."""
+        return self.cancelled != LOST and not self.is_given_up
+
+    @property
+    def current(self) -> Task:
+        """With what reports have changed."""
+        return self.context.task if self.context is not None else self.task
+
+    def cancel(self, why: str, now: float) -> None:
+        if self.cancelled is None:
+            self.cancelled, self.cancelled_at = why, now
+            if self.context is not None:
+                self.context.request_cancel()
+            self.cancel_worker()
+
+    def cancel_worker(self) -> None:
+        if self.worker is not None:
+            self.cancels += 1
+            self.worker.cancel()
+
+    def may_hear_again(self, now: float) -> bool:
+        """Whether its handler has had the time to clean up after its first cancellation."""
+        return now - self.cancelled_at >= AGAIN_SECONDS
+
+    def is_deaf(self, now: float) -> bool:
+        """Whether its handler has ignored its cancellation for too long."""
+        return now - self.cancelled_at >= GIVE_UP_SECONDS
+
+    def stack(self) -> str:
+        """Where its handler stands."""
+        waits: Any = self.worker.get_coro() if self.worker is not None else None
+        frames = []
+        while (frame := getattr(waits, "cr_frame", None)) is not None:
+            frames.append((frame, frame.f_lineno))
+            waits = waits.cr_await
+        return "".join(traceback.StackSummary.extract(iter(frames[-FRAMES_MAX:])).format())
+
+    def go_on(self) -> None:
+        """The worker outlives the cancellations of its handler, unless it was told to stop as well."""
+        current = asyncio.current_task()
+        if current is None:
+            return
+        for _ in range(self.cancels):
+            current.uncancel()
+        if current.cancelling():
+            raise asyncio.CancelledError

@@ -1,0 +1,130 @@
+"""Handlers that do not heed their cancellation: asked again, then given up; threads that do not come back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Self
+
+import pytest
+
+from holdfast import Status, Task, TaskQueue
+from holdfast.engine import execute, supervisor
+from holdfast.engine.held import GIVE_UP_SECONDS
+from holdfast.testing import drive, harness
+from tests.acceptance.apps.harness import eventually
+
+
+class Deaf:
+    """A handler that ignores its first cancellations, until its test has ended."""
+
+    def __init__(self, ignores: int) -> None:
+        self.heard = 0
+        self.go = asyncio.Event()
+        self._ignores = ignores
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.go.set()
+
+    async def work(self, task: Task) -> str:
+        while not self.go.is_set():
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.heard += 1
+                if self.heard > self._ignores:
+                    raise
+        return "done"
+
+
+async def test_a_handler_that_ignores_one_cancellation_is_cancelled_again(queue: TaskQueue) -> None:
+    async with harness(queue, lease_seconds=9.0) as h, Deaf(ignores=2) as deaf:
+        queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
+        handle = await queue.enqueue("work")
+        await h.advance(5.0 + GIVE_UP_SECONDS)
+        task = await queue.get_task(handle)
+        assert task is not None
+        assert (task.status, deaf.heard) == (Status.FAILED, 3)
+        assert "timeout of 5 s" in str(task.error)
+        assert h.engine.pool.busy == 0
+        after = await queue.enqueue("work")
+        deaf.go.set()
+        await h.run_until_idle()
+        done = await queue.get_task(after)
+        assert done is not None
+        assert done.status is Status.COMPLETED, "the worker lives on"
+
+
+async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with harness(queue, lease_seconds=9.0) as h, Deaf(ignores=10_000) as deaf:
+        queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
+        handle = await queue.enqueue("work")
+        await h.advance(5.0 + GIVE_UP_SECONDS + 10)
+        task = await queue.get_task(handle)
+        assert task is not None
+        assert (task.status, task.deaths) == (Status.FAILED, 0)
+        assert "timeout of 5 s" in str(task.error)
+        assert (h.engine.pool.busy, len(h.engine.pool.held)) == (1, 0)
+        assert (await queue.get_stats()).deaf_handlers == 1
+        assert "ignores its cancellation" in caplog.text
+        assert "await self.go.wait()" in caplog.text, "where it stands"
+        deaf.go.set()
+        await h.run_until_idle()
+        assert h.engine.pool.busy == 0
+        assert (await queue.get_stats()).deaf_handlers == 0
+        kinds = [event.kind for event in await queue.history(handle)]
+        assert "task.late" not in kinds
+
+
+async def test_a_deaf_handler_does_not_keep_its_process_from_stopping(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(supervisor, "STOP_SECONDS_MAX", 0.05)
+    async with Deaf(ignores=10_000) as deaf:
+        async with harness(queue, shutdown_timeout=1.0) as h:
+            queue.register_handler("work", deaf.work)
+            await queue.enqueue("work")
+            await h.run_until_idle()
+        assert "left behind" in caplog.text
+
+
+async def test_threads_that_do_not_come_back_are_bounded(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(execute, "ABANDONED_MAX", 2)
+    monkeypatch.setattr(drive, "THREAD_SECONDS", 0.1)
+    go = threading.Event()
+    started: list[str] = []
+
+    def hang(task: Task) -> None:
+        started.append(task.id)
+        go.wait()
+
+    async def light(task: Task) -> str:
+        return "runs"
+
+    async with harness(queue, max_workers=1) as h:
+        queue.register_handler("hang", hang, timeout=3.0, max_attempts=1)
+        queue.register_handler("light", light)
+        try:
+            for _ in range(5):
+                await queue.enqueue("hang")
+            other = await queue.enqueue("light", priority="low")
+            await h.advance(60)
+            assert len(started) == 2
+            assert (await queue.get_stats()).abandoned_threads == 2
+            assert "takes no tasks for threads" in caplog.text
+            task = await queue.get_task(other)
+            assert task is not None
+            assert task.status is Status.COMPLETED, "others are served"
+        finally:
+            go.set()
+        await eventually(lambda: h.engine.executor.abandoned_threads == 0)
+        await h.advance(60)
+        assert len(started) == 5
+        assert (await queue.get_stats()).abandoned_threads == 0
