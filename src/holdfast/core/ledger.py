@@ -157,7 +157,7 @@ class Clash(msgspec.Struct, frozen=True):
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """A newer claim of the task has been here: this runner has lost it."""
+    """A newer claim of the task has been here, or the call itself has given up: nothing is to be run."""
 
     entry: Entry
 
@@ -179,6 +179,9 @@ def begin(seen: Entry | None, ask: Ask, now: float) -> Verdict:
         # Its own beginning, whose answer was lost.
         mine = _turn(ask, seen.begun_at, fence=seen.fence, attempt=seen.attempt)
         return Start(mine, seen.fence)
+    if seen.state is State.ABANDONED and seen.owner == ask.owner:
+        # Its beginning once more, on its way for so long that the call has given up since: nobody runs it.
+        return Stale(seen)
     if is_held(seen, ask, now):
         return Busy(seen)
     over = seen.owner if seen.state is State.IN_PROGRESS else None
@@ -242,7 +245,10 @@ def started(verdict: Verdict) -> Turn:
                 lease_until=entry.lease_until,
             )
         case Stale(entry=entry):
-            raise LeaseLost(f"a newer claim has begun {entry.place}: this runner has lost its task")
+            raise LeaseLost(
+                f"{entry.place} is not for this caller to run any more: a newer claim of the task has begun "
+                "it, or the call was given up"
+            )
         case Replay():
             raise AssertionError("a replay is answered, not started")
 

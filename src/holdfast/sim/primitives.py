@@ -1,17 +1,19 @@
 """State primitives under simulation: nodes that fight for locks, and callers that repeat themselves.
 
 Promises: a holder's belief and what the store accepted from it are both on record, so that a checker can
-tell the one from the other; an effect of the ledger is a task, so that it can be counted.
+tell the one from the other; an effect of the ledger is a task, so that it can be counted. Callers are
+cancelled at any moment of a call, and locks are closed under those who wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar, cast
 
+from holdfast.bus.port import Bus
 from holdfast.core.ids import Ids
-from holdfast.core.ledger import Turn
+from holdfast.core.ledger import State, Turn
 from holdfast.core.submit import Request, submit
 from holdfast.errors import (
     HoldfastError,
@@ -23,6 +25,7 @@ from holdfast.errors import (
 from holdfast.primitives.idempotency import Ledger
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
+from holdfast.primitives.locks.base import CLOSE_SECONDS
 from holdfast.primitives.locks.locks import Lease
 from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
@@ -33,7 +36,10 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script
 from holdfast.store.scripts import insert, leases
 from holdfast.store.sqlite.dialect import SqliteDialect
+from holdfast.store.store import Store
 
+T = TypeVar("T")
+CLOSING_SECONDS: Final = CLOSE_SECONDS + 1.0
 RESOURCES: Final = ("door", "well")
 PAID: Final = "paid"
 PAYMENTS: Final = 40
@@ -62,21 +68,66 @@ class Holder:
         self._store = backend.store
         self._record = record
         self._draw = draw
-        self._locks = Locks(
-            StoreBackend(backend.store),
-            backend.bus,
-            clock=node.clock,
-            ids=Ids(draw.stream("claims")),
-            owner=node.life,
+        self._bus = backend.bus
+        self._ids = Ids(draw.stream("claims"))
+        self._locks = self._connected()
+
+    def _connected(self) -> Locks:
+        return Locks(
+            _Lent(self._store),
+            cast("Bus", _LentBus(self._bus)),
+            clock=self._node.clock,
+            ids=self._ids,
+            owner=self._node.life,
         )
 
     async def run(self) -> None:
         while True:
             await self._node.clock.sleep(self._draw.wait(20.0))
+            resource = self._draw.pick(RESOURCES)
             try:
-                await self._hold(self._draw.pick(RESOURCES))
+                match self._draw.below(10):
+                    case 0:
+                        await self._close_under_waiters(resource)
+                    case 1 | 2:
+                        await impatiently(self._node, self._draw, self._hold(resource))
+                    case _:
+                        await self._hold(resource)
+            except Impatient:
+                self._node.cluster.trace.sometimes("lock-cancelled")
             except HoldfastError as error:
                 self._node.cluster.trace.sometimes(f"lock {error.code}")
+
+    async def _close_under_waiters(self, resource: str) -> None:
+        """Nobody who waits is granted by locks that are closed, and closing waits for the store only."""
+        locks, self._locks = self._locks, self._connected()
+        first = await locks.acquire(resource, ttl=10.0, wait=self._draw.between(0.0, 20.0))
+        belief = Belief(resource, first.fence, self._node.life, self._record.time())
+        self._record.beliefs.append(belief)
+        first.when_lost(lambda: belief.end(self._record.time()))
+        waiting = [
+            asyncio.ensure_future(locks.acquire(resource, ttl=10.0, wait=60.0)) for _ in range(2)
+        ]
+        await self._node.clock.sleep(self._draw.between(0.0, 3.0))
+        began = self._record.time()
+        await locks.close()
+        belief.end(self._record.time())
+        ended = await asyncio.gather(*waiting, return_exceptions=True)
+        self._closed(resource, began, self._record.time(), ended)
+
+    def _closed(
+        self, resource: str, since: float, until: float, ended: list[Lease | BaseException]
+    ) -> None:
+        self._node.cluster.trace.sometimes("locks-closed-under-waiters")
+        late = [each for each in ended if isinstance(each, Lease) and not each.lost.is_set()]
+        if late:
+            self._record.unclosed.append(f"{resource}: granted by locks that were closed")
+        frozen = self._record.frozen.get(self._node.life, [])
+        stood_still = sum(max(0.0, min(until, b) - max(since, a)) for a, b in frozen)
+        if until - since - stood_still > CLOSING_SECONDS:
+            self._record.unclosed.append(
+                f"{resource}: closing took {until - since:.3f} s ({self._node.life})"
+            )
 
     async def _hold(self, resource: str) -> None:
         ttl, wait = self._draw.between(3.0, 15.0), self._draw.between(0.0, 30.0)
@@ -125,6 +176,49 @@ class Holder:
             raise LeaseLost("the store has a newer fence")
 
 
+class _Lent(StoreBackend):
+    """The store of the node: locks that are closed do not close it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.open = self.close = _nothing
+
+
+class _LentBus:
+    """The node's bus, the same way."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self.start = self.stop = _nothing
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bus, name)
+
+
+async def _nothing() -> None:
+    return
+
+
+class Impatient(Exception):
+    """The caller gave up: its call was cancelled and has ended."""
+
+
+async def impatiently(node: Node, draw: Draw, call: Coroutine[Any, Any, T]) -> T:
+    """Cancels the call after a while, at whichever await it is then, and waits for its end."""
+    task = asyncio.ensure_future(call)
+    seconds = draw.pick((0.0, draw.between(0.0, 0.005), draw.wait(2.0)))
+    giving_up = asyncio.ensure_future(node.clock.sleep(seconds))
+    await asyncio.wait([task, giving_up], return_when=asyncio.FIRST_COMPLETED)
+    giving_up.cancel()
+    if task.done():
+        return task.result()
+    task.cancel()
+    await asyncio.wait([task])
+    if task.cancelled():
+        raise Impatient
+    return task.result()
+
+
 class Payer:
     """Pays each bill once, although several nodes pay the same bills and ask again when unanswered."""
 
@@ -135,6 +229,8 @@ class Payer:
         self._ids = Ids(draw.stream("payments"))
         self._store = backend.store
         self._ledger = Ledger(backend.store, clock=node.clock, owner=node.life, lease_seconds=5.0)
+        self._unsure: set[str] = set()
+        """Keys that a call may have left in progress: the store did not answer."""
 
     async def run(self) -> None:
         while True:
@@ -184,14 +280,40 @@ class Payer:
         """An effect that is not in our store: it may be tried again, under the same id."""
 
         async def effect(turn: Turn) -> object:
-            await self._node.clock.sleep(self._draw.wait(3.0))
+            if self._draw.chance(0.7):  # Else its end is written at once.
+                await self._node.clock.sleep(self._draw.wait(3.0))
             self._record.outside.setdefault(key, set()).add(turn.id)
             if turn.taken_over_from is not None:
                 self._node.cluster.trace.sometimes("ledger-taken-over")
             return f"{key} by {self._node.life} at {self._record.time()!r}"
 
-        answer = await self._ledger.run("sim", "outside", key, {"bill": key}, effect)
-        self._answered("outside", key, answer)
+        async def call() -> object:
+            try:
+                return await self._ledger.run("sim", "outside", key, {"bill": key}, effect)
+            except (asyncio.CancelledError, StoreUnavailable) as error:
+                if not isinstance(error, asyncio.CancelledError) or hasattr(error, "__notes__"):
+                    self._unsure.add(key)
+                raise
+
+        if self._draw.chance(0.5):
+            self._answered("outside", key, await call())
+            return
+        try:
+            answer = await impatiently(self._node, self._draw, call())
+        except Impatient:
+            await self._look_after(key)
+        else:
+            self._answered("outside", key, answer)
+
+    async def _look_after(self, key: str) -> None:
+        """What a call that was cancelled has left behind: its key is free, or answered."""
+        self._node.cluster.trace.sometimes("ledger-cancelled")
+        await self._node.clock.sleep(1.0)  # What was sent before may come after.
+        entry = await self._ledger.get("sim", "outside", key)
+        if entry is None or entry.state is not State.IN_PROGRESS or key in self._unsure:
+            return
+        if entry.owner.rpartition("#")[0] == self._node.life:
+            self._record.left_open.append(f"{key} by {entry.owner} at {self._record.time():.3f}")
 
 
 class Holders:

@@ -119,6 +119,10 @@ class Record:
         """When each lock server lost its memory."""
         self.ungranted: list[str] = []
         """Who asked for a free lock and was not granted it in time."""
+        self.left_open: list[str] = []
+        """Keys of the ledger that a cancelled caller left in progress."""
+        self.unclosed: list[str] = []
+        """Locks that were closed and granted all the same, or that hung."""
         self.died: dict[str, float] = {}
         self.frozen: dict[str, list[tuple[float, float]]] = {}
         self.running: dict[tuple[str, str], list[Entered]] = {}

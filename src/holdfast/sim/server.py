@@ -220,7 +220,9 @@ class Database:
     def _was_pruned(self, task_id: str) -> bool:
         """By a transaction without an answer that was durable after all."""
         gone = [change for change in self._maybe.get(task_id, []) if change.status == PRUNED]
-        self.history += gone[:1]
+        if gone:
+            self.history.append(gone[0])
+            self._state[task_id] = gone[0]  # The next power loss must not miss it once more.
         return bool(gone)
 
     def _adopt(self, task_id: str, state: tuple[int, str, int]) -> None:

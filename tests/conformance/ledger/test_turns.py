@@ -196,3 +196,14 @@ async def test_a_beginning_whose_answer_was_lost_is_found_again(ledger: Ledger) 
     assert isinstance(again, rules.Start)
     assert again.turn == first.turn
     await ledger.finish(again.turn, 1)
+
+
+async def test_a_beginning_that_comes_late_does_not_take_what_its_call_gave_up(
+    ledger: Ledger, other: Ledger
+) -> None:
+    """A network may deliver it twice, the second time after the end."""
+    ask = ledger.desk.ask(*PLACE, REQUEST)
+    turn = rules.started(await ledger.desk.entries.begin(ask))
+    await ledger.abandon(turn)
+    assert isinstance(await ledger.desk.entries.begin(ask), rules.Stale)
+    assert await other.run(*PLACE, REQUEST, Effect()) == "paid"

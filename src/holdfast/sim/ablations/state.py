@@ -10,9 +10,11 @@ from holdfast.core import ledger, quorum
 from holdfast.core.lease import LossReason, Waiter
 from holdfast.orders import commands, desk, disk, loop
 from holdfast.primitives.locks import lease
+from holdfast.primitives.locks.base import LocksBase
 from holdfast.sim.ablations.swap import Ablation, Swap
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import leases
+from holdfast.store.whole import Whole
 
 QUIET: Final = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), ("hours", "0.05"))
 LOCKING: Final = (
@@ -77,6 +79,17 @@ def _request() -> list[Swap]:
     return [(ledger, "fingerprint_of", lambda _: "any")]
 
 
+def _shield() -> list[Swap]:
+    async def broken_off(self: Any, make: Any, **_: Any) -> Any:
+        return await make()
+
+    return [(Whole, "finish", broken_off)]
+
+
+def _closing() -> list[Swap]:
+    return [(LocksBase, "_check_open", lambda _: None)]
+
+
 def _majority() -> list[Swap]:
     return [(quorum, "majority", lambda _: 1)]
 
@@ -118,6 +131,8 @@ STATE: Final = (
     Ablation("line", "dead waiters keep their place in line", _line, LOCKING),
     Ablation("replay", "the ledger runs again what it has an answer to", _replay, LOCKING),
     Ablation("request", "the ledger takes another request for the same", _request, LOCKING),
+    Ablation("shield", "a cancelled caller breaks off what the ledger writes", _shield, LOCKING),
+    Ablation("closing", "locks that are closed go on granting", _closing, LOCKING),
     Ablation("majority", "one lock server of a quorum is enough", _majority, QUORUM),
     Ablation(
         "order-sync", "orders are acknowledged before they are on the disk", _order_sync, TRADING

@@ -61,6 +61,8 @@ CHECKERS: Final[dict[str, Check]] = {
     "a quorum has one holder": locks.a_quorum_has_one_holder,
     "an effect happens once": locks.an_effect_happens_once,
     "a key has one answer": locks.a_key_has_one_answer,
+    "a cancelled call leaves its key free": locks.a_cancelled_call_leaves_its_key_free,
+    "closing ends every wait": locks.closing_ends_every_wait,
     "acknowledged orders survive": orders.acknowledged_orders_survive,
     "a restart finds the orders": orders.a_restart_finds_the_orders,
     "an order acts once": orders.an_order_acts_once,

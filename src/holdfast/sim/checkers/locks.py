@@ -72,6 +72,16 @@ def a_key_has_one_answer(outcome: Outcome) -> Iterator[str]:
     yield from outcome.record.confused
 
 
+def a_cancelled_call_leaves_its_key_free(outcome: Outcome) -> Iterator[str]:
+    """A caller that is cancelled, at whichever await, leaves its key free or answered."""
+    yield from outcome.record.left_open
+
+
+def closing_ends_every_wait(outcome: Outcome) -> Iterator[str]:
+    """Locks that are closed grant nothing, and hang on nothing but the store, for a bounded time."""
+    yield from outcome.record.unclosed
+
+
 def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
     """Once everything works again, nobody waits long for what nobody holds. A store whose clock was set back
     stands still until that has passed, and so does whoever waits for a lease to end there."""
