@@ -55,7 +55,14 @@ def test_an_ambiguous_prefix_is_refused(cli: Cli, stock: Stock) -> None:
 
 def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) -> None:
     first, second, third = stock.dead
-    assert cli.json("dlq", "edit", first, "n=7", "note=x")["payload"] == {"n": 7, "note": "x"}
+    had = cli.see("task", "show", first)["payload"]
+    assert set(had) == {"n"}
+    assert cli.json("dlq", "edit", first, "note=x")["payload"] == {**had, "note": "x"}
+    shown = cli.ok("dlq", "edit", first, "n=7")
+    assert "- n" in shown
+    assert str(had["n"]) in shown
+    assert cli.json("dlq", "edit", first, "--replace", "m=1")["payload"] == {"m": 1}
+    assert cli.json("dlq", "edit", first, "--json", '{"n":7,"note":"x"}')["payload"]["n"] == 7
     assert cli.ok("dlq", "replay", first) == f"{first}  queued again"
     assert cli.see("task", "show", first)["payload"] == {"n": 7, "note": "x"}
     assert cli.json("dlq", "replay", second, "--json", '{"n": 8}')[0]["payload"] == {"n": 8}

@@ -38,7 +38,7 @@ QUEUE = Surface(
         **dict.fromkeys(("timeout", "retry_delay", "max_retry_delay", "task_timeout"), "number?"),
         **dict.fromkeys(("max_age", "replay_dead.rate"), "number?"),
         **dict.fromkeys(("rate", "key_rate"), "rate?"),
-        **dict.fromkeys(("live", "follow", "dry_run"), "flag"),
+        **dict.fromkeys(("live", "follow", "dry_run", "merge"), "flag"),
         "priority": "priority?",
         **dict.fromkeys(("task.priority", "register_handler.priority"), "priority"),
         "status": "status?",

@@ -126,7 +126,10 @@ VERBS: Final = (
         "dlq edit",
         "Change the payload of a dead or waiting task",
         f"{_HERE}.dlq_change:edit",
-        ("holdfast dlq edit 0199a1b2 to=b@example.com subject=Hello",),
+        (
+            "holdfast dlq edit 0199a1b2 to=b@example.com subject=Hello",
+            "holdfast dlq edit 0199a1b2 --replace to=b@example.com",
+        ),
     ),
     Verb(
         "queue list",

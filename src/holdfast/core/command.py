@@ -121,6 +121,8 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
     actor: str
     payload_json: str
+    merge: bool = False
+    """The fields are put into the payload that is there; else they replace it."""
 
 
 OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from holdfast.core import command as c
+from holdfast.core import command as c, edits
+from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import TERMINAL, Status, Task
 from holdfast.core.transition import Decision, Transition, fact, freed, moved, refuse
 
@@ -57,16 +58,30 @@ def replay(task: Task, command: c.Replay, now: float) -> Decision:
         waiting_on=0,
         payload_json=payload,
     )
-    told = fact(
-        "task.replayed", task, now, actor=command.actor, edited=payload != task.payload_json
-    )
+    edited = payload != task.payload_json
+    change = edits.difference(task.payload_json, payload) if edited else {}
+    told = fact("task.replayed", task, now, actor=command.actor, edited=edited, **change)
     return Transition(task, after, (told,))
 
 
 def edit(task: Task, command: c.Edit, now: float) -> Decision:
     if task.status not in (Status.FAILED, Status.QUEUED, Status.BLOCKED, Status.PAUSED):
         return refuse(task, "illegal-transition", "only a waiting or dead task can be edited")
-    after = replace(
-        task, payload_json=command.payload_json, version=task.version + 1, updated_at=now
-    )
-    return Transition(task, after, (fact("task.edited", task, now, actor=command.actor),))
+    payload = command.payload_json
+    if command.merge:
+        both = edits.merged(task.payload_json, payload)
+        if both is None:
+            return refuse(
+                task,
+                "invalid-input",
+                "its payload or the change is not an object: replace it whole",
+            )
+        payload = both
+    if len(payload.encode()) > PAYLOAD_BYTES_MAX:
+        return refuse(
+            task, "payload-too-large", f"its payload would have over {PAYLOAD_BYTES_MAX} bytes"
+        )
+    after = replace(task, payload_json=payload, version=task.version + 1, updated_at=now)
+    change = edits.difference(task.payload_json, payload)
+    told = fact("task.edited", task, now, actor=command.actor, **change)
+    return Transition(task, after, (told,))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK
-from holdfast.core.check import check_id, check_name, check_text, check_whole
+from holdfast.core.check import check_flag, check_id, check_name, check_text, check_whole
 from holdfast.core.command import Abort, Edit, OperatorCommand, Order, Pause, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.submit import encode_payload
@@ -24,6 +24,8 @@ class Operate(Places):
         "not-found": errors.NotFound,
         "illegal-transition": errors.IllegalTransition,
         "lease-lost": errors.LeaseLost,
+        "invalid-input": errors.InvalidInput,
+        "payload-too-large": errors.PayloadTooLarge,
     }
 
     async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
@@ -39,9 +41,13 @@ class Operate(Places):
         """Lets a paused task go on, from the queue."""
         return await self._order(task_id, Resume(actor))
 
-    async def edit_task(self, task_id: str, payload: object, *, actor: str = "api") -> Task:
-        """Gives a waiting or dead task another payload."""
-        return await self._order(task_id, Edit(actor, encode_payload(payload)))
+    async def edit_task(
+        self, task_id: str, payload: object, *, merge: bool = False, actor: str = "api"
+    ) -> Task:
+        """Gives a waiting or dead task another payload: this one, or with `merge` the one it has with these
+        fields changed. The event keeps what was replaced."""
+        check_flag("merge", merge)
+        return await self._order(task_id, Edit(actor, encode_payload(payload), merge))
 
     async def pause_queue(
         self, name: str = "default", *, actor: str = "api", reason: str = ""

@@ -23,6 +23,7 @@ from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import actor, with_queue
+from holdfast.core import edits
 from holdfast.core.codec import dumps
 from holdfast.core.task import Status, Task
 from holdfast.errors import IllegalTransition
@@ -100,8 +101,11 @@ def discard(
 def edit(
     task_id: TaskId,
     /,
-    *pairs: Annotated[str, Parameter(help="The new payload as key=value.")],
-    json: Annotated[str | None, Parameter(help="The new payload as JSON; - reads stdin.")] = None,
+    *pairs: Annotated[str, Parameter(help="Fields to change, as key=value.")],
+    json: Annotated[
+        str | None, Parameter(help="The whole new payload as JSON; - reads stdin.")
+    ] = None,
+    replace: Annotated[Flag, Parameter(help="The pairs are the whole new payload.")] = False,
     common: Common = COMMON,
 ) -> None:
     """Change the payload of a dead or waiting task; replay it afterwards."""
@@ -109,13 +113,21 @@ def edit(
         raise Usage("no payload is given: write key=value pairs, or --json")
     payload = values.payload(pairs, json)
 
-    async def work(q: TaskQueue) -> Task:
-        return await q.edit_task(
-            (await find_task(q, task_id, for_change=True)).id, payload, actor=actor()
-        )
+    async def work(q: TaskQueue) -> tuple[Task, Task]:
+        before = await find_task(q, task_id, for_change=True)
+        merge = json is None and not replace
+        return before, await q.edit_task(before.id, payload, merge=merge, actor=actor())
 
-    item = views.task(with_queue(common, work))
-    fields = [("id", item["id"]), ("status", item["status"]), ("payload", dumps(payload))]
+    before, after = with_queue(common, work)
+    item = views.task(after)
+    fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
+    change = edits.difference(before.payload_json, after.payload_json)
+    was = change.get("before", "too long to show: see `task history`")
+    if isinstance(was, dict):
+        fields += [(f"- {name}", dumps(value)) for name, value in was.items()]
+        fields += [(f"+ {name}", "new") for name in change.get("added", ())]
+    else:
+        fields.append(("- payload", dumps(was)))
     Printer(common).one(item, fields, name=item["id"])
 
 

@@ -1,0 +1,39 @@
+"""Edits of tasks in the store: merged or replaced, with the old values in the event."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.core.submit import PAYLOAD_BYTES_MAX
+from holdfast.errors import InvalidInput, PayloadTooLarge
+
+
+async def test_a_merge_keeps_the_rest_and_the_event_the_old_values(url: str) -> None:
+    queue = TaskQueue(url)
+    queue.register_handler("fetch", lambda payload: payload)
+    task_id = await queue.enqueue("fetch", {"customer": "evil", "url": "http://plain"}, delay=60)
+    edited = await queue.edit_task(task_id, {"url": "https://fixed", "tries": 2}, merge=True)
+    assert edited.payload == {"customer": "evil", "url": "https://fixed", "tries": 2}
+    edited = await queue.edit_task(task_id, {"url": "x"})
+    assert edited.payload == {"url": "x"}
+    first, second = [e for e in await queue.history(task_id) if e.kind == "task.edited"]
+    assert (first.before, first.added) == ({"url": "http://plain"}, ["tries"])
+    assert second.before == {"customer": "evil", "url": "https://fixed", "tries": 2}
+    await queue.stop()
+
+
+async def test_a_merge_that_cannot_be_is_refused_and_changes_nothing(url: str) -> None:
+    queue = TaskQueue(url)
+    queue.register_handler("fetch", lambda payload: payload)
+    task_id = await queue.enqueue("fetch", [1, 2], delay=60)
+    with pytest.raises(InvalidInput, match="not an object"):
+        await queue.edit_task(task_id, {"n": 1}, merge=True)
+    half = "x" * (PAYLOAD_BYTES_MAX * 2 // 3)
+    await queue.edit_task(task_id, {"a": half})
+    with pytest.raises(PayloadTooLarge):
+        await queue.edit_task(task_id, {"b": half}, merge=True)
+    task = await queue.get_task(task_id)
+    assert task is not None
+    assert task.payload == {"a": half}
+    await queue.stop()

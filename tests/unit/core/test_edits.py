@@ -1,0 +1,44 @@
+"""Edits of payloads: a merge changes what it names, and nothing that was replaced is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from holdfast.core import codec, edits
+
+scalars = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2), max_leaves=4)
+objects = st.dictionaries(st.sampled_from("abcdef"), values)
+
+
+@given(objects, objects)
+def test_a_merge_changes_the_fields_that_it_names(
+    before: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    merged = edits.merged(codec.dumps(before), codec.dumps(fields))
+    assert merged is not None
+    assert codec.loads(merged) == {**before, **fields}
+
+
+@given(objects, objects)
+def test_what_was_there_can_be_told_from_the_event(
+    before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    said = edits.difference(codec.dumps(before), codec.dumps(after))
+    kept = {k: v for k, v in after.items() if k not in said.get("added", ())}
+    assert {**kept, **said["before"]} == before
+
+
+@given(values, values)
+def test_what_is_no_object_is_kept_whole(before: Any, after: Any) -> None:
+    assert edits.merged(codec.dumps(before), codec.dumps(after)) is None
+    assert edits.difference(codec.dumps(before), codec.dumps(after)) == {"before": before}
+
+
+def test_a_long_payload_is_not_repeated() -> None:
+    long = codec.dumps({"text": "x" * edits.BEFORE_CHARS_MAX})
+    assert edits.difference(long, "{}") == {"before_omitted": True}
+    other = codec.dumps({"text": "x" * edits.BEFORE_CHARS_MAX, "n": 1})
+    assert edits.difference(other, other.replace('"n":1', '"n":2')) == {"before": {"n": 1}}
