@@ -217,7 +217,7 @@ async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_
     assert (dead.task_id, task.status) == (killer, Status.FAILED)
     assert (task.attempts, task.deaths, dead.attempts) == (0, 3, 0)
     assert dead.failure_kind == "lost"
-    assert "died 3 times" in (task.error or "")
+    assert "stopped answering 3 times" in (task.error or "")
     assert task.failure is not None
     assert (task.failure.node or "nobody") in (task.error or "")
     assert len(journal.read(runs)) == 3

@@ -7,7 +7,7 @@ from hypothesis.stateful import precondition, rule
 
 from holdfast.core.dependency import Edge, Policy
 from holdfast.core.limit import Rule
-from holdfast.core.schedule import Schedule, next_fire
+from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.scripts import schedules as scripts
@@ -125,23 +125,14 @@ class Enqueueing(Hands):
     @rule()
     def schedule(self) -> None:
         self.tick()
-        at = next_fire(EVERY, "UTC", self.clock.now())
-        for store in self.stores:
-            self.run(
-                store.execute(
-                    "put_schedule",
-                    name="s",
-                    type="work",
-                    queue="default",
-                    spec=EVERY,
-                    timezone="UTC",
-                    payload_json="null",
-                    priority=2,
-                    next_at=at,
-                    owner=None,
-                    announced_at=None,
+        schedule = Schedule("s", "work", "default", EVERY, "UTC", "null", 2, 0.0)
+        self.both(
+            lambda store: store.run(
+                lambda dialect, ids, now: scripts.put(
+                    dialect, ids, now, schedule=schedule, actor="model"
                 )
             )
+        )
         self.did("schedule")
 
     @rule(times=st.integers(1, 2))
@@ -174,10 +165,35 @@ class Enqueueing(Hands):
 
     @rule()
     def unschedule(self) -> None:
-        for store in self.stores:
-            if self.run(store.query("schedules")):
-                self.run(store.execute("drop_schedule", name="s"))
-                self.did("unschedule")
+        if self.run(self.sqlite.query("schedules")):
+            self.both(
+                lambda store: store.run(
+                    lambda dialect, ids, now: scripts.remove(
+                        dialect, ids, now, name="s", actor="model", reason=""
+                    )
+                )
+            )
+            self.did("unschedule")
+
+    @rule()
+    def hold_schedule(self) -> None:
+        """Paused and resumed: its next time is one that lies ahead."""
+        if not self.run(self.sqlite.query("schedules")):
+            return
+        self.tick()
+        self.both(
+            lambda store: store.run(
+                lambda dialect, ids, now: scripts.pause(
+                    dialect, ids, now, name="s", actor="model", reason=""
+                )
+            )
+        )
+        self.both(
+            lambda store: store.run(
+                lambda dialect, ids, now: scripts.resume(dialect, ids, now, name="s", actor="model")
+            )
+        )
+        self.did("hold_schedule")
 
     # -- claims --------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ def tour(machine: Machine) -> None:
 def _bring_in(machine: Machine) -> None:
     machine.schedule()
     machine.fire(times=2)
+    machine.hold_schedule()
     machine.unschedule()
     machine.insert(priority=Priority.HIGH, queue="mail", delay=0.0)
     machine.claim_next(queues=QUEUES, node="y")
