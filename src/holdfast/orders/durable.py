@@ -19,14 +19,14 @@ from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError, IdempotencyConflict, NotRunning, StoreFailed
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import RETAIN_MAX, RETAIN_SECONDS, Cut, MemoryBook, Undo
-from holdfast.orders.commands import Change, Command, Moment, Verdict
+from holdfast.orders.commands import PLACE, Change, Command, Moment, Verdict
 from holdfast.orders.commit import Batch, GroupCommit
 from holdfast.orders.disk import Disk
 from holdfast.orders.front import AsyncFront, BlockingFront, BookReads
 from holdfast.orders.journal import Journal
 from holdfast.orders.log import record_line
 from holdfast.orders.order import Answered, FreezeState, Order
-from holdfast.orders.view import View
+from holdfast.orders.view import EVENTS_MAX, View
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Meter, NullMeter
 
@@ -34,6 +34,8 @@ T = TypeVar("T")
 logger: Final = logging.getLogger("holdfast.orders")
 QUICK_SECONDS: Final = 0.001
 """A sync that takes longer on average must not hold up an event loop."""
+PLACING: Final = (PLACE, "import")
+"""What may not be done on top of a directory that is older than its Redis."""
 SNAPSHOT_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -41,7 +43,8 @@ class DurableOrderStore(BlockingFront, BookReads):
     """See `store.OrderStore`; `aio` has the same calls for an event loop.
 
     Opening reads what is durable. `namespace` keeps apart the ids of stores that trade at one exchange.
-    `overwrite_view`: what Redis says does not count, even when it is newer.
+    `overwrite_view`: what Redis says does not count, even when it is newer. `events_max`: so many of the
+    latest records are kept in the stream orders:events; 0: no stream.
     A snapshot is saved by itself when the log since the last one is longer than `snapshot_log_bytes`."""
 
     def __init__(
@@ -56,6 +59,7 @@ class DurableOrderStore(BlockingFront, BookReads):
         retain_seconds: float = RETAIN_SECONDS,
         retain_max: int = RETAIN_MAX,
         snapshot_log_bytes: int = SNAPSHOT_LOG_BYTES,
+        events_max: int = EVENTS_MAX,
         meter: Meter | None = None,
         disk: Disk | None = None,
         timer: Callable[[], float] | None = None,
@@ -85,6 +89,7 @@ class DurableOrderStore(BlockingFront, BookReads):
             prefix=key_prefix,
             timer=timer or SystemClock().monotonic,
             meter=self._meter,
+            events_max=events_max,
         )
         self._commit = GroupCommit(
             self._lock,
@@ -130,6 +135,8 @@ class DurableOrderStore(BlockingFront, BookReads):
                 if verdict.change is None:
                     batch = self._commit.newest()
                 else:
+                    if command.operation in PLACING:
+                        self._view.check_admits()
                     batch = self._take(verdict.change)
         except HoldfastError as error:
             self._count_refusal(command, error)
@@ -252,7 +259,7 @@ class DurableOrderStore(BlockingFront, BookReads):
         cannot be reached follows later."""
         self._journal.append(batch.first, batch.lines)
         changes = [undo.change for undo in batch.undos]
-        self._view.apply(changes, self._journal.seq, self._cut_while_writing)
+        self._view.apply(changes, batch.lines, self._journal.seq, self._cut_while_writing)
 
     def _is_quick(self) -> bool:
         return self._view.is_local and self._journal.sync_seconds < QUICK_SECONDS

@@ -38,11 +38,11 @@ def client_order_id(namespace: str, *parts: str) -> str:
 
 def check_id(name: str) -> str:
     """Of an order that comes from elsewhere; ours always fit."""
-    is_taken = name in ("open", "meta") or name.startswith("by_symbol:")
+    is_taken = name in ("open", "meta", "events", "keys") or name.startswith("by_symbol:")
     if NAME.fullmatch(name) is None or is_taken:
         raise InvalidOrder(
-            f"client_order_id is {name!r}: use up to 64 letters, digits and ._:/- (not 'open', 'meta' "
-            "or 'by_symbol:…', which name indexes)"
+            f"client_order_id is {name!r}: use up to 64 letters, digits and ._:/- (not 'open', 'meta', "
+            "'events', 'keys' or 'by_symbol:…', which name indexes)"
         )
     return name
 
