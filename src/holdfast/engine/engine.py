@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.bus.port import FEED, WORK, Bus, is_of_children, is_of_one
-from holdfast.clock import Clock
+from holdfast.clock import Clock, SystemClock
 from holdfast.core.command import Order, Release
 from holdfast.core.decide import Decision, applied
 from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
@@ -34,6 +34,7 @@ from holdfast.engine.pool import Pool
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
+from holdfast.engine.watchdog import Watchdog
 from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.store.ledger import Entries
 from holdfast.store.scripts import nodes
@@ -61,6 +62,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 class Engine:
     """Composes the loops over a store and a bus that somebody else opened."""
+
+    watchdog: Watchdog | None = None
+    """Of a started engine in real time."""
 
     def __init__(
         self,
@@ -151,6 +155,13 @@ class Engine:
         for loop in self.loops:
             self.supervisor.start(loop.name, loop.run)
         self.supervisor.start("scaler", self._scale)
+        if isinstance(self._clock, SystemClock):
+            # In virtual time nothing blocks, and no thread may run beside it.
+            lease = self.config.lease_seconds
+            self.watchdog = Watchdog(
+                self._clock, self.pool.named, patience_seconds=lease / 3, lease_seconds=lease
+            )
+            self.watchdog.start()
 
     def runs_elsewhere(self, task_type: str) -> bool:
         """Whether the type's handler runs in a thread or a process, not in the event loop."""
@@ -178,6 +189,8 @@ class Engine:
             await self.pool.wait_quiet(UNWIND_SECONDS)
             await self._give_back(abandoned, "the worker stops and the task took too long")
         await self.completer.flush(self.config.shutdown_timeout)
+        if self.watchdog is not None:
+            self.watchdog.stop()
         await self.supervisor.stop()
         await self.executor.close()
         try:

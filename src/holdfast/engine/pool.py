@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
@@ -341,6 +341,13 @@ class Pool:
         """Handlers that were given up and still keep a worker."""
         self._deaf = [held for held in self._deaf if held.worker is not None]
         return len(self._deaf)
+
+    def named(self, worker: asyncio.Task[Any] | None) -> str:
+        """What a worker works on, in words; may be asked by another thread while the loop stands still."""
+        for held in list(self.held.values()):
+            if held.worker is not None and held.worker is worker:
+                return f"the handler of task {held.task.id} ({held.task.type})"
+        return "something that is not a handler of this queue"
 
     def take_stalled(self) -> list[Task]:
         """What waits behind tasks that take longer than was thought, for giving back."""

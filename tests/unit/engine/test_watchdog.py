@@ -1,0 +1,90 @@
+"""A handler that blocks the event loop is told of, while it blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import Status, Task, TaskQueue
+from holdfast.clock import SystemClock
+from holdfast.engine.watchdog import Watchdog
+from tests.acceptance.apps.harness import eventually
+
+SECONDS = 20.0
+
+
+class Heard(logging.Handler):
+    """Sets an event, in whatever thread, when a line with these words comes."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__()
+        self._words = words
+        self.came = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._words in record.getMessage():
+            self.came.set()
+
+
+@pytest.fixture
+def blocked() -> Iterator[Heard]:
+    heard = Heard("has been blocked for")
+    log = logging.getLogger("holdfast.engine")
+    log.addHandler(heard)
+    yield heard
+    log.removeHandler(heard)
+
+
+async def test_a_blocking_handler_is_named_while_it_blocks(
+    tmp_path: Path, blocked: Heard, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = TaskQueue(f"sqlite:///{tmp_path}/queue.db", lease_seconds=0.6)
+
+    async def rude(task: Task) -> bool:
+        return blocked.came.wait(SECONDS)
+
+    queue.register_handler("rude", rude, max_deaths=10)
+    async with queue:
+        handle = await queue.enqueue("rude")
+        assert await handle.result(SECONDS) is True, "it was told of before the handler ended"
+        assert (await handle.get()).status is Status.COMPLETED
+    lines = [r.getMessage() for r in caplog.records if "has been blocked" in r.getMessage()]
+    assert f"by the handler of task {handle} (rude)" in lines[0]
+    assert "blocked.came.wait" in lines[0], "where it stands"
+
+
+async def test_a_loop_that_turns_again_is_told_of(blocked: Heard) -> None:
+    again = Heard("turns again")
+    log = logging.getLogger("holdfast.engine")
+    log.addHandler(again)
+    watchdog = Watchdog(SystemClock(), lambda _: "a test", patience_seconds=0.1, lease_seconds=1.0)
+    watchdog.start()
+    try:
+        assert blocked.came.wait(SECONDS)
+        async with asyncio.timeout(SECONDS):
+            await asyncio.to_thread(again.came.wait)
+        assert watchdog.blocks >= 1
+    finally:
+        watchdog.stop()
+        log.removeHandler(again)
+
+
+async def test_a_loop_that_turns_is_left_in_peace(caplog: pytest.LogCaptureFixture) -> None:
+    watchdog = Watchdog(
+        SystemClock(),
+        lambda _: "a test",
+        patience_seconds=30.0,
+        lease_seconds=90.0,
+        period_seconds=0.005,
+    )
+    watchdog.start()
+    turned = watchdog._turned_at
+    await eventually(lambda: watchdog._turned_at > turned)
+    watchdog.stop()
+    assert watchdog.blocks == 0
+    assert not caplog.records
