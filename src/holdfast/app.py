@@ -13,6 +13,7 @@ from holdfast.bus.backends import bus_for
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
+from holdfast.metrics import Meter
 from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
 from holdfast.queue.settings import Settings
@@ -27,14 +28,20 @@ class TaskQueue(Queue):
 
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
+    `meter` gets what the queue measures (docs/reference/metrics.md).
     """
 
     def __init__(
-        self, url: str = "sqlite://", *, clock: Clock | None = None, **settings: Any
+        self,
+        url: str = "sqlite://",
+        *,
+        clock: Clock | None = None,
+        meter: Meter | None = None,
+        **settings: Any,
     ) -> None:
         self.url = url
         make = backend_for(url, clock or SystemClock(), server_time=clock is None)
-        super().__init__(make, Settings().changed(settings))
+        super().__init__(make, Settings().changed(settings), meter)
 
 
 def backend_for(

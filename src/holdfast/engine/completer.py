@@ -50,11 +50,17 @@ class Completer(Loop):
     name = "completer"
 
     def __init__(
-        self, clock: Clock, store: Store, on_done: Callable[[Sequence[tuple[Task, Decision]]], None]
+        self,
+        clock: Clock,
+        store: Store,
+        on_done: Callable[[Sequence[tuple[Task, Decision]]], None],
+        on_written: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """`on_written` hears how long a batch took."""
         super().__init__(clock)
         self._store = store
         self._on_done = on_done
+        self._on_written = on_written
         self._waiting: list[tuple[Task, Order]] = []
         self._held: list[tuple[Task, Order]] = []
         """Outcomes of tasks that another transaction held: they wait behind the others."""
@@ -91,6 +97,7 @@ class Completer(Loop):
         self._held.clear()
         while self._waiting:
             batch = self._waiting[: self._size]
+            begun = self.clock.monotonic()
             try:
                 decisions = await self._store.finish(batch)
             except StoreUnavailable:
@@ -104,6 +111,7 @@ class Completer(Loop):
                     self._suspects.append(Suspect(*self._waiting.pop(0)))
                 self._size = max(1, len(batch) // 2)
                 continue
+            self._on_written(self.clock.monotonic() - begun)
             self._size = min(BATCH_MAX, self._size * 2)
             del self._waiting[: len(batch)]
             self._written(batch, decisions)

@@ -24,6 +24,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
+from holdfast.engine import meters
 from holdfast.engine.completer import Completer
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
@@ -36,6 +37,7 @@ from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.engine.watchdog import Watchdog
 from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
+from holdfast.metrics import Meter
 from holdfast.store.ledger import Entries
 from holdfast.store.scripts import nodes
 from holdfast.store.store import Store
@@ -78,6 +80,7 @@ class Engine:
         on_ended: Callable[[list[Task]], None],
         on_failed: Callable[[EngineFailed], None],
         code_schedules: Callable[[], Sequence[Schedule]] = tuple,
+        meter: Meter | None = None,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -88,7 +91,8 @@ class Engine:
         self._on_ended = on_ended
         self.supervisor = Supervisor(clock, on_failed)
         self.executor = Executor(monotonic=clock.monotonic, on_returned=self._thread_returned)
-        self.completer = Completer(clock, store, self._done)
+        self._measures = meters.Measures(meter)
+        self.completer = Completer(clock, store, self._done, self._measures.written)
         self.pool = Pool(
             clock=clock,
             handlers=handlers,
@@ -125,17 +129,21 @@ class Engine:
             on_released=self._work_came,
             defaults=config.defaults,
         )
-        self.sweeper = Sweeper(
-            clock,
-            store,
+        self.sweeper = self._sweeper(config)
+        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came, code_schedules)
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._stopped = False
+
+    def _sweeper(self, config: EngineConfig) -> Sweeper:
+        return Sweeper(
+            self._clock,
+            self._store,
             config.retention,
             self._work_came,
             node=config.node,
             lease_seconds=config.lease_seconds,
+            on_counted=self.measure,
         )
-        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came, code_schedules)
-        self._unsubscribe: Callable[[], None] = lambda: None
-        self._stopped = False
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -259,8 +267,21 @@ class Engine:
     def _work_came(self) -> None:
         self._bus.publish(WORK)
 
+    def measure(self, counts: meters.Counts) -> None:
+        """Brings the gauges up to date, for those who have a meter."""
+        self._measures.counted(counts)
+        self._measures.worked(
+            workers=self.pool.workers,
+            busy=self.pool.busy,
+            restarts=self.supervisor.restarts,
+            expired=self.sweeper.expired,
+            bus=self._bus,
+        )
+
     def _done(self, answers: Sequence[tuple[Task, Decision]]) -> None:
         """Outcomes that are in the store."""
+        if self._measures.is_wanted:
+            self._measures.ended(answers)
         more_work = False
         held, ended = self.pool.held, list[Task]()
         for task, decision in answers:

@@ -92,11 +92,13 @@ class Sweeper(Loop):
         *,
         node: str,
         lease_seconds: float,
+        on_counted: Callable[[list[tuple[str, str, int, str, int]]], None] = lambda counts: None,
     ) -> None:
         super().__init__(clock)
         self._store = store
         self._retention = retention
         self._on_expired = on_expired
+        self._on_counted = on_counted
         # Whatever is leased after a look ends no sooner than one lease later.
         self._longest = min(lease_seconds, SWEEP_SECONDS_MAX)
         self._patience = Patience(lease_seconds)
@@ -198,6 +200,7 @@ class Sweeper(Loop):
         longer = min(self._count_seconds * 2.0, COUNT_SECONDS_MAX)
         self._count_seconds = longer if counted == self._counted else COUNT_SECONDS
         self._counted = counted
+        self._on_counted(counted)
         self._count_at = now + self._count_seconds
 
     async def _prune(self, now: float) -> bool:

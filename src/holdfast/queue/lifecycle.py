@@ -25,6 +25,7 @@ from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
 from holdfast.forks import Unmoved, follow
+from holdfast.metrics import Meter
 from holdfast.queue.backend import Backend
 from holdfast.queue.session import Session
 from holdfast.queue.settings import Settings
@@ -33,9 +34,12 @@ from holdfast.queue.settings import Settings
 class Lifecycle(Unmoved, ABC):
     """State that all parts of a queue share."""
 
-    def __init__(self, backend: Callable[[], Backend], settings: Settings) -> None:
+    def __init__(
+        self, backend: Callable[[], Backend], settings: Settings, meter: Meter | None = None
+    ) -> None:
         self._make_backend = backend
         self._settings = settings
+        self._meter = meter
         self._handlers = Handlers()
         self._schedules: list[Schedule] = []
         self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
@@ -202,6 +206,7 @@ class Lifecycle(Unmoved, ABC):
             make_scheduled=self._scheduled,
             on_ended=self._ended,
             on_failed=self._escalated,
+            meter=self._meter,
             code_schedules=lambda: self._schedules,
         )
         for schedule in self._schedules:

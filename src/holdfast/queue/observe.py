@@ -15,8 +15,10 @@ from holdfast.bus.port import FEED, Mode
 from holdfast.core.check import PAGE_MAX, check_choice, check_flag, check_name, check_page, shown
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Priority, Status, Task
+from holdfast.engine import meters
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import FeedReset, InvalidInput, NotFound, StoreUnavailable
+from holdfast.metrics import Meter
 from holdfast.queue.backend import Backend
 from holdfast.queue.define import Define
 from holdfast.queue.nodes import live_nodes
@@ -45,6 +47,7 @@ class Stats(msgspec.Struct, frozen=True):
     aborted: int
     pending_by_priority: dict[str, int]
     by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
     registered_handlers: list[str]
     available_workers: int
     hints: Mode
@@ -63,6 +66,8 @@ class Stats(msgspec.Struct, frozen=True):
 class Observe(Define):
     """The part of a queue that answers questions."""
 
+    _measures: meters.Measures | None = None
+
     async def get_stats(self) -> Stats:
         """Counts of tasks and workers, exact as of now."""
         backend = await self._open()
@@ -71,13 +76,18 @@ class Observe(Define):
         by_status = dict.fromkeys(Status, 0)
         by_priority = {priority.name.lower(): 0 for priority in Priority}
         by_queue: dict[str, dict[str, int]] = {}
-        for queue, _, priority, status, n in rows:
+        by_type: dict[str, dict[str, int]] = {}
+        for queue, kind, priority, status, n in rows:
+            of_type = by_type.setdefault(kind, {})
+            of_type[status] = of_type.get(status, 0) + n
             by_status[Status(status)] += n
             counts = by_queue.setdefault(queue, {})
             counts[status] = counts.get(status, 0) + n
             if status == Status.QUEUED:
                 by_priority[Priority(priority).name.lower()] += n
         engine = self._engine
+        if self._meter is not None:
+            await self._measure(backend, self._meter, rows)
         return Stats(
             pending=by_status[Status.QUEUED],
             processing=by_status[Status.RUNNING],
@@ -89,6 +99,7 @@ class Observe(Define):
             aborted=by_status[Status.ABORTED],
             pending_by_priority=by_priority,
             by_queue=by_queue,
+            by_type=by_type,
             registered_handlers=list(self._handlers.types()),
             available_workers=engine.pool.workers - engine.pool.busy if engine else 0,
             hints=backend.bus.mode(),
@@ -100,6 +111,17 @@ class Observe(Define):
             abandoned_threads=engine.executor.abandoned_threads if engine else 0,
             troubles=sum(loop.troubles for loop in engine.loops) if engine else 0,
         )
+
+    async def _measure(
+        self, backend: Backend, meter: Meter, rows: list[tuple[str, str, int, str, int]]
+    ) -> None:
+        """Fresh gauges, with workers in this process or without."""
+        if self._engine is not None:
+            self._engine.measure(rows)
+        else:
+            self._measures = self._measures or meters.Measures(meter)
+            self._measures.counted(rows)
+        meter.gauge(meters.FEED_HEAD, (await backend.store.head()).offset)
 
     async def get_queue_size(self, queue: str | None = None) -> int:
         """Tasks that wait or run."""

@@ -1,0 +1,114 @@
+"""What a queue and its engine say about themselves. No label names a task or a node: there is no end of them.
+
+    metrics = Metrics(holdfast.engine.meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics)
+
+Promises: a queue without a meter does nothing for it; with one, a task costs its worker a few microseconds
+after its outcome is in the store, never before. Counters and times are those of this process, gauges of tasks
+those of the whole store; gauges follow the sweeper's count (5 to 40 s), and are fresh after `get_stats`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.bus.port import Bus
+from holdfast.core.decide import Decision, Refusal
+from holdfast.core.task import Status, Task
+from holdfast.metrics import Family, Kind, Meter, NullMeter
+
+TASKS: Final = "holdfast_tasks_total"
+WAIT: Final = "holdfast_task_wait_seconds"
+RUN: Final = "holdfast_task_run_seconds"
+DEPTH: Final = "holdfast_queue_depth"
+BY_TYPE: Final = "holdfast_tasks_by_type"
+DEAD: Final = "holdfast_dead_letters"
+WORKERS: Final = "holdfast_workers"
+BUSY: Final = "holdfast_workers_busy"
+RESTARTS: Final = "holdfast_engine_restarts"
+EXPIRED: Final = "holdfast_leases_expired_total"
+WRITE: Final = "holdfast_store_commit_seconds"
+FEED_HEAD: Final = "holdfast_feed_head"
+PUSHING: Final = "holdfast_bus_pushing"
+
+FAMILIES: Final = (
+    Family(
+        TASKS,
+        Kind.COUNTER,
+        "Runs that ended here, by how: completed, retried (any way back into the queue), dead, aborted, "
+        "paused, refused (the run was not this worker's any more).",
+        ("type", "queue", "outcome"),
+    ),
+    Family(WAIT, Kind.HISTOGRAM, "Time from being due to being started.", ("type", "queue")),
+    Family(RUN, Kind.HISTOGRAM, "Time from the start to the outcome's commit.", ("type", "queue")),
+    Family(DEPTH, Kind.GAUGE, "Tasks of a queue in the store, by status.", ("queue", "status")),
+    Family(BY_TYPE, Kind.GAUGE, "Tasks of a type in the store, by status.", ("type", "status")),
+    Family(DEAD, Kind.GAUGE, "Dead letters of a queue.", ("queue",)),
+    Family(WORKERS, Kind.GAUGE, "Workers of this process."),
+    Family(BUSY, Kind.GAUGE, "Workers of this process that run a task."),
+    Family(RESTARTS, Kind.GAUGE, "Restarts of parts of the engine since its start."),
+    Family(EXPIRED, Kind.COUNTER, "Leases of dead runners that this process took back."),
+    Family(WRITE, Kind.HISTOGRAM, "Time to write a batch of outcomes, commit included."),
+    Family(FEED_HEAD, Kind.GAUGE, "Offset of the latest event."),
+    Family(PUSHING, Kind.GAUGE, "1 while hints of other processes are pushed, 0 while polling."),
+)
+_OUTCOMES: Final = {
+    Status.COMPLETED: "completed",
+    Status.QUEUED: "retried",
+    Status.FAILED: "dead",
+    Status.ABORTED: "aborted",
+    Status.PAUSED: "paused",
+}
+Counts = Iterable[tuple[str, str, int, str, int]]
+"""(queue, type, priority, status, n)"""
+
+
+class Measures:
+    """What one queue or engine tells its meter; without one, nothing. Remembers which gauges it has set, so
+    that a queue or a type that has gone stands at 0."""
+
+    def __init__(self, meter: Meter | None) -> None:
+        self.is_wanted = meter is not None
+        self._meter = meter or NullMeter()
+        self._expired = 0
+        self._set: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+
+    def ended(self, answers: Sequence[tuple[Task, Decision]]) -> None:
+        """Tasks as they were claimed, with what the store made of their outcomes."""
+        meter = self._meter
+        for task, decision in answers:
+            labels = {"type": task.type, "queue": task.queue}
+            if isinstance(decision, Refusal):
+                meter.count(TASKS, outcome="refused", **labels)
+                continue
+            after = decision.after
+            meter.count(TASKS, outcome=_OUTCOMES.get(after.status, after.status.value), **labels)
+            if task.started_at is not None:
+                meter.observe(WAIT, max(0.0, task.started_at - task.due_at), **labels)
+                meter.observe(RUN, max(0.0, after.updated_at - task.started_at), **labels)
+
+    def written(self, seconds: float) -> None:
+        self._meter.observe(WRITE, seconds)
+
+    def counted(self, counts: Counts) -> None:
+        if not self.is_wanted:
+            return
+        found: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        for queue, kind, _, status, n in counts:
+            found[DEPTH, (("queue", queue), ("status", status))] += n
+            found[BY_TYPE, (("type", kind), ("status", status))] += n
+            if status == Status.FAILED:
+                found[DEAD, (("queue", queue),)] += n
+        for name, labels in self._set | found.keys():
+            self._meter.gauge(name, found[name, labels], **dict(labels))
+        self._set |= found.keys()
+
+    def worked(self, *, workers: int, busy: int, restarts: int, expired: int, bus: Bus) -> None:
+        self._meter.gauge(WORKERS, workers)
+        self._meter.gauge(BUSY, busy)
+        self._meter.gauge(RESTARTS, restarts)
+        self._meter.count(EXPIRED, expired - self._expired)
+        self._expired = expired
+        self._meter.gauge(PUSHING, float(bus.mode().pushing))

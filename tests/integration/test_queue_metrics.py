@@ -1,0 +1,85 @@
+"""What a queue measures: runs by type and outcome, times, and how much there is of what."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from holdfast import TaskQueue
+from holdfast.engine import meters
+from holdfast.metrics import Family, Kind, Metrics
+
+
+async def test_runs_and_tasks_are_measured_by_type(url: str) -> None:
+    metrics = Metrics(meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics, base_retry_delay=0.01)
+
+    @queue.task(queue="mail")
+    async def send(n: int) -> int:
+        return n
+
+    @queue.task(max_attempts=2)
+    async def boom() -> None:
+        raise ValueError("no")
+
+    async with queue:
+        sent = [await send.enqueue(n) for n in range(3)]
+        broken = await boom.enqueue()
+        await asyncio.gather(*(handle.wait(20) for handle in [*sent, broken]))
+        later = await send.options(delay=3600).enqueue(9)
+        stats = await queue.get_stats()
+        assert stats.by_type == {"send": {"completed": 3, "queued": 1}, "boom": {"failed": 1}}
+        for outcome, type_, name, n in (
+            ("completed", "send", "mail", 3),
+            ("retried", "boom", "default", 1),
+            ("dead", "boom", "default", 1),
+        ):
+            assert metrics.value(meters.TASKS, type=type_, queue=name, outcome=outcome) == n
+        assert metrics.value(meters.RUN, type="send", queue="mail") == 3
+        assert metrics.value(meters.WAIT, type="boom", queue="default") == 2
+        assert metrics.value(meters.DEPTH, queue="mail", status="queued") == 1
+        assert metrics.value(meters.BY_TYPE, type="send", status="completed") == 3
+        assert metrics.value(meters.DEAD, queue="default") == 1
+        assert metrics.value(meters.WORKERS) >= 1
+        assert metrics.value(meters.WRITE) >= 1
+        assert metrics.value(meters.FEED_HEAD) == (await queue.position()).offset
+        assert metrics.value(meters.PUSHING) == 1
+        await queue.cancel(later)
+        await queue.discard_dead()
+        await queue.get_stats()
+        assert metrics.value(meters.DEPTH, queue="mail", status="queued") == 0
+        assert metrics.value(meters.DEAD, queue="default") == 0
+    assert (
+        'holdfast_tasks_total{type="send",queue="mail",outcome="completed"} 3' in metrics.render()
+    )
+
+
+async def test_gauges_follow_the_count_of_the_sweeper(url: str) -> None:
+    metrics = Metrics(meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics)
+    queue.register_handler("work", lambda payload: payload)
+    async with queue:
+        await queue.enqueue("work", delay=3600)
+        assert queue._engine is not None
+        sweeper = queue._engine.sweeper
+        sweeper._count_at = 0.0
+        await sweeper.step()
+        assert metrics.value(meters.DEPTH, queue="default", status="queued") == 1
+
+
+async def test_a_producer_has_gauges_without_workers(url: str) -> None:
+    metrics = Metrics(meters.FAMILIES)
+    queue = TaskQueue(url, meter=metrics)
+    queue.register_handler("work", lambda payload: payload)
+    await queue.enqueue("work")
+    await queue.get_stats()
+    assert metrics.value(meters.BY_TYPE, type="work", status="queued") == 1
+    await queue.stop()
+
+
+@pytest.mark.parametrize("family", meters.FAMILIES)
+def test_families_are_named_as_the_others_are(family: Family) -> None:
+    assert family.name.startswith("holdfast_")
+    assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
+    assert family.name.endswith("_seconds") == (family.kind is Kind.HISTOGRAM)
