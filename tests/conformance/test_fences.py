@@ -208,6 +208,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     tasks = await claim(store, 3, lease_seconds=9.0)
     leases = [task.run for task in tasks]
     await complete(store, tasks[1])
+    await store.beat("node-a", "{}", [], 9.0)  # A node that comes is an event.
     head = await store.head()
     clock.set(clock.now() + 5.0)
     believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("nobody", 1)]

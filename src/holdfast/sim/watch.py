@@ -162,7 +162,7 @@ class Watch:
         if not any(row[3] for row in rows):
             return [Ready(*row[:3]) for row in rows]
         found: list[Any] = database.rows(
-            "SELECT name, rule_json, running, parked, full_until FROM holdfast_limit"
+            "SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit"
         )
         full = {row[0] for row in found if rules.permits(to_limit(row), now) < 1}
         return [
