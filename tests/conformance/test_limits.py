@@ -22,6 +22,7 @@ from tests.conformance.helpers import (
     claim,
     claim_ids,
     claim_one,
+    code,
     complete,
     failing,
     get,
@@ -322,8 +323,13 @@ async def test_a_limit_holds_across_stores(shared_bench: Bench) -> None:
                 most = max(most, running)
                 await asyncio.sleep(0)
                 running -= 1
-                await complete(store, task)
+                while code(await complete(store, task)) == "held":
+                    pass
                 done += 1
+            if (await store.next_due(["default"])).opens_at is not None:
+                # What was locked when its turn came is let in by the look that is due then.
+                shared_bench.clock.set(shared_bench.clock.now() + 0.1)
+                await store.open_gates()
             if not await store.find(status=Status.QUEUED, limit=1):
                 break
         return done

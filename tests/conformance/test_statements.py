@@ -37,7 +37,15 @@ OWN = {
     },
     # Whole verbs in one statement, and offsets that are given when the feed is read.
     "postgres": {
-        *("adopt_feed", "claim_next", "claim_plain", "hint", "number_records", "pick_aged"),
+        *(
+            "adopt_feed",
+            "claim_next",
+            "claim_plain",
+            "hint",
+            "number_records",
+            "pick_aged",
+            "wait_briefly",
+        ),
         *(
             "identity",
             "identity_here",
@@ -99,7 +107,15 @@ def test_same_results_under_the_same_names() -> None:
 def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
     """Tables of one row, and lists that are read whole, need none."""
     whole = {
-        *("adopt_feed", "feed_position", "forget_before", "hint", "identity", "identity_here"),
+        *(
+            "adopt_feed",
+            "feed_position",
+            "forget_before",
+            "hint",
+            "wait_briefly",
+            "identity",
+            "identity_here",
+        ),
         "durability",
         *("mark_counted", "nodes", "prune_nodes", "queues", "schedules", "types"),
     }

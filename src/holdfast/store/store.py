@@ -7,6 +7,7 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId, Status, Task
+from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.handouts import Handouts
 from holdfast.store.port import Dialect, RecordExists, WatchedFile
@@ -80,13 +82,20 @@ class Store(Handouts):
 
     # -- tasks ---------------------------------------------------------------------------------
 
-    async def apply(self, orders: Sequence[Order], *, wait: bool = True) -> list[Decision]:
+    async def apply(
+        self, orders: Sequence[Order], *, wait: bool = True, brief: bool = False
+    ) -> list[Decision]:
         """Carries out orders; an answer for each, in their order. Without `wait`, a task that another
-        transaction holds is refused with the code `held`."""
+        transaction holds is refused with the code `held`; a `brief` wait ends with StoreUnavailable."""
         now = self.now()
         applied = await self._write(
             lambda: apply_script.apply(
-                orders, now=now, batch=self._ids.record(now), recorder=self._dialect, wait=wait
+                orders,
+                now=now,
+                batch=self._ids.record(now),
+                recorder=self._dialect,
+                wait=wait,
+                brief=brief,
             )
         )
         if applied.is_cut_short:
@@ -133,6 +142,11 @@ class Store(Handouts):
             rest = [n for n in range(len(ended)) if n not in answers]
             decided = await self.apply([ended[n][1] for n in rest], wait=False)
             answers.update(zip(rest, decided, strict=True))
+            if held := [n for n in rest if is_held(answers[n])]:
+                # By a transaction of ours, as a rule: a claim that came too late for the task.
+                with suppress(StoreUnavailable):
+                    decided = await self.apply([ended[n][1] for n in held], brief=True)
+                    answers.update(zip(held, decided, strict=True))
         return [answers[n] for n in range(len(ended))]
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:

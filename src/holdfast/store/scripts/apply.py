@@ -31,10 +31,19 @@ HELD: Final = "held"
 
 
 def apply(
-    orders: Sequence[Order], *, now: float, batch: int, recorder: Recorder, wait: bool = True
+    orders: Sequence[Order],
+    *,
+    now: float,
+    batch: int,
+    recorder: Recorder,
+    wait: bool = True,
+    brief: bool = False,
 ) -> Script[Applied]:
     """Carries out a batch of orders; the answers are in their order. Without `wait`, a task that another
-    transaction holds is left as it is, and the answer says so."""
+    transaction holds is left as it is, and the answer says so. `brief`: one that is held for longer than a
+    transaction of ours takes fails the whole."""
+    if brief:
+        yield call("wait_briefly")
     work = Work(now)
     ids = sorted({order.task_id for order in orders})
     work.load((yield call("lock_tasks" if wait else "lock_free_tasks", ids=ids)))

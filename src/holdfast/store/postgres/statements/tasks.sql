@@ -17,6 +17,10 @@ SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UP
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
+-- name: wait_briefly
+-- For the rest of this transaction: locks that other transactions hold are waited for no longer than they take.
+SELECT set_config('lock_timeout', '20ms', true);
+
 -- name: insert_tasks
 -- index: holdfast_task_pkey
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
