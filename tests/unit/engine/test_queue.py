@@ -208,6 +208,21 @@ async def test_backpressure_is_a_typed_answer(queue: TaskQueue) -> None:
         assert (await queue.enqueue("echo")).pressure is Pressure.ACCEPTED
 
 
+async def test_backpressure_counts_tasks_that_wait_for_others(queue: TaskQueue) -> None:
+    """All that has not started counts, however it waits."""
+    queue.register_handler("echo", echo)
+    async with harness(queue, max_depth=5) as h:
+        await queue.pause_queue()
+        parent = await queue.enqueue("echo")
+        for _ in range(4):
+            await queue.enqueue("echo", depends_on=[parent])
+        with pytest.raises(QueueFull, match="depth bound: 6 tasks wait"):
+            await queue.enqueue("echo", depends_on=[parent])
+        await queue.resume_queue()
+        await h.run_until_idle()
+        assert (await queue.enqueue("echo", depends_on=[parent])).pressure is Pressure.ACCEPTED
+
+
 async def test_backpressure_by_age(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
     async with harness(queue, max_age=60.0) as h:
