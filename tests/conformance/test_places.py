@@ -223,3 +223,38 @@ async def test_a_stranger_cannot_carry_an_enqueue(store: Store) -> None:
     with pytest.raises(InvalidInput, match="cannot carry"):
         await store.insert_carried(object(), [asked(store)])
     assert await all_tasks(store) == []
+
+
+async def test_figures_of_what_is_gone_are_forgotten(
+    bench: Bench, store: Store, clock: VirtualClock
+) -> None:
+    for n in range(5):
+        await put(store, f"{n}", queue=f"queue-{n}")
+    await put(store, "stays")
+    for n in range(5):
+        await runner_says(
+            store, await claim_one(store, queues=(f"queue-{n}",)), failing(final=True)
+        )
+    later = clock.now() + 1.0
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    await check_counters(store)
+    assert len(await bench.sql("SELECT queue FROM holdfast_counter")) > 1
+    assert len(await store.execute("prune_counters", limit=3)) == 3
+    while await store.execute("prune_counters", limit=3):
+        pass
+    assert [row[0] for row in await bench.sql("SELECT queue FROM holdfast_counter")] == ["default"]
+    await check_counters(store)
+    await put(store, "back", queue="queue-0")
+    await check_counters(store)
+
+
+async def test_a_type_is_forgotten_when_nothing_names_it(store: Store, clock: VirtualClock) -> None:
+    rows = [(name, "default", "{}") for name in ("work", "other", "live", "old", "new")]
+    await store.execute("register_types", rows[:-1], now=clock.now() - 100.0, node="n")
+    await store.execute("register_types", rows[-1:], now=clock.now(), node="n")
+    await put(store, "waits", type="other")
+    await store.counters()
+    await put_schedule(store, clock.now())  # of type "work"
+    await store.execute("join_node", id="n", now=clock.now(), info_json='{"types": ["live"]}')
+    await store.execute("prune_types", before=clock.now() - 50.0)
+    assert [row[0] for row in await store.query("types")] == ["live", "new", "other", "work"]

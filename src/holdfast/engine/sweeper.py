@@ -40,6 +40,8 @@ PRUNE_SECONDS: Final = 60.0
 PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
 NODE_SECONDS: Final = 3_600.0
+TYPE_SECONDS: Final = 30 * 86_400.0
+"""A type that no node, task or schedule has named for so long is forgotten."""
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -220,8 +222,15 @@ class Sweeper(Loop):
         async def entries() -> int:
             return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE))
 
-        more = [await _prune_all(tasks), await _prune_all(entries)]
-        await self._store.execute("prune_limits", before=now - NODE_SECONDS, limit=PRUNE_BITE)
+        async def limits() -> int:
+            before = now - NODE_SECONDS
+            return len(await self._store.execute("prune_limits", before=before, limit=PRUNE_BITE))
+
+        async def counters() -> int:
+            return len(await self._store.execute("prune_counters", limit=PRUNE_BITE))
+
+        more = [await _prune_all(each) for each in (tasks, entries, limits, counters)]
+        await self._store.execute("prune_types", before=now - TYPE_SECONDS)
         await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
         return any(more)
 

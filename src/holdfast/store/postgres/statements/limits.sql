@@ -64,6 +64,8 @@ ORDER BY started_at LIMIT :limit::int;
 
 -- name: prune_limits
 -- index: holdfast_limit_pkey
+-- returns: gone
 DELETE FROM holdfast_limit WHERE name IN (
     SELECT name FROM holdfast_limit WHERE running = 0 AND parked = 0 AND full_until < :before::float8
-    LIMIT :limit::int FOR UPDATE SKIP LOCKED);
+    LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+RETURNING 1 AS gone;

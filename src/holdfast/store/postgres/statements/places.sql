@@ -26,6 +26,23 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 -- returns: name queue config_json
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
+-- name: prune_types
+-- Types that no node has registered for long, and that no task, schedule or live node names any more.
+-- index: holdfast_type_pkey, holdfast_counter_pkey, holdfast_schedule_pkey
+DELETE FROM holdfast_type t WHERE registered_at < :before::float8
+  AND NOT EXISTS (SELECT FROM holdfast_counter c WHERE c.type = t.name AND c.n <> 0)
+  AND NOT EXISTS (SELECT FROM holdfast_schedule s WHERE s.type = t.name)
+  AND NOT EXISTS (SELECT FROM holdfast_node n WHERE (n.info_json::jsonb -> 'types') ? t.name);
+
+-- name: prune_counters
+-- Figures of queues and types that have no tasks any more; one that comes back is inserted again.
+-- index: holdfast_counter_pkey
+-- returns: gone
+DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
+    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+    LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+RETURNING 1 AS gone;
+
 -- name: join_node
 -- A node that is not known, or was lost.
 -- returns: id

@@ -64,6 +64,8 @@ ORDER BY started_at LIMIT :limit;
 
 -- name: prune_limits
 -- index: holdfast_limit (primary key)
+-- returns: gone
 DELETE FROM holdfast_limit WHERE name IN (
     SELECT name FROM holdfast_limit WHERE running = 0 AND parked = 0 AND full_until < :before
-    LIMIT :limit);
+    LIMIT :limit)
+RETURNING 1 AS gone;

@@ -26,6 +26,23 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 -- returns: name queue config_json
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
+-- name: prune_types
+-- Types that no node has registered for long, and that no task, schedule or live node names any more.
+-- index: holdfast_type, holdfast_counter, holdfast_schedule (primary keys)
+DELETE FROM holdfast_type WHERE registered_at < :before
+  AND NOT EXISTS (SELECT 1 FROM holdfast_counter c WHERE c.type = holdfast_type.name AND c.n <> 0)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_schedule s WHERE s.type = holdfast_type.name)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_node n, json_each(n.info_json, '$.types') k WHERE k.value = holdfast_type.name);
+
+-- name: prune_counters
+-- Figures of queues and types that have no tasks any more; one that comes back is inserted again.
+-- index: holdfast_counter (primary key)
+-- returns: gone
+DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
+    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+    LIMIT :limit)
+RETURNING 1 AS gone;
+
 -- name: join_node
 -- A node that is not known, or was lost.
 -- returns: id
