@@ -57,6 +57,15 @@ def parse_rate(text: str) -> tuple[int, float]:
     return int(found[1]), float(int(found[2] or 1) * _UNIT_SECONDS[found[3]])
 
 
+def name_of(type_name: str, key: str | None = None) -> str:
+    """The name of a type's limit, or of its limit for one key. No two of them share a name: the type is what
+    stands before the first slash. None starts with '!', which names gates that are not limits."""
+    name = type_name.replace("%", "%25").replace("/", "%2F")
+    if name.startswith("!"):
+        name = f"%21{name[1:]}"
+    return name if key is None else f"{name}/{key}"
+
+
 def permits(limit: Limit, now: float) -> float:
     """How many tasks this limit would let start now; infinity when it does not say."""
     free = math.inf

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Rule
+from holdfast.core.limit import Rule, name_of
 from holdfast.core.submit import Request
 from holdfast.core.task import NO_TIMEOUT, Options, Priority
 from holdfast.engine.handlers import TypeConfig, resolved
@@ -127,9 +127,9 @@ def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> fl
 def _rules(config: TypeConfig, type_name: str, key: str | None) -> tuple[tuple[str, Rule], ...]:
     rules: list[tuple[str, Rule]] = []
     if config.limit is not None:
-        rules.append((type_name, config.limit))
+        rules.append((name_of(type_name), config.limit))
     if key is not None:
         check_name("key", key)
     if key is not None and config.key_limit is not None:
-        rules.append((f"{type_name}/{key}", config.key_limit))
+        rules.append((name_of(type_name, key), config.key_limit))
     return tuple(rules)

@@ -9,11 +9,11 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from holdfast.core import capacity, dependency, limit, pressure, priority, retry, schedule
 from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Limit, Rule
+from holdfast.core.limit import Limit, Rule, name_of
 from holdfast.core.pressure import Bounds, Load, Pressure
 from holdfast.core.task import Priority, Status
 from holdfast.errors import (
@@ -396,3 +396,24 @@ def test_an_unknown_time_zone() -> None:
     for zone in ("Mars/Phobos", "", "../etc"):
         with pytest.raises(BadConfig, match="time zone"):
             schedule.next_fire("* * * * *", zone, 0.0)
+
+
+WORDS = st.text("a/%2F!", min_size=1) | st.text(min_size=1)
+
+
+@given(WORDS, st.none() | WORDS, WORDS, st.none() | WORDS)
+def test_no_two_limits_share_a_name(
+    a_type: str, a_key: str | None, b_type: str, b_key: str | None
+) -> None:
+    same = (a_type, a_key) == (b_type, b_key)
+    assert (name_of(a_type, a_key) == name_of(b_type, b_key)) == same
+    assert not name_of(a_type, a_key).startswith("!")
+
+
+@example("mail/vip", "mail", "vip")
+@example("a%2Fb", "a", "b")
+@given(st.text("a/%2F!", min_size=1), st.text("a/%2F!", min_size=1), st.text("a/%2F!", min_size=1))
+def test_a_type_does_not_share_a_limit_with_a_key_of_another(
+    a_type: str, b_type: str, b_key: str
+) -> None:
+    assert name_of(a_type) != name_of(b_type, b_key)
