@@ -162,14 +162,14 @@ class Store(Handouts):
         kept = await self._driver.write_one(
             lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
         )
+        # Processes whose clocks were wrong for a while must not judge each other's leases.
+        self._driver.adopt(kept.latest_at)
         if not kept.is_known:
             await self.run(
                 lambda dialect, ids, now: nodes.join(
                     dialect, ids, now, node=node, info_json=info_json
                 )
             )
-        # Processes whose clocks were wrong for a while must not judge each other's leases.
-        self._driver.adopt(kept.latest_at)
         return kept
 
     async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:

@@ -49,8 +49,8 @@ def beat(
     lost, is_whole = yield from _extend(held, until)
     seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    latest_at = seen[0][0] if seen else now
-    return Kept(lost, owned, latest_at, is_known=bool(seen), is_whole=is_whole)
+    latest = seen or (yield call("latest_seen"))
+    return Kept(lost, owned, latest[0][0] or now, is_known=bool(seen), is_whole=is_whole)
 
 
 def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:

@@ -57,6 +57,11 @@ RETURNING id;
 UPDATE holdfast_node SET seen_at = :now, info_json = :info_json WHERE id = :id AND lost_at IS NULL
 RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
 
+-- name: latest_seen
+-- What a node that is not known yet follows; reads all nodes, which are few.
+-- returns: latest_at
+SELECT max(seen_at) AS latest_at FROM holdfast_node;
+
 -- name: lose_nodes
 -- Once for each, and not one that was heard of meanwhile.
 -- returns: id seen_at
