@@ -117,7 +117,7 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "identity_here",
         ),
         "durability",
-        *("mark_counted", "nodes", "prune_nodes", "queues", "schedules", "types"),
+        *("mark_counted", "nodes", "latest_seen", "prune_nodes", "queues", "schedules", "types"),
     }
     missing = {text.name for text in texts(dialect).values() if text.relies_on is None}
     assert missing <= whole
