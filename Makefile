@@ -1,7 +1,8 @@
 # One line a verb; `make` alone lists them. Each makes sure first that .venv is up to date.
 
 PYTHON ?= python3
-WORKERS ?= 2
+# All cores, for campaigns of the simulator.
+WORKERS ?= $(shell nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 # Tests wait for a quarter of their time, for leases and for other processes: three keep two cores busy.
 TESTERS ?= 3
 SEEDS ?= 200

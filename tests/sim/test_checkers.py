@@ -146,6 +146,7 @@ TAMPERS: dict[str, Tamper] = {
     "a task does not run beside itself": noted("overlaps"),
     "a runner that renews keeps its tasks": noted("innocent"),
     "no loop of an engine dies": noted("fell"),
+    "no node is behind the store's time": noted("astray"),
     "a stop leaves nothing behind": noted("left_behind"),
     "the store's time goes on": noted("stood"),
     "memory stays bounded": noted("swollen"),

@@ -22,8 +22,11 @@ class Calm:
     def __init__(self) -> None:
         self._calls: dict[str, float] = {}
         self._hints: dict[str, float] = {}
+        self._messages: dict[str, float] = {}
         self._all = 0.0
         self._clocks = 0.0
+        self._jumps = (float("-inf"), float("-inf"))
+        """The last two that went forward."""
         self._begun: dict[str, float] = {}
 
     def harmed(self, source: str, target: str, what: str, until: float) -> None:
@@ -31,8 +34,9 @@ class Calm:
         if what == HINT:
             self._hints[target] = max(until, self._hints.get(target, 0.0))
         else:
-            self.disturb(source, until)
-            self.disturb(target, until)
+            for node in (source, target):
+                self.disturb(node, until)
+                self._messages[node] = max(until + UNREST_SECONDS, self._messages.get(node, 0.0))
 
     def disturb(self, node: str, until: float) -> None:
         self._calls[node] = max(until + UNREST_SECONDS, self._calls.get(node, 0.0))
@@ -40,8 +44,10 @@ class Calm:
     def disturb_all(self, until: float) -> None:
         self._all = max(until + UNREST_SECONDS, self._all)
 
-    def set_clock(self, now: float) -> None:
+    def set_clock(self, now: float, by: float) -> None:
         """The database's clock was set, or a node's."""
+        if by > 0.0:
+            self._jumps = (self._jumps[1], now)
         self._clocks = now + UNREST_SECONDS
 
     def begin(self, node: str, now: float) -> None:
@@ -53,9 +59,17 @@ class Calm:
         """From when on a node is in peace."""
         return max(self._clocks, self.reached_since(node))
 
+    def clock_since(self, node: str) -> float:
+        """From when on a node has a good reading of the store's clock."""
+        return max(self._clocks, self._messages.get(node, 0.0))
+
     def knows_the_time(self, node: str, now: float) -> bool:
         """Whether a node has seen the clock before it was set, or it was set long ago: one that has just
-        started cannot tell a jump from the time for which it was not there."""
+        started cannot tell a jump from the time for which it was not there. After two jumps in a row nobody
+        waits for a third."""
+        before_last, last = self._jumps
+        if last - before_last < UNREST_SECONDS and now - last < UNREST_SECONDS:
+            return False
         set_at = self._clocks - UNREST_SECONDS
         return now > self._clocks or self._begun.get(node, 0.0) < set_at
 

@@ -115,8 +115,9 @@ class Trouble:
             case "step":
                 self._cluster.trace.sometimes("step")
                 victim = draw.pick((node.clock, self._cluster.database.clock))
-                victim.offset += draw.between(-30.0, 30.0)
-                net.calm.set_clock(self._cluster.loop.time())
+                by = draw.between(-30.0, 30.0)
+                victim.offset += by
+                net.calm.set_clock(self._cluster.loop.time(), by)
             case _:
                 await self._break_database(kind, min(seconds, 10.0), draw)
 
@@ -148,11 +149,11 @@ class Trouble:
         self._cluster.trace.sometimes("put-right")
         try:
             clock.offset += ahead
-            calm.set_clock(self._cluster.loop.time())
+            calm.set_clock(self._cluster.loop.time(), ahead)
             await asyncio.sleep(seconds)
         finally:
             clock.offset -= ahead
-            calm.set_clock(self._cluster.loop.time())
+            calm.set_clock(self._cluster.loop.time(), -ahead)
 
     async def _fail_power(self, seconds: float, draw: Draw) -> None:
         """At once, or in the middle of a write that is to come."""

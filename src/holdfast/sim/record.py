@@ -135,6 +135,8 @@ class Record:
         """Clocks of the store that did not go on."""
         self.left_behind: list[str] = []
         """What still ran, by the rows, under the name of a process that had stopped in order."""
+        self.astray: list[str] = []
+        """Nodes that were behind the store's time."""
         self.fell: list[str] = []
         """Loops of engines that died of an error."""
         self.innocent: list[str] = []

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextvars
 from typing import Any, Final, NamedTuple
 
-from holdfast.core import limit as rules
+import msgspec
+
+from holdfast.core import capacity, limit as rules
 from holdfast.engine.dispatcher import PUSHED_POLL_SECONDS
 from holdfast.engine.engine import Engine
 from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME, Change
-from holdfast.store.scripts.limits import to_limit
 
 LOOK_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
@@ -25,9 +26,12 @@ POLLED_SECONDS: Final = PUSHED_POLL_SECONDS + IDLE_SECONDS
 PACE_SECONDS: Final = 5.0
 PACE: Final = 0.5
 """The least that the store's time goes on, of so many true seconds."""
-HELD_REST: Final = 8
+ASTRAY_SECONDS: Final = 1.0
+"""How far a node may be behind the store's time: what it leases ends early by so much."""
+HELD_REST: Final = capacity.CLAIM_MAX
+"""Runs in memory: one claim whose tasks are all given back at once, because their workers have died."""
 HELD_EACH: Final = 4
-"""Runs in memory for each worker: at work, claimed ahead, unwinding, on their way to the store."""
+"""More for each worker: at work, claimed ahead, unwinding, on their way to the store."""
 TASKS_REST: Final = 60
 TASKS_EACH: Final = 6
 """Coroutines for each worker, beside those of a node at rest."""
@@ -90,6 +94,7 @@ class Watch:
         free = [each for each in workers if self._is_free(*each, now)]
         for node, engine in workers:
             self._check_size(node, engine)
+            self._check_time(node, engine, now)
             if now > calm.since(node.name):
                 self._check_pace(node.life, now, engine._store.now())
             else:
@@ -126,7 +131,7 @@ class Watch:
         calm = self._cluster.net.calm
         for node, engine in free:
             dispatcher = engine.dispatcher
-            if task.type not in dispatcher._handlers.types() or task.queue not in dispatcher.queues:
+            if task.type not in dispatcher._types() or task.queue not in dispatcher.queues:
                 continue
             since = max(self._ready_since[task.id], self._free_since[node.life])
             patience = IDLE_SECONDS if self._is_hinted(task, node, since) else POLLED_SECONDS
@@ -164,7 +169,8 @@ class Watch:
         found: list[Any] = database.rows(
             "SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit"
         )
-        full = {row[0] for row in found if rules.permits(to_limit(row), now) < 1}
+        limits = [rules.Limit(row[0], _rule(row[1]), *row[2:]) for row in found]
+        full = {each.name for each in limits if rules.permits(each, now) < 1}
         return [
             Ready(*row[:3]) for row in rows if not row[3] or full.isdisjoint(row[3].split("\n"))
         ]
@@ -182,6 +188,14 @@ class Watch:
                 f"from {begun:.1f} to {now:.1f}"
             )
 
+    def _check_time(self, node: Node, engine: Engine, now: float) -> None:
+        """It judges leases by it, also when its machine has just woken."""
+        behind = self._cluster.database.driver.now() - engine._store.now()
+        if behind > ASTRAY_SECONDS and now > self._cluster.net.calm.clock_since(node.name):
+            self._record.astray.append(
+                f"{node.life} was {behind:.1f} s behind the store's time at {now:.1f}"
+            )
+
     def _check_size(self, node: Node, engine: Engine) -> None:
         if engine.supervisor.restarts and node.life not in self._fallen:
             self._fallen.add(node.life)
@@ -196,6 +210,10 @@ class Watch:
                 f"{node.life} holds {held} runs and {tasks} coroutines with {pool.maximum} workers "
                 f"at {self._record.time():.1f}"
             )
+
+
+def _rule(rule_json: str) -> rules.Rule:
+    return msgspec.json.decode(rule_json, type=rules.Rule)
 
 
 def _engine(node: Node) -> Engine | None:

@@ -42,6 +42,7 @@ CHECKERS: Final[dict[str, Check]] = {
     "a task does not run beside itself": running.a_task_does_not_run_beside_itself,
     "what runs is not given back": running.what_runs_is_not_given_back,
     "a runner that renews keeps its tasks": running.who_renews_keeps_its_tasks,
+    "no node is behind the store's time": running.no_node_is_behind,
     "no loop of an engine dies": running.no_loop_dies,
     "a stop leaves nothing behind": running.a_stop_leaves_nothing_behind,
     "the store's time goes on": running.the_stores_time_goes_on,

@@ -31,8 +31,13 @@ def the_stores_time_goes_on(outcome: Outcome) -> Iterator[str]:
 
 def who_renews_keeps_its_tasks(outcome: Outcome) -> Iterator[str]:
     """A clock that is set, or another node's trouble, costs no living runner a death; but where a process
-    that starts at that moment is the judge."""
+    that starts at that moment is the judge, or the clock jumps twice in half a minute."""
     yield from outcome.record.innocent
+
+
+def no_node_is_behind(outcome: Outcome) -> Iterator[str]:
+    """Leases are written and judged by it; also by a machine that has just woken."""
+    yield from outcome.record.astray
 
 
 def no_loop_dies(outcome: Outcome) -> Iterator[str]:

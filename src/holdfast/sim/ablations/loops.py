@@ -1,0 +1,139 @@
+"""Safeguards of runs, loops and clocks: what keeps a process from harming itself and its neighbours."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from holdfast.core.codec import loads
+from holdfast.core.submit import Submission, submit
+from holdfast.engine import dispatcher, engine, pool, scheduler, sweeper
+from holdfast.engine.execute import Executor
+from holdfast.engine.handlers import TypeConfig
+from holdfast.engine.keeper import Keeper
+from holdfast.errors import LeaseLost
+from holdfast.queue.schedules import Schedules
+from holdfast.sim.ablations.swap import Ablation, Swap
+from holdfast.sim.clock import NodeClock
+from holdfast.store.claims import Ahead
+from holdfast.store.steady import Steady
+
+ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))
+QUIET: Final = (*ALONE, ("faults", ""))
+PAIRED: Final = (*QUIET, ("nodes", "2"))
+CLOCKS: Final = (*ALONE, ("faults", "put-right"), ("rate", "2"), ("nodes", "3"))
+ASLEEP: Final = (*ALONE, ("faults", "suspend"), ("rate", "2"), ("nodes", "3"))
+
+
+def _older_run() -> list[Swap]:
+    return [(pool.Pool, "_lose_older", lambda *_: None)]
+
+
+def _own_loss() -> list[Swap]:
+    async def taken(self: Any, handler: Any, context: Any) -> Any:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await handler.function(*args, **kwargs)
+            except LeaseLost:
+                context.request_cancel()
+                raise
+
+        return await run(self, replace(handler, function=call), context)
+
+    run = Executor.run
+    return [(Executor, "run", taken)]
+
+
+def _type_rules() -> list[Swap]:
+    async def plain(self: Any, schedule: Any, now: float) -> Submission:
+        if self._handlers.get(schedule.type) is not None:
+            return await scheduled(self, schedule, now)
+        backend = await self._open()
+        request = self._request(
+            TypeConfig(), type=schedule.type, payload=loads(schedule.payload_json)
+        )
+        return submit(request, task_id=backend.ids.task(now), now=now)
+
+    scheduled = Schedules._scheduled
+    return [(Schedules, "_scheduled", plain)]
+
+
+def _bad_schedule() -> list[Swap]:
+    return [(scheduler.Scheduler, "_try", scheduler.Scheduler._fire)]
+
+
+def _steady() -> list[Swap]:
+    def highest(self: Any) -> float:
+        now: float = max(self._source(), self._mark[0])
+        self._mark = (now, self._monotonic())
+        return now
+
+    return [(Steady, "now", highest)]
+
+
+def _patience() -> list[Swap]:
+    return [(sweeper.Patience, "left", lambda *_: 0.0)]
+
+
+def _sleep() -> list[Swap]:
+    def awake(self: NodeClock) -> float:
+        return (self._loop.time() - self.slept) * self.rate
+
+    return [(NodeClock, "monotonic", awake)]
+
+
+def _freed() -> list[Swap]:
+    return [(pool.Pool, "_tell_free", lambda _: None)]
+
+
+def _give_back() -> list[Swap]:
+    async def kept(*_: Any) -> None:
+        return
+
+    return [(engine.Engine, "_give_back", kept), (Keeper, "release_unknown", kept)]
+
+
+def _gates() -> list[Swap]:
+    async def closed(*_: Any) -> int:
+        return 0
+
+    return [(dispatcher.Dispatcher, "_open_gates", closed)]
+
+
+def _opening() -> list[Swap]:
+    def blind(self: Any, ahead: Ahead) -> float:
+        return pause(self, replace(ahead, opens_at=None))
+
+    pause = dispatcher.Dispatcher._pause
+    return [(dispatcher.Dispatcher, "_pause", blind)]
+
+
+LOOPS: Final = (
+    Ablation(
+        "older-run", "a task that is claimed again runs beside its older run", _older_run, QUIET
+    ),
+    Ablation(
+        "own-loss", "a lock that a handler lost is taken for its task's lease", _own_loss, QUIET
+    ),
+    Ablation(
+        "type-rules", "a node without the handler fires tasks without rules", _type_rules, PAIRED
+    ),
+    Ablation(
+        "bad-schedule",
+        "a schedule that a node cannot evaluate ends the loop",
+        _bad_schedule,
+        PAIRED,
+    ),
+    Ablation(
+        "steady", "the store's time stands still after a clock was put right", _steady, CLOCKS
+    ),
+    Ablation("patience", "leases are judged right after the time has jumped", _patience, CLOCKS),
+    Ablation("sleep", "the monotonic clock does not count the sleep of a machine", _sleep, ASLEEP),
+    Ablation("freed", "workers that come free say nothing", _freed, QUIET),
+    Ablation("give-back", "a stop gives nothing back", _give_back, QUIET),
+    Ablation(
+        "opening", "no dispatcher waits for the moment at which a limit opens", _opening, QUIET
+    ),
+    Ablation("gates", "nobody opens a limit whose time has come", _gates, QUIET),
+)
