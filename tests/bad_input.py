@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, NamedTuple
 
+from holdfast.core.check import shown
 from holdfast.errors import HoldfastError
 
 HANGS_SECONDS = 10.0
-NAN, INF, HUGE = float("nan"), float("inf"), 10**400
+# Too large for a float, and for int's own text.
+NAN, INF, HUGE = float("nan"), float("inf"), 10**5_000
 _NAMES = [7, b"x", "", "x" * 513, "a\0b", "\udcff", "a\nb", ["x"], NAN, True]
 _NUMBERS = ["x", NAN, INF, -INF, -1, HUGE, 1e300, [], b"1", True]
 _JSON = [object(), {1: object()}, NAN, [INF], "\udcff", "x" * 300_000]
@@ -80,6 +82,24 @@ BAD: dict[str, list[Any]] = {
     "tx?": [7, "x", object()],
     "resources": [7, "x", b"x", [], [""], [7], ["a\0b"], [None], None],
     "after": [7, b"x", "x" * 513, "a\0b", "\udcff", ["x"], NAN, None],
+    "money": ["x", NAN, INF, -INF, -1, 0, HUGE, 1e300, [], b"1", True, None, "a\0b", "\udcff"],
+    "side": ["x", "", 7, [], None, b"BUY", "\udcff"],
+    "order state": ["x", "", 7, [], None, b"OPEN", "\udcff"],
+    "path": [7, None, [], "a\0b", "\udcff", "", "x" * 5_000, True],
+    "folder": [7, None, [], "a\0b", "", True],
+    "object": [],  # Its type is a protocol: a type checker judges it.
+    "url": [
+        7,
+        None,
+        [],
+        "",
+        "x",
+        "mars://x",
+        b"sqlite://",
+        "sqlite:///a\0b",
+        "sqlite:///\udcff",
+        True,
+    ],
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 
@@ -92,13 +112,14 @@ class Case(NamedTuple):
     value: Any
 
     def __str__(self) -> str:
-        return f"{self.call}({self.parameter}={self.value!r:.60})"
+        return f"{self.call}({self.parameter}={shown(self.value):.60})"
 
 
 class Surface(NamedTuple):
     """Public calls of a class, and what their parameters are."""
 
-    of: type
+    of: object
+    """A class, or a namespace of functions and classes (whose constructors are the calls)."""
     kinds: Mapping[str, str]
     """By 'call.parameter' or 'parameter'."""
     good: Mapping[str, Any]
@@ -134,7 +155,7 @@ def parameters(surface: Surface, method: Callable[..., Any]) -> Iterator[str]:
 def _kind(surface: Surface, call: str, parameter: str) -> str:
     found = surface.kinds.get(f"{call}.{parameter}", surface.kinds.get(parameter))
     assert found is not None, (
-        f"parameter '{parameter}' of {surface.of.__name__}.{call} has no kind: say in the table of the "
+        f"parameter '{parameter}' of {surface.of!r}, {call}, has no kind: say in the table of the "
         "surface what it takes, so that wrong values are tried"
     )
     return found
@@ -145,7 +166,9 @@ def arguments(surface: Surface, case: Case) -> tuple[list[Any], dict[str, Any]]:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     method = getattr(surface.of, case.call)
-    for name, parameter in inspect.signature(method).parameters.items():
+    given = inspect.signature(method).parameters
+    takes_more = any(each.kind is each.VAR_POSITIONAL for each in given.values())
+    for name, parameter in given.items():
         if name == "self" or parameter.kind is parameter.VAR_KEYWORD:
             continue
         is_needed = parameter.default is parameter.empty or f"{case.call}.{name}" in surface.good
@@ -155,11 +178,13 @@ def arguments(surface: Surface, case: Case) -> tuple[list[Any], dict[str, Any]]:
             value = surface.good.get(f"{case.call}.{name}", surface.good.get(name))
         else:
             continue
-        if parameter.kind is parameter.POSITIONAL_ONLY:
+        if parameter.kind is parameter.POSITIONAL_ONLY or (
+            takes_more and parameter.kind is not parameter.KEYWORD_ONLY
+        ):
             args.append(value)
         else:
             kwargs[name] = value
-    if case.parameter not in inspect.signature(method).parameters:
+    if case.parameter not in given:
         kwargs[case.parameter] = case.value
     return args, kwargs
 
@@ -171,10 +196,13 @@ async def answer(surface: Surface, target: object, case: Case) -> str:
         async with asyncio.timeout(HANGS_SECONDS):
             return f"accepted: {await _called(target, case, args, kwargs)!r:.60}"
     except HoldfastError as error:
-        str(error).encode()
-        return error.code
+        return error.code if _can_be_written(str(error)) else f"{error.code}: no text to write"
     except Exception as error:
         return f"{type(error).__name__}: {error!s:.80}"
+
+
+def _can_be_written(text: str) -> bool:
+    return text.encode(errors="replace").decode() == text
 
 
 async def _called(target: object, case: Case, args: list[Any], kwargs: dict[str, Any]) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from holdfast.core.check import shown
 from holdfast.errors import BadConfig
 
 HIDDEN: Final = "***"
@@ -42,6 +43,17 @@ def _without_wrong_port(rest: str) -> str:
     if not colon or not digits or all(part.isdigit() for part in re.split(r",[^:]*:", digits)):
         return rest
     return f"{host}:{HIDDEN}"
+
+
+def check_address(url: object) -> str:
+    """An address is printable text: whatever else is wrong with it can then be told."""
+    if not isinstance(url, str):
+        raise BadConfig(f"an address is text, not {shown(url)}: write e.g. sqlite:///file.db")
+    if not url.isprintable():
+        raise BadConfig(
+            f"the address {shown(shown_url(url))} has control characters: escape them with %"
+        )
+    return url
 
 
 def check_url(url: str) -> None:

@@ -138,7 +138,7 @@ class Desk:
     def learn(self, seen: ExchangeOrder) -> None:
         """What the exchange said about an order of ours. Old news changes nothing."""
         name = seen.client_order_id
-        order = self._store.get(name)
+        order = self._ours(name)
         if order is None:
             return
         self._heard_at[name] = self._store.now()
@@ -157,7 +157,7 @@ class Desk:
 
     def learn_fill(self, fill: Fill) -> None:
         """A message, which may be old, repeated, or about nothing of ours."""
-        order = self._store.get(fill.client_order_id)
+        order = self._ours(fill.client_order_id)
         is_news = order is not None and fill.filled_qty > order.filled_qty
         self._meter.count("holdfast_execution_fill_messages_total", news="yes" if is_news else "no")
         if order is not None and is_news:
@@ -299,6 +299,13 @@ class Desk:
                 self._meter.count("holdfast_execution_orders_canceled_total")
             if state is OrderState.REJECTED:
                 self._meter.count("holdfast_execution_orders_rejected_total")
+
+    def _ours(self, client_order_id: str) -> Order | None:
+        """The order that a message is about. An id that no order can have is not ours."""
+        try:
+            return self._store.get(client_order_id)
+        except InvalidOrder:
+            return None
 
     def _latest(self, client_order_id: str) -> Order:
         order = self._store.get(client_order_id)

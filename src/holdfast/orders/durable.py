@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from holdfast.clock import SystemClock
-from holdfast.errors import HoldfastError, IdempotencyConflict, NotRunning, StoreFailed
+from holdfast.core.check import check_flag
+from holdfast.errors import BadConfig, HoldfastError, IdempotencyConflict, NotRunning, StoreFailed
 from holdfast.orders import store_metrics as measured
 from holdfast.orders.book import RETAIN_MAX, RETAIN_SECONDS, Cut, MemoryBook, Undo
 from holdfast.orders.commands import PLACE, Change, Command, Moment, Verdict
@@ -25,7 +26,9 @@ from holdfast.orders.disk import Disk
 from holdfast.orders.front import AsyncFront, BlockingFront, BookReads
 from holdfast.orders.journal import Journal
 from holdfast.orders.log import record_line
+from holdfast.orders.options import check_options, check_path
 from holdfast.orders.order import Answered, FreezeState, Order
+from holdfast.orders.rules import check_reference, check_symbol
 from holdfast.orders.view import EVENTS_MAX, View
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Meter, NullMeter
@@ -64,6 +67,9 @@ class DurableOrderStore(BlockingFront, BookReads):
         disk: Disk | None = None,
         timer: Callable[[], float] | None = None,
     ) -> None:
+        folder = check_path("snapshot_dir", snapshot_dir, wrong=BadConfig)
+        check_options(namespace, retain_seconds, retain_max, snapshot_log_bytes, events_max)
+        check_flag("overwrite_view", overwrite_view)
         self._clock = clock or SystemClock().now
         self._namespace = namespace
         self._meter = meter or NullMeter()
@@ -79,7 +85,7 @@ class DurableOrderStore(BlockingFront, BookReads):
         self._breakage: StoreFailed | None = None
         self._book = MemoryBook(retain_seconds=retain_seconds, retain_max=retain_max)
         self._journal = Journal(
-            Path(snapshot_dir),
+            folder,
             disk=disk or Disk(),
             timer=timer or SystemClock().monotonic,
             meter=self._meter,
@@ -369,17 +375,20 @@ class AsyncOrders(AsyncFront):
         return verdict.answer
 
     async def get(self, client_order_id: str) -> Order | None:
-        return await self._store.look_async(lambda book: book.order(client_order_id))
+        name = check_reference(client_order_id)
+        return await self._store.look_async(lambda book: book.order(name))
 
     async def orders(self) -> list[Order]:
         return await self._store.look_async(MemoryBook.orders)
 
     async def open_orders(self, symbol: str | None = None) -> list[Order]:
-        found = await self._store.look_async(MemoryBook.open)
-        return [order for order in found if symbol is None or order.symbol == symbol]
+        if symbol is None:
+            return await self._store.look_async(MemoryBook.open)
+        return [order for order in await self.by_symbol(symbol) if order.is_open]
 
     async def by_symbol(self, symbol: str) -> list[Order]:
-        return await self._store.look_async(lambda book: book.by_symbol(symbol))
+        name = check_symbol(symbol)
+        return await self._store.look_async(lambda book: book.by_symbol(name))
 
     async def freeze_state(self) -> FreezeState:
         return await self._store.look_async(lambda book: book.freeze)

@@ -16,7 +16,9 @@ from holdfast.orders.book import MemoryBook
 from holdfast.orders.commands import Command, Thaw
 from holdfast.orders.importing import read_orders_jsonl
 from holdfast.orders.money import Money
+from holdfast.orders.options import check_path
 from holdfast.orders.order import FreezeState, Order, OrderState, Side
+from holdfast.orders.rules import check_reference, check_symbol
 
 T = TypeVar("T")
 
@@ -82,7 +84,7 @@ class BlockingFront(ABC):
 
     def import_orders_jsonl(self, path: Path) -> int:
         """Takes over the orders of a plain `orders.jsonl`: all or none; how many were new."""
-        return self.run(read_orders_jsonl(Path(path), self.now()))
+        return self.run(read_orders_jsonl(check_path("path", path), self.now()))
 
     def freeze(self, reason: str = "") -> int:
         return self.run(requests.freeze(reason))
@@ -163,7 +165,8 @@ class BookReads(ABC):
         """What `at` finds in the book, once everything that it may have seen is durable."""
 
     def get(self, client_order_id: str) -> Order | None:
-        return self.look(lambda book: book.order(client_order_id))
+        name = check_reference(client_order_id)
+        return self.look(lambda book: book.order(name))
 
     def orders(self) -> list[Order]:
         return self.look(MemoryBook.orders)
@@ -174,7 +177,8 @@ class BookReads(ABC):
         return [order for order in self.by_symbol(symbol) if order.is_open]
 
     def by_symbol(self, symbol: str) -> list[Order]:
-        return self.look(lambda book: book.by_symbol(symbol))
+        name = check_symbol(symbol)
+        return self.look(lambda book: book.by_symbol(name))
 
     def freeze_state(self) -> FreezeState:
         return self.look(lambda book: book.freeze)

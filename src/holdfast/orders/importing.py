@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.check import shown
 from holdfast.errors import BatchTooLarge, HoldfastError, InvalidInput, InvalidOrder
 from holdfast.orders.commands import Import
 from holdfast.orders.disk import told
@@ -30,7 +31,7 @@ def read_orders_jsonl(path: Path, now: float) -> Import:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise told(error, f"{path} cannot be read") from error
+        raise told(error, f"{shown(str(path))} cannot be read") from error
     if len(lines) > ORDERS_MAX:
         raise BatchTooLarge(
             f"{path} has {len(lines)} lines: at most {ORDERS_MAX} are imported at once"

@@ -13,6 +13,7 @@ from holdfast.clock import SystemClock
 from holdfast.orders.book import MemoryBook
 from holdfast.orders.commands import Command, Moment
 from holdfast.orders.front import BlockingFront, BookReads
+from holdfast.orders.options import check_options
 
 T = TypeVar("T")
 
@@ -21,6 +22,7 @@ class InMemoryOrderStore(BlockingFront, BookReads):
     """See `store.OrderStore`. `namespace` keeps the ids of two stores at one exchange apart."""
 
     def __init__(self, clock: Callable[[], float] | None = None, *, namespace: str = "") -> None:
+        check_options(namespace)
         self._clock = clock or SystemClock().now
         self._namespace = namespace
         self._book = MemoryBook()

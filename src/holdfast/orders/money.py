@@ -10,6 +10,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from holdfast.core.check import shown
 from holdfast.errors import InvalidOrder
 
 Money: TypeAlias = Decimal | int | str | float
@@ -29,16 +30,16 @@ def positive(value: Money, what: str) -> Decimal:
     try:
         return _positive(value, what)
     except TypeError:  # Nothing that can be looked up, e.g. a list or a signalling NaN.
-        raise InvalidOrder(f"{what} is {value!r}: it must be a number") from None
+        raise InvalidOrder(f"{what} is {shown(value)}: it must be a number") from None
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _positive(value: Money, what: str) -> Decimal:
     number = _read(value, what)
     if not number.is_finite():
-        raise InvalidOrder(f"{what} is {value!r}: it must be a number")
+        raise InvalidOrder(f"{what} is {shown(value)}: it must be a number")
     if number <= 0:
-        raise InvalidOrder(f"{what} is {value!r}: it must be above zero")
+        raise InvalidOrder(f"{what} is {shown(value)}: it must be above zero")
     if number.adjusted() >= DIGITS_MAX - PLACES_MAX or number.adjusted() < -PLACES_MAX:
         raise _too_fine(value, what)
     number = number.normalize(_exact)
@@ -71,7 +72,7 @@ def _read(value: Money, what: str) -> Decimal:
     try:
         return Decimal(value)
     except InvalidOperation:
-        raise InvalidOrder(f"{what} is {value!r}: it must be a number") from None
+        raise InvalidOrder(f"{what} is {shown(value)}: it must be a number") from None
 
 
 def _read_float(value: float, what: str) -> Decimal:
@@ -86,6 +87,6 @@ def _read_float(value: float, what: str) -> Decimal:
 
 def _too_fine(value: object, what: str) -> InvalidOrder:
     return InvalidOrder(
-        f"{what} is {value!r}: at most {DIGITS_MAX - PLACES_MAX} digits before the point and "
+        f"{what} is {shown(value)}: at most {DIGITS_MAX - PLACES_MAX} digits before the point and "
         f"{PLACES_MAX} after it are kept"
     )

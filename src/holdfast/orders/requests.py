@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+from holdfast.core.check import check_choice
 from holdfast.errors import InvalidOrder
 from holdfast.orders.commands import CancelAll, Fill, Freeze, Move, Place
 from holdfast.orders.money import Money, positive
 from holdfast.orders.order import OrderState, Side
-from holdfast.orders.rules import check_key, check_reason, check_symbol
+from holdfast.orders.rules import (
+    check_count,
+    check_key,
+    check_reason,
+    check_reference,
+    check_symbol,
+)
 
 
 def place(
     symbol: str, side: Side, qty: Money, price: Money, *, idem_key: str | None, epoch: int | None
 ) -> Place:
     if type(side) is not Side:
-        side = _side(side)
+        side = check_choice("side", side, Side, wrong=InvalidOrder)
     return Place(
         symbol=check_symbol(symbol),
         side=side,
         qty=positive(qty, "qty"),
         price=positive(price, "price"),
         idem_key=check_key(idem_key),
-        epoch=epoch,
+        epoch=check_count("epoch", epoch),
     )
-
-
-def _side(side: str) -> Side:
-    try:
-        return Side(side)
-    except ValueError:
-        raise InvalidOrder(f"the side is {side!r}: use Side.BUY or Side.SELL") from None
 
 
 def move(
@@ -38,16 +38,11 @@ def move(
     idem_key: str | None,
     expected_version: int | None,
 ) -> Move:
-    try:
-        state = OrderState(new_state)
-    except ValueError:
-        known = ", ".join(OrderState)
-        raise InvalidOrder(f"the state is {new_state!r}: it must be one of {known}") from None
     return Move(
-        client_order_id=client_order_id,
-        state=state,
+        client_order_id=check_reference(client_order_id),
+        state=check_choice("new_state", new_state, OrderState, wrong=InvalidOrder),
         idem_key=check_key(idem_key),
-        expected_version=expected_version,
+        expected_version=check_count("expected_version", expected_version),
     )
 
 
@@ -60,11 +55,11 @@ def fill(
     expected_version: int | None,
 ) -> Fill:
     return Fill(
-        client_order_id=client_order_id,
+        client_order_id=check_reference(client_order_id),
         filled_qty=positive(filled_qty, "filled_qty"),
         avg_fill_price=positive(avg_fill_price, "avg_fill_price"),
         idem_key=check_key(idem_key),
-        expected_version=expected_version,
+        expected_version=check_count("expected_version", expected_version),
     )
 
 

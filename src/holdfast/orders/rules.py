@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core.check import check_text
+from holdfast.core.check import check_name, check_text, check_whole, shown
 from holdfast.errors import (
     IllegalTransition,
     InvalidOrder,
@@ -25,6 +25,7 @@ from holdfast.orders.order import TRANSITIONS, ZERO, Order, OrderState, Side
 SYMBOL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
 KEY_MAX: Final = 200
+COUNT_MAX: Final = 2**63 - 1
 REASON_MAX: Final = 500
 _exact: Final = Context(prec=100)
 
@@ -47,10 +48,22 @@ def check_id(name: str) -> str:
     return name
 
 
+def check_reference(client_order_id: object) -> str:
+    """The id of an order that is looked for: text that every store can compare."""
+    return check_name("client_order_id", client_order_id, wrong=InvalidOrder)
+
+
+def check_count(field: str, value: object) -> int | None:
+    """A version or an epoch, when one is given."""
+    if value is None:
+        return None
+    return check_whole(field, value, least=0, most=COUNT_MAX, wrong=InvalidOrder)
+
+
 def check_symbol(symbol: str) -> str:
     if not isinstance(symbol, str) or SYMBOL.fullmatch(symbol) is None:
         raise InvalidOrder(
-            f"the symbol is {symbol!r}: use up to 64 letters, digits and ._:/- (e.g. BTCUSDT)"
+            f"the symbol is {shown(symbol)}: use up to 64 letters, digits and ._:/- (e.g. BTCUSDT)"
         )
     return symbol
 
@@ -60,7 +73,7 @@ def check_key(key: str | None) -> str | None:
         return None
     if not isinstance(key, str) or not 0 < len(key) <= KEY_MAX or not key.isprintable():
         raise InvalidOrder(
-            f"the idempotency key is {key!r}: use 1 to {KEY_MAX} printable characters"
+            f"the idempotency key is {shown(key)}: use 1 to {KEY_MAX} printable characters"
         )
     return key
 

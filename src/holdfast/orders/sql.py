@@ -31,8 +31,9 @@ from holdfast.orders.commands import (
     Verdict,
 )
 from holdfast.orders.front import AsyncFront
+from holdfast.orders.options import check_options
 from holdfast.orders.order import Answered, FreezeState, Order, OrderState, Side
-from holdfast.orders.rules import check_consistent
+from holdfast.orders.rules import check_consistent, check_reference, check_symbol
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.port import Dialect
 from holdfast.store.script import Rows, Script
@@ -77,6 +78,7 @@ class SqlOrders(AsyncFront):
         retain_seconds: float = RETAIN_SECONDS,
         meter: Meter | None = None,
     ) -> None:
+        check_options(namespace, retain_seconds)
         self._store = store
         self._namespace = namespace
         self._retain_seconds = retain_seconds
@@ -99,18 +101,20 @@ class SqlOrders(AsyncFront):
         return verdict.answer
 
     async def get(self, client_order_id: str) -> Order | None:
-        rows = await self._store.query("get_orders", ids=[client_order_id])
+        rows = await self._store.query("get_orders", ids=[check_reference(client_order_id)])
         return to_order(rows[0]) if rows else None
 
     async def orders(self) -> list[Order]:
         return await self._pages("page_orders")
 
     async def open_orders(self, symbol: str | None = None) -> list[Order]:
+        if symbol is not None:
+            check_symbol(symbol)
         found = await self._pages("page_open_orders")
         return [order for order in found if symbol is None or order.symbol == symbol]
 
     async def by_symbol(self, symbol: str) -> list[Order]:
-        return await self._pages("page_symbol_orders", symbol=symbol)
+        return await self._pages("page_symbol_orders", symbol=check_symbol(symbol))
 
     async def freeze_state(self) -> FreezeState:
         return to_freeze((await self._store.query("get_order_freeze"))[0])

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from holdfast.clock import Clock, SystemClock
+from holdfast.core.check import check_flag
 from holdfast.orders.book import RETAIN_SECONDS
 from holdfast.orders.commands import Command
 from holdfast.orders.front import BlockingFront
@@ -86,6 +87,7 @@ class SqlOrderStore(BlockingSqlOrders):
         meter: Meter | None = None,
         server_time: bool = True,
     ) -> None:
+        check_flag("server_time", server_time)
         store = store_for(url, clock or SystemClock(), server_time=server_time)()
         orders = SqlOrders(store, namespace=namespace, retain_seconds=retain_seconds, meter=meter)
         super().__init__(store, orders, Portal("sql-orders"))

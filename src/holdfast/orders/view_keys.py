@@ -54,7 +54,7 @@ class Keys:
     """Under one prefix."""
 
     def __init__(self, prefix: str) -> None:
-        if PREFIX.fullmatch(prefix) is None:
+        if not isinstance(prefix, str) or PREFIX.fullmatch(prefix) is None:
             raise BadConfig(f"the key prefix is {prefix!r}: use up to 64 letters, digits and :._-")
         self.orders = f"{prefix}orders:"
         self._idem = f"{prefix}idem:"

@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from holdfast.clock import Clock
-from holdfast.core.address import check_url, shown_url
+from holdfast.core.address import check_address, check_url, shown_url
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.forks import Unmoved, follow
@@ -32,6 +32,7 @@ def store_for(
     ids: Ids | None = None,
 ) -> Callable[[], Store]:
     """A function that makes the store, not open yet, when it is needed."""
+    check_address(url)
     if url.startswith("sqlite:"):
         path = sqlite_path(url)
         return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline)
