@@ -71,7 +71,7 @@ class Keeper(Loop):
         lost = {run for run in kept.lost if run in held and not held[run].has_ended}
         if lost:
             self.lost += len(lost)
-            tasks = [held[run].task for run in lost]
+            tasks = [held[run].task for run in sorted(lost)]
             self._pool.lose(lost)
             await self.apart("looking up what was lost", self._tell_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)

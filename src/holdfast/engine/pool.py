@@ -304,12 +304,13 @@ class Pool:
 
     def lose(self, runs: set[RunId]) -> None:
         """The leases are gone: stop working on these."""
-        for run in runs:
-            held = self.held.get(run)
-            if held is not None:
-                self._cancel(held, LOST)
-                if not held.started:
-                    self.held.pop(run, None)
+        for run in [
+            each for each in self.held if each in runs
+        ]:  # In an order that can be repeated.
+            held = self.held[run]
+            self._cancel(held, LOST)
+            if not held.started:
+                del self.held[run]
 
     def _cancel(self, held: Held, why: str) -> None:
         held.cancel(why, self._clock.monotonic())

@@ -61,7 +61,10 @@ class Supervisor:
             task.cancel()
         if not tasks:
             return
-        _, left = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+        ended, left = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+        for task in ended:
+            if not task.cancelled():
+                task.exception()  # Seen: it is of no use to a stop.
         if left:
             names_left = ", ".join(sorted(task.get_name() for task in left))
             log.error("left behind, since they ignore their cancellation: %s", names_left)
