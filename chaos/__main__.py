@@ -69,6 +69,7 @@ def _run_all(
         for case in cases
         for spec in subjects
         if spec.name in pythons and spec.store in case.stores
+        if not case.adapters or spec.adapter in case.adapters
     ]
     logs = OUTPUT / "logs"
     logs.mkdir(parents=True, exist_ok=True)

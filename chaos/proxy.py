@@ -1,5 +1,5 @@
 """A TCP proxy that can misbehave: cut (RST, new ones refused), half open (what is open goes silent and
-stays open), slow (latency and bandwidth).
+stays open), slow (latency and bandwidth), deaf (a question gets through, its answer does not).
 
 Promises: while it is sound, what it has taken it passes on whole and in order.
 """
@@ -33,6 +33,8 @@ class Link:
         self.ends = (client, server)
         self.flows = asyncio.Event()
         self.flows.set()
+        self.is_deaf = False
+        """Its next answer is lost, and the connection with it."""
 
     def reset(self) -> None:
         """RST to both sides: whatever was on its way is gone."""
@@ -55,6 +57,9 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._refuses = False
         self._pace = Pace()
+        self._loses_next = False
+        self.swallowed = 0
+        """Answers that were lost."""
         self.port = 0
 
     async def __aenter__(self) -> Self:
@@ -92,6 +97,10 @@ class Proxy:
         """Every chunk is late and the link is narrow."""
         self._pace = Pace(latency_seconds, bytes_per_second)
 
+    def lose_answer(self) -> None:
+        """What is asked next gets through; whatever comes back is lost, and the connection is reset."""
+        self._loses_next = True
+
     def heal(self) -> None:
         """Takes connections again, at full speed. Frozen ones stay frozen: a half-open one never heals."""
         self._refuses = False
@@ -116,8 +125,8 @@ class Proxy:
         self._links.add(link)
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._pump(link, reader, back))
-                both.create_task(self._pump(link, there, writer))
+                both.create_task(self._pump(link, reader, back, asks=True))
+                both.create_task(self._pump(link, there, writer, asks=False))
         except* (OSError, asyncio.IncompleteReadError):
             link.reset()
         finally:
@@ -126,13 +135,13 @@ class Proxy:
                 end.close()
 
     async def _pump(
-        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, link: Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asks: bool
     ) -> None:
         """Reads as things come and passes each on when it is due: latency does not cost bandwidth."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(QUEUED_MAX)
         async with asyncio.TaskGroup() as both:
             both.create_task(self._read(reader, due))
-            both.create_task(self._write(link, writer, due))
+            both.create_task(self._write(link, writer, due, asks=asks))
 
     async def _read(
         self, reader: asyncio.StreamReader, due: asyncio.Queue[tuple[float, bytes]]
@@ -150,7 +159,12 @@ class Proxy:
                 return
 
     async def _write(
-        self, link: Link, writer: asyncio.StreamWriter, due: asyncio.Queue[tuple[float, bytes]]
+        self,
+        link: Link,
+        writer: asyncio.StreamWriter,
+        due: asyncio.Queue[tuple[float, bytes]],
+        *,
+        asks: bool,
     ) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -160,6 +174,12 @@ class Proxy:
             await link.flows.wait()  # also the end of a stream stays unheard of
             if not data:
                 break
+            if link.is_deaf and not asks:
+                self.swallowed += 1
+                link.reset()
+                return
+            if asks and self._loses_next:
+                self._loses_next, link.is_deaf = False, True
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():

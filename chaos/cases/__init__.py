@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chaos.cases import (
+    answer_lost,
     burst,
     cut,
     disk,
@@ -10,6 +11,7 @@ from chaos.cases import (
     kill_once,
     kill_repeatedly,
     old_reader,
+    open_transaction,
     restart,
     slow,
     worker_kill,
@@ -31,4 +33,6 @@ CASES: tuple[Case, ...] = (
     cut.CASE,
     half_open.CASE,
     slow.CASE,
+    answer_lost.CASE,
+    open_transaction.CASE,
 )

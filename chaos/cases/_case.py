@@ -27,5 +27,7 @@ class Case:
     """After the load."""
     needs_proxy: bool = False
     needs_small_disk: bool = False
+    adapters: frozenset[str] = frozenset()
+    """Whose case it is; empty: everybody's."""
     is_burst: bool = False
     """Takes long to drain."""

@@ -52,6 +52,10 @@ class Chaotic(Subject):
         """Jobs with two ends that the system took for good; None: it keeps no record, ask the journal."""
         return None
 
+    async def hold(self, seconds: float) -> dict[str, Any]:
+        """Of queues that take part in `open-transaction`."""
+        raise NotImplementedError
+
     async def more(self) -> dict[str, int]:
         """Other figures of this queue."""
         return {}
@@ -85,6 +89,10 @@ class Chaotic(Subject):
             else:
                 journal.note(journal.TOLD, part)
         return {}
+
+    async def op_hold(self, seconds: float) -> dict[str, Any]:
+        """A caller's transaction that hands in a job and stays open for so long."""
+        return await self.hold(seconds)
 
     async def op_unfinished(self) -> dict[str, int]:
         """Counted in the store."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from chaos import journal
 from chaos.plan import LEASE_SECONDS, SLOTS
 from chaos.subjects._protocol import Chaotic, Options, main, run_async
 from holdfast import Context, TaskQueue
+
+HELD_PARENTS = 5
+HELD_JOB = -1
 
 
 class HoldfastChaos(Chaotic):
@@ -18,6 +23,8 @@ class HoldfastChaos(Chaotic):
         super().__init__(options)
         self.queue = TaskQueue(options.url, max_workers=SLOTS, lease_seconds=LEASE_SECONDS)
         self.queue.task(name="job")(_handler)
+        self.queue.task(name="limited", concurrency=4)(_handler)
+        self.url = options.url
 
     async def open(self) -> None:
         await self.queue.open()
@@ -32,6 +39,25 @@ class HoldfastChaos(Chaotic):
         await self.queue.enqueue_many(
             [{"type": "job", "payload": {"job": job, "ms": ms}} for job in jobs]
         )
+
+    async def hold(self, seconds: float) -> dict[str, Any]:
+        """With a limited job that depends on jobs that run."""
+        import asyncpg
+
+        parents = await self.queue.find_tasks(status="running", limit=HELD_PARENTS)
+        connection = await asyncpg.connect(self.url)
+        try:
+            async with connection.transaction():
+                await self.queue.enqueue(
+                    "limited",
+                    {"job": HELD_JOB, "ms": 10},
+                    depends_on=[task.id for task in parents],
+                    tx=connection,
+                )
+                await asyncio.sleep(seconds)
+        finally:
+            await connection.close()
+        return {"parents_held": len(parents)}
 
     async def unfinished(self) -> int:
         return await self.queue.get_queue_size()
