@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.orders.faults import Faults
 from tests.integration.exec_support import World
 
-STAY = {"partial_fills": 0.0, "resting": 1.0}
+STAY: Any = {"partial_fills": 0.0, "resting": 1.0}
 
 RESTING = Faults(**STAY)
 """Orders stay open until somebody cancels them."""

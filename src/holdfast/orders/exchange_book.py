@@ -19,7 +19,6 @@ from holdfast.orders.faults import Faults, between, draw
 from holdfast.orders.order import Side
 
 PIECES_MAX: Final = 4
-AVERAGE_STEP: Final = Decimal("0.00000001")
 PRICE_STEP: Final = Decimal("0.01")
 PIECE_STEP: Final = Decimal("0.0001")
 NOTHING: Final = Decimal(0)
@@ -43,19 +42,28 @@ class Resting(msgspec.Struct):
     reason: str = ""
     """Why it was rejected, if it was."""
     canceled_at: float | None = None
+    rejected_at: float = 0.0
+    """When, if it was accepted first."""
+    is_short: bool = False
+    """Filled with less than was ordered."""
 
     def fills(self, at: float) -> tuple[Fill, ...]:
         end = at if self.canceled_at is None else min(at, self.canceled_at)
+        if self.reason:
+            end = min(end, self.rejected_at)
         return tuple(fill for fill in self.plan if fill.filled_at <= end)
 
     def view(self, at: float) -> ExchangeOrder:
         filled, average = NOTHING, NOTHING
         if fills := self.fills(at):
             filled, average = fills[-1].filled_qty, fills[-1].avg_fill_price
-        if self.reason:
-            state = ExchangeState.REJECTED
-        elif filled == self.request.qty:
+        is_done = filled == self.request.qty or (
+            self.is_short and bool(self.plan) and filled == self.plan[-1].filled_qty
+        )
+        if is_done:
             state = ExchangeState.FILLED
+        elif self.reason and self.rejected_at <= at and not self._was_canceled():
+            state = ExchangeState.REJECTED
         elif self.canceled_at is not None and self.canceled_at <= at:
             state = ExchangeState.CANCELED
         else:
@@ -72,6 +80,9 @@ class Resting(msgspec.Struct):
             average,
             self.reason,
         )
+
+    def _was_canceled(self) -> bool:
+        return self.canceled_at is not None and self.canceled_at <= self.rejected_at
 
 
 class ExchangeBook:
@@ -108,13 +119,24 @@ class ExchangeBook:
         if at > request.valid_until or request.client_order_id in self.resting:
             return  # too late, or known: a client_order_id acts once
         self.acted.append(request.client_order_id)
-        rejected = draw(self._seed, "reject", request.client_order_id) < self._faults.rejects
+        rejected = self._is("reject", request, self._faults.rejects)
+        plan = () if rejected else tuple(self._plan(request, at))
+        rejected_at = 0.0
+        if not rejected and self._is("late reject", request, self._faults.late_rejects):
+            rejected = True
+            longest = plan[-1].filled_at - at if plan else self._faults.fill_max_ms / 1000
+            rejected_at = at + longest * draw(self._seed, "mind", request.client_order_id)
         self.resting[request.client_order_id] = Resting(
             request=request,
             accepted_at=at,
-            plan=() if rejected else tuple(self._plan(request, at)),
+            plan=plan,
             reason="rejected by the exchange" if rejected else "",
+            rejected_at=rejected_at,
+            is_short=self._is("short", request, self._faults.short_fills),
         )
+
+    def _is(self, what: str, request: Request, share: float) -> bool:
+        return draw(self._seed, what, request.client_order_id) < share
 
     def _cancel(self, client_order_id: str, at: float) -> None:
         order = self.resting.get(client_order_id)
@@ -125,6 +147,7 @@ class ExchangeBook:
         """When this order will be filled, in which pieces, unless it is cancelled before."""
         seed, name = self._seed, request.client_order_id
         filled, paid, moment = NOTHING, NOTHING, at
+        step = Decimal(1).scaleb(-self._faults.average_places)
         with localcontext() as exact:
             exact.prec = 60
             for number, qty in enumerate(self._pieces(request), start=1):
@@ -133,7 +156,7 @@ class ExchangeBook:
                 better = int(draw(seed, "price", name, number) * 3) * PRICE_STEP
                 price = request.price + (better if request.side is Side.SELL else -better)
                 filled, paid = filled + qty, paid + qty * max(price, PRICE_STEP)
-                average = (paid / filled).quantize(AVERAGE_STEP, ROUND_HALF_EVEN)
+                average = (paid / filled).quantize(step, ROUND_HALF_EVEN)
                 yield Fill(f"{name}.{number}", name, filled, average, moment)
 
     def _pieces(self, request: Request) -> list[Decimal]:
@@ -146,6 +169,8 @@ class ExchangeBook:
             pieces = [request.qty]
         else:
             pieces = [piece] * (count - 1) + [request.qty - piece * (count - 1)]
-        if draw(seed, "rests", name) < self._faults.resting:
+        if self._is("short", request, self._faults.short_fills):
+            pieces[-1] -= min(PIECE_STEP, pieces[-1] / 2)
+        elif draw(seed, "rests", name) < self._faults.resting:
             pieces.pop()
         return pieces

@@ -41,6 +41,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     outage_seconds: float = 5.0
 
     rejects: float = 0.0
+    late_rejects: float = 0.0
+    """Orders that are accepted first and rejected before their last fill."""
+    short_fills: float = 0.0
+    """Orders that are called filled with a little less than was ordered."""
+    average_places: int = 8
+    """Averages are rounded to so many."""
     partial_fills: float = 0.3
     """Orders that are filled in pieces."""
     resting: float = 0.2

@@ -39,6 +39,10 @@ RECOVERIES: Final = {
     "orders-found-filled": "fills were found that nobody had told of",
     "orders-replayed": "a repeated wish was answered, not placed",
     "orders-old-fill": "a fill that was told again was no news",
+    "orders-interrupted": "an order store was interrupted in a call and opened again",
+    "orders-adapter-raised": "an adapter's error was taken for silence",
+    "orders-found-filled_short": "an order was filled with less than was ordered",
+    "orders-wish-refused": "an order was refused because a freeze was asked for",
     "fill-while-down": "an order was filled while its trader was down",
 }
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from holdfast.orders.exchange import ExchangeOrder
 from holdfast.orders.order import Order
+from holdfast.orders.rules import is_unheard
 
 
 class Placed(NamedTuple):
@@ -37,6 +38,10 @@ class Trades:
         self.blind: list[str] = []
         self.lost: list[str] = []
         """Restarts that found another state than the one before."""
+        self.given_up: list[str] = []
+        """Orders that the store took for ended and the exchange had open."""
+        self.late: list[str] = []
+        """Orders that were placed after a freeze was asked for."""
         self.final: list[Order] = []
         self.truth: list[ExchangeOrder] = []
         self.acted: list[str] = []
@@ -53,6 +58,11 @@ class Trades:
         name = order.client_order_id
         self.placed.append(Placed(key, name, order.epoch, self._asked[key]))
         self.sees(order)
+
+    def is_accepted(self, client_order_id: str) -> bool:
+        """Whether the store is known to have heard of it from the exchange."""
+        order = self.told.get(client_order_id)
+        return order is not None and order.version > 1 and not is_unheard(order)
 
     def sees(self, order: Order) -> None:
         known = self.told.get(order.client_order_id)

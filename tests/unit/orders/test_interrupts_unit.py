@@ -2,61 +2,23 @@
 
 from __future__ import annotations
 
-import dis
-import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
-import holdfast.orders
 from holdfast.errors import HoldfastError, OrdersFrozen, StoreFailed
 from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.order import Order, OrderState, Side
 from holdfast.primitives.kv import RedisKV
+from holdfast.sim.orders.interrupt import Interrupt
 from tests.unit.orders.state_support import QuickDisk
 
-OURS = str(Path(holdfast.orders.__file__).parent)
 HANG_SECONDS = 60.0
 """Only a call that never ends reaches it."""
-
-
-class Interrupt:
-    """Raises KeyboardInterrupt at the n-th point where the interpreter would run a signal handler: at the
-    start of a function, after a call, at the end of a loop's turn."""
-
-    def __init__(self, at: int) -> None:
-        self._left = at
-        self._before: dict[FrameType, str] = {}
-        self.is_done = False
-
-    @contextmanager
-    def armed(self) -> Iterator[None]:
-        sys.settrace(self._trace)
-        try:
-            yield
-        finally:
-            sys.settrace(None)
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(OURS):
-            return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            before = self._before.get(frame, "")
-            self._before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-            if before.startswith(("CALL", "RESUME", "JUMP_BACKWARD")):
-                self._left -= 1
-                if self._left == 0:
-                    self.is_done = True
-                    sys.settrace(None)
-                    raise KeyboardInterrupt
-        return self._trace
 
 
 def opened(folder: Path) -> DurableOrderStore:

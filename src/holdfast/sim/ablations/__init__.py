@@ -11,11 +11,12 @@ from typing import Final
 
 from holdfast.sim.ablations.engine import ENGINE
 from holdfast.sim.ablations.loops import LOOPS
+from holdfast.sim.ablations.orders import ORDERS
 from holdfast.sim.ablations.rules import RULES
 from holdfast.sim.ablations.state import STATE
 from holdfast.sim.ablations.swap import swapped
 
-ABLATIONS: Final = {each.name: each for each in (*ENGINE, *RULES, *STATE, *LOOPS)}
+ABLATIONS: Final = {each.name: each for each in (*ENGINE, *RULES, *STATE, *LOOPS, *ORDERS)}
 
 
 def ablated(name: str) -> AbstractContextManager[None]:

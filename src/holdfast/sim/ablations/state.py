@@ -1,4 +1,4 @@
-"""Safeguards of locks, of the ledger, of the quorum and of the order store."""
+"""Safeguards of locks, of the ledger and of the quorum."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from msgspec.structs import replace
 
 from holdfast.core import ledger, quorum
 from holdfast.core.lease import LossReason, Waiter
-from holdfast.orders import commands, desk, disk, loop
 from holdfast.primitives.locks import lease
 from holdfast.primitives.locks.base import LocksBase
-from holdfast.sim.ablations.swap import Ablation, Swap
+from holdfast.sim.ablations.swap import QUIET, Ablation, Swap
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import leases
 from holdfast.store.whole import Whole
 
-QUIET: Final = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), ("hours", "0.05"))
 LOCKING: Final = (
     *QUIET,
     *(("holders", "5"), ("traders", ""), ("lock_servers", "0"), ("rate", "2")),
@@ -26,11 +24,6 @@ QUORUM: Final = (
     *QUIET,
     *(("holders", "0"), ("traders", ""), ("lock_servers", "3"), ("rate", "2")),
     ("faults", "crash,cut,loss,slow"),
-)
-TRADING: Final = (
-    *QUIET,
-    *(("holders", "0"), ("traders", "files"), ("lock_servers", "0"), ("rate", "2")),
-    ("faults", "crash,power,cut,loss,slow"),
 )
 
 
@@ -94,37 +87,6 @@ def _majority() -> list[Swap]:
     return [(quorum, "majority", lambda _: 1)]
 
 
-def _order_sync() -> list[Swap]:
-    return [(disk, "DSYNC", 0), (disk.Disk, "sync", lambda *_: None)]
-
-
-def _folder_sync() -> list[Swap]:
-    return [(disk.Disk, "sync_folder", lambda *_: None)]
-
-
-def _ask_first() -> list[Swap]:
-    return [(desk.Desk, "settle", lambda *_: desk.Answer.ABSENT)]
-
-
-def _freeze() -> list[Swap]:
-    return [(commands.Place, "_check_freeze", lambda *_: None)]
-
-
-def _reconcile() -> list[Swap]:
-    return [
-        (loop.ExecutionLoop, "_mend", lambda *_: None),
-        (desk.Desk, "is_quiet", lambda *_: False),
-    ]
-
-
-def _order_key() -> list[Swap]:
-    def numbered(self: Any, moment: Any) -> str:
-        return order_id(replace(self, idem_key=None), moment)
-
-    order_id = commands.Place.order_id
-    return [(commands.Place, "order_id", numbered)]
-
-
 STATE: Final = (
     Ablation("guard", "writes under a lock are not checked for its fence", _guard, LOCKING),
     Ablation("deadline", "a holder believes in its lease until it is told", _deadline, LOCKING),
@@ -134,17 +96,4 @@ STATE: Final = (
     Ablation("shield", "a cancelled caller breaks off what the ledger writes", _shield, LOCKING),
     Ablation("closing", "locks that are closed go on granting", _closing, LOCKING),
     Ablation("majority", "one lock server of a quorum is enough", _majority, QUORUM),
-    Ablation(
-        "order-sync", "orders are acknowledged before they are on the disk", _order_sync, TRADING
-    ),
-    Ablation(
-        "folder-sync",
-        "new files of the order store are not synced in their folder",
-        _folder_sync,
-        TRADING,
-    ),
-    Ablation("ask-first", "an order without an answer is sent again unasked", _ask_first, TRADING),
-    Ablation("order-freeze", "orders are placed while frozen", _freeze, TRADING),
-    Ablation("reconcile", "what differs from the exchange is left so", _reconcile, TRADING),
-    Ablation("order-key", "a repeated wish is a new order", _order_key, TRADING),
 )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from holdfast.store.sqlite import connection
 
 Swap = tuple[Any, str, Any]
 """(owner, attribute, value)"""
 Focus = tuple[tuple[str, str], ...]
+QUIET: Final[Focus] = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), ("hours", "0.05"))
 
 
 class Ablation:

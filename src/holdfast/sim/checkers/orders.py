@@ -46,10 +46,12 @@ def an_order_acts_once(outcome: Outcome) -> Iterator[str]:
 
 
 def both_books_agree(outcome: Outcome) -> Iterator[str]:
-    """At rest the store and the exchange know the same orders, fills and ends: no fill is lost or twice."""
+    """At rest the store and the exchange know the same orders, fills and ends: no fill is lost or twice, and
+    none that the exchange had open was ever taken for ended."""
     for trades in outcome.record.trades:
         if trades.restless:
             yield trades.restless
+        yield from (f"{trades.name}: {each}" for each in trades.given_up)
         for each in compare(trades.final, trades.truth):
             yield f"{trades.name}: {each.client_order_id} is {each.kind}: {each.ours}, {each.theirs}"
 
@@ -57,6 +59,8 @@ def both_books_agree(outcome: Outcome) -> Iterator[str]:
 def a_freeze_is_final_for_its_epoch(outcome: Outcome) -> Iterator[str]:
     """Nothing is placed between the answer to a freeze and a thaw, and nothing of an older epoch after."""
     for trades in outcome.record.trades:
+        for name in trades.late:
+            yield f"{trades.name}: {name} was placed after a freeze was asked for"
         for placed in trades.placed:
             yield from _placed_while_frozen(trades, placed.key, placed.epoch, placed.asked_at)
 

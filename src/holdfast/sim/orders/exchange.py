@@ -2,7 +2,9 @@
 
 Promises: requests, replies and fill messages are messages like any other, so they get lost, doubled and late;
 orders are filled while nobody listens. Its clock differs from the trader's by less than the loop allows for.
-Never: a step of the clock, an order that acts twice.
+It changes its mind: it rejects what it accepted, calls filled what is not quite, rounds averages, does not
+know an accepted order for a moment; the adapter before it raises errors of any class.
+Never: a step of the clock, an order that acts twice, an order that was never acknowledged and is denied.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
 from holdfast.orders.exchange_book import ExchangeBook, Sent
 from holdfast.orders.faults import Faults
 from holdfast.sim.clock import EPOCH
+from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.strand import Strand
 
@@ -25,7 +28,21 @@ T = TypeVar("T")
 REPLY_SECONDS: Final = 1.0
 PRICE: Final = Decimal(100)
 """The market stands still: what moves is the exchange's word about orders."""
-FAULTS: Final = Faults(rejects=0.05, partial_fills=0.5, resting=0.2, fill_max_ms=6_000.0)
+FAULTS: Final = Faults(
+    rejects=0.05,
+    late_rejects=0.1,
+    short_fills=0.1,
+    average_places=1,
+    partial_fills=0.5,
+    resting=0.2,
+    fill_max_ms=6_000.0,
+)
+DENIED: Final = 0.1
+"""The share of questions about an accepted order that are answered with: not known."""
+DENIED_MAX: Final = 2
+"""So often in a row at most: then it is there, or gone."""
+BROKEN: Final = 0.02
+ERRORS: Final = (ConnectionError, ValueError, KeyError, OSError, RuntimeError)
 
 
 class Sending(NamedTuple):
@@ -111,7 +128,20 @@ class Server:
 class RemoteExchange:
     """How the trader reaches it, in code that blocks: see `holdfast.orders.exchange.Exchange`."""
 
-    def __init__(self, server: Server, node: Node, strand: Strand) -> None:
+    def __init__(
+        self,
+        server: Server,
+        node: Node,
+        strand: Strand,
+        *,
+        draw: Draw,
+        is_accepted: Callable[[str], bool],
+        is_calm: Callable[[], bool],
+    ) -> None:
+        self._draw = draw
+        self._is_accepted = is_accepted
+        self._is_calm = is_calm
+        self._denied: dict[str, int] = {}
         self._server = server
         self._node = node
         self._strand = strand
@@ -129,15 +159,20 @@ class RemoteExchange:
         return found
 
     def cancel(self, client_order_id: str) -> ExchangeOrder | None:
+        if self._denies(client_order_id):
+            return None
         return self._ask("cancel", lambda: self._server.act(client_order_id, None))
 
     def find(self, client_order_id: str) -> ExchangeOrder | None:
+        if self._denies(client_order_id):
+            return None
         found = self._ask("find", lambda: self._server.find(client_order_id))
         self._may_send[client_order_id] = found is None
         return found
 
     def orders(self) -> list[ExchangeOrder]:
-        return self._ask("orders", self._server.truth)
+        found = self._ask("orders", self._server.truth)
+        return [each for each in found if not self._denies(each.client_order_id)]
 
     def fills(self) -> list[Fill]:
         come, self._server.inbox = self._server.inbox, []
@@ -146,6 +181,26 @@ class RemoteExchange:
     def quote(self, symbol: str) -> Quote:
         return Quote(symbol, PRICE, PRICE + 1, self._node.clock.now())
 
+    def _denies(self, name: str) -> bool:
+        """Says that it does not know an order that the store has it accepted."""
+        times = self._denied.get(name, 0)
+        is_denied = (
+            not self._is_calm()
+            and times < DENIED_MAX
+            and self._draw.chance(DENIED)
+            and self._is_accepted(name)
+        )
+        self._denied[name] = times + 1 if is_denied else 0
+        if is_denied:
+            self._node.cluster.trace.sometimes("exchange-denies")
+        return is_denied
+
+    def _break(self, what: str) -> None:
+        """As an adapter does, before or after its call had its effect."""
+        if not self._is_calm() and self._draw.chance(BROKEN):
+            self._node.cluster.trace.sometimes("exchange-broken", what)
+            raise self._draw.pick(ERRORS)("of the adapter \udcff")
+
     def _ask(self, what: str, serve: Callable[[], T]) -> T:
         async def asked() -> T:
             async with asyncio.timeout(REPLY_SECONDS):
@@ -153,8 +208,11 @@ class RemoteExchange:
                     self._node.name, self._server.name, what, serve
                 )
 
+        self._break(what)
         try:
-            return self._strand.call(asked)
+            answer = self._strand.call(asked)
         except (TimeoutError, StoreUnavailable):
             self._node.cluster.trace.sometimes("exchange-silent", what)
             raise ExchangeTimeout(f"no reply to {what} within {REPLY_SECONDS:g} s") from None
+        self._break(what)
+        return answer

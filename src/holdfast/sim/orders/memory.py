@@ -22,6 +22,10 @@ class Memory:
             unsynced = store._commit.unsynced()
             self._expected = (store._book.cut(unsynced), [undo.change for undo in unsynced])
 
+    def forget(self) -> None:
+        """Nothing is expected of the next life but what callers were told."""
+        self._expected = None
+
     def compare(self, store: DurableOrderStore) -> str | None:
         """What was durable is there; what was on its way is there up to some record. Else what is wrong."""
         if self._expected is None:

@@ -10,6 +10,8 @@ from holdfast.sim.trace import Trace
 COUNTED: Final = {
     "holdfast_execution_orders_never_arrived_total": "orders-never-arrived",
     "holdfast_execution_replayed_total": "orders-replayed",
+    "holdfast_execution_orders_gone_total": "orders-gone",
+    "holdfast_execution_adapter_errors_total": "orders-adapter-raised",
     measured.LATE_FILLS: "orders-late-fill",
 }
 FOUND: Final = {
@@ -22,8 +24,9 @@ FOUND: Final = {
 class Noticing:
     """A meter (see `holdfast.primitives.metrics`) for the trace."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: Trace, given_up: list[str] | None = None) -> None:
         self._trace = trace
+        self._given_up = given_up
         self.is_opening = True
         """Gauges tell of recovery only while a store opens."""
 
@@ -32,6 +35,8 @@ class Noticing:
             self._trace.sometimes(COUNTED[name])
         elif name == "holdfast_execution_differences_total":
             self._trace.sometimes(f"orders-found-{labels['kind']}")
+            if labels["kind"] == "open_there" and self._given_up is not None:
+                self._given_up.append("an order that the exchange had open was taken for ended")
         elif name == "holdfast_execution_fill_messages_total" and labels["news"] == "no":
             self._trace.sometimes("orders-old-fill")
 

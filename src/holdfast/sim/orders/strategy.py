@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Final
 
-from holdfast.errors import Conflict, ExchangeTimeout, HoldfastError, StoreFailed, StoreUnavailable
+from holdfast.errors import (
+    Conflict,
+    ExchangeTimeout,
+    HoldfastError,
+    OrdersFrozen,
+    StoreFailed,
+    StoreUnavailable,
+)
 from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.exchange import Exchange
 from holdfast.orders.loop import ExecutionLoop
@@ -20,6 +28,7 @@ from holdfast.orders.risk import Intent, RiskMonitor
 from holdfast.orders.store import OrderStore
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
+from holdfast.sim.orders.interrupt import Interrupt
 from holdfast.sim.orders.meter import Noticing
 from holdfast.sim.strand import StrandClock
 from holdfast.sim.trades import Trades
@@ -29,7 +38,15 @@ ROUND_SECONDS: Final = 4.0
 BESIDE_SECONDS: Final = 20.0
 RESTS: Final = 2
 """Times in a row that both books must agree."""
-VERBS: Final = (*("place",) * 8, *("again",) * 2, "cancel", "freeze", *("save",) * 2)
+VERBS: Final = (
+    *("place",) * 8,
+    *("again",) * 2,
+    *("cancel", "freeze", "wish"),
+    *("interrupt",) * 2,
+    *("save",) * 2,
+)
+POINTS_MAX: Final = 120
+"""Where an interrupt may come in a call, counted in points where Python would deliver it."""
 
 
 class Strategy:
@@ -42,6 +59,7 @@ class Strategy:
         self._trace = node.cluster.trace
         self._trades = trades
         self._is_quiet = is_quiet
+        self._risk = RiskMonitor()
         self._draw = draw
         self._wishes = 0
         self.is_calm = False
@@ -69,10 +87,14 @@ class Strategy:
             clock.pause(draw.wait(ROUND_SECONDS))
 
     def _made(self, store: OrderStore, exchange: Exchange, clock: StrandClock) -> ExecutionLoop:
-        meter = Noticing(self._trace)
-        risk = RiskMonitor()
+        meter = Noticing(self._trace, self._trades.given_up)
+        self._risk = RiskMonitor()
         return ExecutionLoop(
-            exchange=exchange, order_store=store, risk_monitor=risk, clock=clock, meter=meter
+            exchange=exchange,
+            order_store=store,
+            risk_monitor=self._risk,
+            clock=clock,
+            meter=meter,
         )
 
     def _act(self, loop: ExecutionLoop, draw: Draw) -> None:
@@ -92,8 +114,34 @@ class Strategy:
                     loop.cancel(draw.pick(waiting).client_order_id)
             case "freeze":
                 self._trades.freezes(loop.freeze("drawn"))
+            case "wish":
+                self._wish_for_a_freeze(loop, draw)
+            case "interrupt" if isinstance(loop.store, DurableOrderStore):
+                self._interrupted(loop, draw)
             case "save":
                 loop.store.save_snapshot()
+
+    def _wish_for_a_freeze(self, loop: ExecutionLoop, draw: Draw) -> None:
+        """As another thread does: nothing is placed from then on."""
+        self._risk.freeze("another thread says stop")
+        wish = self._wish(draw)
+        try:
+            self._trades.late.append(loop.place(wish).client_order_id)
+        except OrdersFrozen:
+            self._trace.sometimes("orders-wish-refused")
+
+    def _interrupted(self, loop: ExecutionLoop, draw: Draw) -> None:
+        """Ctrl-C somewhere in a placement; then what a program does on its way out."""
+        interrupt = Interrupt(draw.whole(1, POINTS_MAX))
+        try:
+            with interrupt.armed():
+                self._place(loop, self._wish(draw))
+        except KeyboardInterrupt:
+            with suppress(StoreFailed):
+                loop.store.freeze("interrupted")
+                for order in loop.store.open_orders():
+                    self._trades.sees(order)
+            raise
 
     def _settle(self, loop: ExecutionLoop) -> None:
         """Nothing new: until both books agree."""

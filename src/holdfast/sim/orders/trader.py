@@ -134,11 +134,20 @@ class Trader:
                 clock.pause(1.0)
                 continue
             self._count_blind()
-            self._exchange = RemoteExchange(self.server, self.node, self._strand)
+            self._exchange = RemoteExchange(
+                *(self.server, self.node, self._strand),
+                draw=draw.stream("mood"),
+                is_accepted=self.trades.is_accepted,
+                is_calm=lambda: self._strategy.is_calm,
+            )
             try:
                 self._strategy.trade(store, self._exchange, clock, draw)
             except StoreFailed:
                 self.node.cluster.trace.sometimes("orders-reopened")
+                self._let_go()
+            except KeyboardInterrupt:
+                self.node.cluster.trace.sometimes("orders-interrupted")
+                self._memory.forget()  # What the store has in memory may be half of a change.
                 self._let_go()
 
     def _open(self, database: Store | None) -> OrderStore:
