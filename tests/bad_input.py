@@ -24,6 +24,29 @@ _NAMES = [7, b"x", "", "x" * 513, "a\0b", "\udcff", "a\nb", ["x"], NAN, True]
 _NUMBERS = ["x", NAN, INF, -INF, -1, HUGE, 1e300, [], b"1", True]
 _JSON = [object(), {1: object()}, NAN, [INF], "\udcff", "x" * 300_000]
 
+_WORDS = [7, b"x", "\udcff", ["x"], NAN, True]
+_WHOLE = ["x", NAN, INF, 1.5, HUGE, 2**64, [], b"1", True]
+_KV: dict[str, list[Any]] = {  # What Redis takes is legal: any text, numbers of either sign.
+    "kv text": [*_WORDS, None],
+    "kv text?": _WORDS,
+    "kv texts": [7, None, "x", b"x", [], [7], [None], ["\udcff"]],
+    "kv watch": [7, None, "x", b"x", [7], [None], ["\udcff"]],
+    "kv map": [7, None, "x", [], {}, {1: "a"}, {"a": 1}, {"a": "\udcff"}, {"\udcff": "a"}],
+    "kv scores": [
+        *(7, None, "x", [], {}, {1: 1.0}, {"\udcff": 1.0}, {"a": "x"}, {"a": NAN}, {"a": None}),
+        *({"a": []}, {"a": HUGE}, {"a": True}, {"a": b"1"}),
+    ],
+    "kv bound": ["x", NAN, [], None, b"1", True, HUGE, "\udcff"],
+    "kv int": [*_WHOLE, None],
+    "kv int?": _WHOLE,
+    "kv span": [*_WHOLE, -1, 0, None],
+    "kv span?": [*_WHOLE, -1, 0],
+    "kv length": [*_WHOLE, -1, None],
+    "kv length?": [*_WHOLE, -1],
+    "kv id": [*_WORDS, None, "x", "1-x", "-1", "a\0b", ""],
+    "kv ids": [7, None, "x", [], {}, {1: "0"}, {"x": 1}, {"x": "\udcff"}, {"x": "y"}],
+}
+
 BAD: dict[str, list[Any]] = {
     "name": [*_NAMES, None],
     "name?": _NAMES,
@@ -100,6 +123,7 @@ BAD: dict[str, list[Any]] = {
         "sqlite:///\udcff",
         True,
     ],
+    **_KV,
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 

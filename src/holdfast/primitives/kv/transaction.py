@@ -16,6 +16,7 @@ from holdfast.primitives.kv.answer import Answer
 from holdfast.primitives.kv.backend import AsyncBackend, AsyncSession, Backend, Outcome, Session
 from holdfast.primitives.kv.batch_commands import BatchCommands
 from holdfast.primitives.kv.op import Op, T, Words, checked
+from holdfast.primitives.kv.words import texts
 
 
 class Batch(BatchCommands):
@@ -55,7 +56,7 @@ class Transaction(Batch):
     def __init__(self, backend: Backend, watch: Iterable[str]) -> None:
         super().__init__()
         self._backend = backend
-        self._watch = tuple(watch)
+        self._watch = texts(watch)
         self._session: Session | None = None
 
     def __enter__(self) -> Self:
@@ -83,7 +84,7 @@ class AsyncTransaction(Batch):
     def __init__(self, backend: AsyncBackend, watch: Iterable[str]) -> None:
         super().__init__()
         self._backend = backend
-        self._watch = tuple(watch)
+        self._watch = texts(watch)
         self._session: AsyncSession | None = None
 
     async def __aenter__(self) -> Self:

@@ -11,13 +11,14 @@ from importlib.resources import files
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import span
 
 
 def compare_and_set(key: str, expected: str | None, new: str, px: int | None = None) -> Op[bool]:
     """Write `new` if the value is `expected` (None: if there is no such key); whether it was written.
     `px` milliseconds to live, none: for ever."""
     condition = ("0", "") if expected is None else ("1", expected)
-    words = (*condition, new, "" if px is None else str(px))
+    words = (*condition, new, "" if px is None else span(px))
     return Op(("EVAL", script("compare_and_set"), "1", key, *words), read.flag)
 
 

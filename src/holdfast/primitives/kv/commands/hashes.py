@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import pairs, texts, whole
 
 
 def hget(key: str, field: str) -> Op[str | None]:
@@ -20,12 +21,12 @@ def hset(key: str, field: str, value: str) -> Op[int]:
 
 def hmget(key: str, fields: list[str]) -> Op[list[str | None]]:
     """The values of fields, in their order."""
-    return Op(("HMGET", key, *fields), read.maybe_texts)
+    return Op(("HMGET", key, *texts(fields)), read.maybe_texts)
 
 
 def hmset(key: str, mapping: Mapping[str, str]) -> Op[None]:
     """Write several fields at once."""
-    return Op(("HMSET", key, *(word for pair in mapping.items() for word in pair)), read.done)
+    return Op(("HMSET", key, *pairs(mapping)), read.done)
 
 
 def hgetall(key: str) -> Op[dict[str, str]]:
@@ -50,4 +51,4 @@ def hlen(key: str) -> Op[int]:
 
 def hincrby(key: str, field: str, amount: int) -> Op[int]:
     """Add to a counter in a field; its new value."""
-    return Op(("HINCRBY", key, field, str(amount)), read.number)
+    return Op(("HINCRBY", key, field, whole(amount)), read.number)

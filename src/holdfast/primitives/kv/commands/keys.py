@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import whole
 
 
 def delete(*keys: str) -> Op[int]:
@@ -23,12 +24,12 @@ def type(key: str) -> Op[str]:
 
 def expire(key: str, seconds: int) -> Op[bool]:
     """Let the key end in so many seconds (at once when not positive); False when there is none."""
-    return Op(("EXPIRE", key, str(seconds)), read.flag)
+    return Op(("EXPIRE", key, whole(seconds)), read.flag)
 
 
 def pexpire(key: str, milliseconds: int) -> Op[bool]:
     """Let the key end in so many milliseconds; False when there is none."""
-    return Op(("PEXPIRE", key, str(milliseconds)), read.flag)
+    return Op(("PEXPIRE", key, whole(milliseconds)), read.flag)
 
 
 def ttl(key: str) -> Op[int]:
@@ -50,4 +51,4 @@ def scan(cursor: int = 0, match: str | None = None, count: int = 10) -> Op[tuple
     """A page of keys and the next cursor, which is 0 at the end. A key that was there all the time is
     found; one that came or went meanwhile may be, and on a live Redis a key may come twice."""
     pattern = () if match is None else ("MATCH", match)
-    return Op(("SCAN", str(cursor), *pattern, "COUNT", str(count)), read.page)
+    return Op(("SCAN", whole(cursor), *pattern, "COUNT", whole(count)), read.page)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import whole
 
 
 def lpush(key: str, *values: str) -> Op[int]:
@@ -33,20 +34,20 @@ def llen(key: str) -> Op[int]:
 
 def lrange(key: str, start: int, stop: int) -> Op[list[str]]:
     """The values from place `start` to place `stop`, both included."""
-    return Op(("LRANGE", key, str(start), str(stop)), read.texts)
+    return Op(("LRANGE", key, whole(start), whole(stop)), read.texts)
 
 
 def lindex(key: str, place: int) -> Op[str | None]:
     """The value at a place, or None."""
-    return Op(("LINDEX", key, str(place)), read.maybe_text)
+    return Op(("LINDEX", key, whole(place)), read.maybe_text)
 
 
 def ltrim(key: str, start: int, stop: int) -> Op[None]:
     """Keep only the values from place `start` to place `stop`."""
-    return Op(("LTRIM", key, str(start), str(stop)), read.done)
+    return Op(("LTRIM", key, whole(start), whole(stop)), read.done)
 
 
 def lrem(key: str, count: int, value: str) -> Op[int]:
     """Remove the value where it first occurs `count` times, from the end when negative, everywhere when
     0; how many were removed."""
-    return Op(("LREM", key, str(count), value), read.number)
+    return Op(("LREM", key, whole(count), value), read.number)

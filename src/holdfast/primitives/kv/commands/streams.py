@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Entry, Op
+from holdfast.primitives.kv.words import mapped, pairs, whole
 
 
 def xadd(
     key: str, fields: Mapping[str, str], *, id: str = "*", maxlen: int | None = None
 ) -> Op[str]:
     """Append an entry; its id. `*` takes the time of the store; `maxlen` drops the oldest beyond it."""
-    trim = () if maxlen is None else ("MAXLEN", "=", str(maxlen))
-    flat = (word for pair in fields.items() for word in pair)
-    return Op(("XADD", key, *trim, id, *flat), read.text)
+    trim = () if maxlen is None else ("MAXLEN", "=", whole(maxlen))
+    return Op(("XADD", key, *trim, id, *pairs(fields)), read.text)
 
 
 def xrange(
@@ -26,7 +26,7 @@ def xrange(
 
 def xread(streams: Mapping[str, str], *, count: int | None = None) -> Op[dict[str, list[Entry]]]:
     """What each stream has after the id that is given for it; `count` at most of each. Does not wait."""
-    words = ("XREAD", *_count(count), "STREAMS", *streams, *streams.values())
+    words = ("XREAD", *_count(count), "STREAMS", *mapped(streams), *streams.values())
     return Op(words, read.entries_by_stream)
 
 
@@ -42,8 +42,8 @@ def xdel(key: str, *ids: str) -> Op[int]:
 
 def xtrim(key: str, maxlen: int) -> Op[int]:
     """Drop the oldest entries beyond `maxlen`; how many went."""
-    return Op(("XTRIM", key, "MAXLEN", "=", str(maxlen)), read.number)
+    return Op(("XTRIM", key, "MAXLEN", "=", whole(maxlen)), read.number)
 
 
 def _count(count: int | None) -> tuple[str, ...]:
-    return () if count is None else ("COUNT", str(count))
+    return () if count is None else ("COUNT", whole(count))

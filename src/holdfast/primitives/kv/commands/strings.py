@@ -7,6 +7,7 @@ from typing import Literal, overload
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import chosen, pairs, texts, whole
 
 
 def get(key: str) -> Op[str | None]:
@@ -70,26 +71,25 @@ def set(
     """Write a value, whatever was there; True when it was written. `ex` seconds or `px` milliseconds to
     live (none: for ever, unless `keepttl`); `nx` only a new key, `xx` only an old one; `get` answers
     with the value before instead."""
-    if ex is None and px is None and not (nx or xx or keepttl or get):
+    if ex is None and px is None and nx is xx is keepttl is get is False:
         return Op(("SET", key, value), read.written)
     words = ["SET", key, value]
     if ex is not None:
-        words += ("EX", str(ex))
+        words += ("EX", whole(ex))
     if px is not None:
-        words += ("PX", str(px))
-    chosen = ((nx, "NX"), (xx, "XX"), (keepttl, "KEEPTTL"), (get, "GET"))
-    words += (word for is_asked, word in chosen if is_asked)
+        words += ("PX", whole(px))
+    words += chosen(nx=nx, xx=xx, keepttl=keepttl, get=get)
     return Op(tuple(words), read.maybe_text if get else read.written)
 
 
 def mget(keys: list[str]) -> Op[list[str | None]]:
     """The values of keys, in their order; None for one that is missing or not a plain value."""
-    return Op(("MGET", *keys), read.maybe_texts)
+    return Op(("MGET", *texts(keys)), read.maybe_texts)
 
 
 def mset(mapping: Mapping[str, str]) -> Op[None]:
     """Write several values at once."""
-    return Op(("MSET", *(word for pair in mapping.items() for word in pair)), read.done)
+    return Op(("MSET", *pairs(mapping)), read.done)
 
 
 def incr(key: str) -> Op[int]:
@@ -99,7 +99,7 @@ def incr(key: str) -> Op[int]:
 
 def incrby(key: str, amount: int) -> Op[int]:
     """Add to a counter; its new value."""
-    return Op(("INCRBY", key, str(amount)), read.number)
+    return Op(("INCRBY", key, whole(amount)), read.number)
 
 
 def decr(key: str) -> Op[int]:
@@ -109,4 +109,4 @@ def decr(key: str) -> Op[int]:
 
 def decrby(key: str, amount: int) -> Op[int]:
     """Take from a counter; its new value."""
-    return Op(("DECRBY", key, str(amount)), read.number)
+    return Op(("DECRBY", key, whole(amount)), read.number)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv.words import chosen, mapped, score, whole
 
 
 def zadd(
@@ -20,10 +21,9 @@ def zadd(
 ) -> Op[int]:
     """Give members their scores; how many are new (`ch`: or changed). `nx` only new members, `xx` only
     old ones, `gt`/`lt` change a score only upwards/downwards."""
-    chosen = ((nx, "NX"), (xx, "XX"), (gt, "GT"), (lt, "LT"), (ch, "CH"))
-    words = [word for is_asked, word in chosen if is_asked]
-    for member, score in scores.items():
-        words += (repr(float(score)), member)
+    words = list(chosen(nx=nx, xx=xx, gt=gt, lt=lt, ch=ch))
+    for member, value in mapped(scores).items():
+        words += (score(value), member)
     return Op(("ZADD", key, *words), read.number)
 
 
@@ -44,14 +44,14 @@ def zcard(key: str) -> Op[int]:
 
 def zrange(key: str, start: int, stop: int, *, rev: bool = False) -> Op[list[str]]:
     """The members from place `start` to place `stop`, both included; `rev`: from the highest down."""
-    return Op(("ZRANGE", key, str(start), str(stop), *_reverse(rev)), read.texts)
+    return Op(("ZRANGE", key, whole(start), whole(stop), *_reverse(rev)), read.texts)
 
 
 def zrange_withscores(
     key: str, start: int, stop: int, *, rev: bool = False
 ) -> Op[list[tuple[str, float]]]:
     """The same with the scores."""
-    words = ("ZRANGE", key, str(start), str(stop), *_reverse(rev), "WITHSCORES")
+    words = ("ZRANGE", key, whole(start), whole(stop), *_reverse(rev), "WITHSCORES")
     return Op(words, read.scored)
 
 
@@ -75,16 +75,17 @@ def zrangebyscore_withscores(
 
 def zpopmin(key: str, count: int = 1) -> Op[list[tuple[str, float]]]:
     """Take the members with the lowest scores."""
-    return Op(("ZPOPMIN", key, str(count)), read.scored)
+    return Op(("ZPOPMIN", key, whole(count)), read.scored)
 
 
 def _bound(bound: float | str) -> str:
-    return bound if isinstance(bound, str) else repr(float(bound))
+    return bound if isinstance(bound, str) else score(bound)
 
 
 def _reverse(rev: bool) -> tuple[str, ...]:
-    return ("REV",) if rev else ()
+    return chosen(rev=rev)
 
 
 def _limit(offset: int, count: int) -> tuple[str, ...]:
-    return () if offset == 0 and count < 0 else ("LIMIT", str(offset), str(count))
+    words = ("LIMIT", whole(offset), whole(count))
+    return () if offset == 0 and count < 0 else words

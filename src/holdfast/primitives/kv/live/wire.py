@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
-from holdfast.core.address import check_url
+from holdfast.core.address import check_address, check_url
+from holdfast.core.check import check_positive, check_whole
 from holdfast.errors import BadCommand, BadConfig, HoldfastError, MissingExtra, StoreUnavailable
 from holdfast.primitives.kv.backend import Outcome
 from holdfast.primitives.kv.op import Reply, Words
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from redis.exceptions import RedisError
 
 SCHEMES: Final = ("redis://", "rediss://", "unix://")
+CONNECTIONS_MOST: Final = 2**31
 CODES: Final = {
     "AuthenticationError": "NOAUTH",
     "NoPermissionError": "NOPERM",
@@ -45,14 +47,14 @@ def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
     """Say at once what could never work, without a password in the message."""
     if importlib.util.find_spec("redis") is None:
         raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
-    if not url.startswith(SCHEMES):
+    if not check_address(url).startswith(SCHEMES):
         raise BadConfig("not the address of a Redis: use redis://host:6379/0")
     check_url(url)
     database = urlsplit(url).path.strip("/")
     if not url.startswith("unix:") and database and not database.isdecimal():
         raise BadConfig(f"a Redis has numbered databases, not '{database}': redis://host:6379/0")
-    if timeout_seconds <= 0 or connections_max < 1:
-        raise BadConfig("a live Redis needs a timeout above 0 and at least one connection")
+    check_positive("timeout_seconds", timeout_seconds, wrong=BadConfig)
+    check_whole("connections_max", connections_max, least=1, most=CONNECTIONS_MOST, wrong=BadConfig)
 
 
 def settings(
