@@ -96,6 +96,7 @@ def test_doctor_finds_that_nobody_works(cli: Cli) -> None:
         "schema": "ok",
         "hints": "ok",
         "nodes": "fail",
+        "handlers": "ok",
         "waiting": "ok",
         "dead letters": "warn",
         "pauses": "ok",

@@ -300,6 +300,11 @@ class Engine:
         if not self.pool.busy:
             self.dispatcher.freed()
 
+    @property
+    def troubles(self) -> int:
+        """Errors that a loop did not foresee and went on after, since the start."""
+        return sum(loop.troubles for loop in self.loops)
+
     def describe(self) -> dict[str, object]:
         """What other processes may know about this one."""
         return {
@@ -307,8 +312,9 @@ class Engine:
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,
-            "deaf": self.pool.deaf,
+            "deaf_handlers": self.pool.deaf,
             "abandoned_threads": self.executor.abandoned_threads,
+            "troubles": self.troubles,
             "lease_seconds": self.config.lease_seconds,
             "hints": self._bus.mode().why,
             "skipped": dict(list(self.scheduler.skipped.items())[:SKIPPED_MAX]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +24,25 @@ class Node(msgspec.Struct, frozen=True):
     busy: int = 0
     skipped: dict[str, str] = {}
     """Schedules that it cannot fire, and why."""
+    deaf_handlers: int = 0
+    """Handlers that ignore their cancellation; each keeps a worker."""
+    abandoned_threads: int = 0
+    """Plain handlers that outlived their attempts; at 16 the node takes no task for threads."""
+    troubles: int = 0
+    """Unforeseen errors of its engine since it started."""
+
+
+_SAID: Final = (
+    "types",
+    "queues",
+    "workers",
+    "busy",
+    "lease_seconds",
+    "skipped",
+    "deaf_handlers",
+    "abandoned_threads",
+    "troubles",
+)
 
 
 async def nodes_of(backend: Backend) -> list[Node]:
@@ -50,8 +69,4 @@ def _node(row: Any, now: float) -> Node:
 def _known(info_json: str) -> dict[str, Any]:
     """What this version understands of what a node says."""
     said = codec.loads_object(info_json)
-    return {
-        name: said[name]
-        for name in ("types", "queues", "workers", "busy", "lease_seconds", "skipped")
-        if name in said
-    }
+    return {name: said[name] for name in _SAID if name in said}

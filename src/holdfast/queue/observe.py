@@ -109,7 +109,7 @@ class Observe(Define):
             restarts=engine.supervisor.restarts if engine else 0,
             deaf_handlers=engine.pool.deaf if engine else 0,
             abandoned_threads=engine.executor.abandoned_threads if engine else 0,
-            troubles=sum(loop.troubles for loop in engine.loops) if engine else 0,
+            troubles=engine.troubles if engine else 0,
         )
 
     async def _measure(

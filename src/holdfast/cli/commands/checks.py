@@ -15,12 +15,16 @@ from holdfast.app import TaskQueue
 from holdfast.cli.output.times import length
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status
+from holdfast.engine.execute import ABANDONED_MAX
 from holdfast.engine.scheduler import SILENT_SECONDS
+from holdfast.queue.nodes import Node
 from holdfast.store.sql import load_migrations
 
 CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
+NAMED_MAX: Final = 10
+"""Nodes that one answer names."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
 """Values with which an acknowledged write is not synced."""
 
@@ -94,6 +98,41 @@ async def nodes(queue: TaskQueue, _: float) -> Check:
         )
         return Check("nodes", Level.FAIL, text)
     return Check("nodes", Level.WARN, "no worker is live: start one (holdfast worker MODULE:QUEUE)")
+
+
+async def handlers(queue: TaskQueue, _: float) -> Check:
+    """Handlers that cannot be stopped take workers away; errors of an engine want its log read."""
+    told = [
+        f"{node.id} {', '.join(found)}"
+        for node in await queue.get_nodes()
+        if (found := _ails(node))
+    ]
+    if not told:
+        return Check("handlers", Level.OK, "none is deaf to its cancellation, no unforeseen error")
+    rest = len(told) - NAMED_MAX
+    text = "; ".join(told[:NAMED_MAX]) + (f"; and {_count(rest, 'more node')}" if rest > 0 else "")
+    return Check("handlers", Level.WARN, f"{text}: see the log of the node")
+
+
+def _ails(node: Node) -> list[str]:
+    """What a node says of its own state that is not as it should be."""
+    found = []
+    if node.deaf_handlers:
+        text = "whose handler ignores its cancellation"
+        found.append(f"has {_count(node.deaf_handlers, 'worker')} {text}")
+    if node.abandoned_threads:
+        text = f"has {_count(node.abandoned_threads, 'thread')} that outlived their attempts"
+        full = node.abandoned_threads >= ABANDONED_MAX
+        found.append(
+            text + (", and takes no tasks for threads until one of them returns" if full else "")
+        )
+    if node.troubles:
+        found.append(f"had {_count(node.troubles, 'unforeseen error')} since it started")
+    return found
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 async def waiting(queue: TaskQueue, max_wait: float) -> Check:
@@ -174,6 +213,7 @@ ALL: Final[tuple[Look, ...]] = (
     durability,
     hints,
     nodes,
+    handlers,
     waiting,
     dead,
     paused,

@@ -93,6 +93,9 @@ def node(each: Node) -> View:
         "lease_seconds": each.lease_seconds,
         "workers": each.workers,
         "busy": each.busy,
+        "deaf_handlers": each.deaf_handlers,
+        "abandoned_threads": each.abandoned_threads,
+        "troubles": each.troubles,
         "queues": each.queues,
         "types": each.types,
     }
