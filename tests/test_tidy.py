@@ -82,6 +82,12 @@ def test_tests_wait_for_events_not_for_time() -> None:
     assert [s.at(node) for s in TESTS for node in calls(s.tree) if sleeps(node)] == []
 
 
+def test_no_test_sets_a_deadline_of_its_own() -> None:
+    """Whether a test is quick is never asserted; the one profile in tests/conftest.py turns it off."""
+    others = [source for source in TESTS if source.name != "tests/conftest.py"]
+    assert [s.at(node) for s in others for node in calls(s.tree) if sets_deadline(node)] == []
+
+
 def functions(sources: Iterable[Source]) -> Iterator[Place]:
     """Every function with its length, from its `def` to its last line."""
     for source in sources:
@@ -123,3 +129,9 @@ def sleeps(call: ast.Call) -> bool:
     if ast.unparse(call.func) not in SLEEPS:
         return False
     return any(isinstance(a, ast.Constant) and a.value != 0 for a in call.args[:1])
+
+
+def sets_deadline(call: ast.Call) -> bool:
+    """True for `settings(deadline=…)` and what is made from it, by any name it was imported under."""
+    is_settings = ast.unparse(call.func).split(".")[-1] in {"settings", "register_profile"}
+    return is_settings and any(keyword.arg == "deadline" for keyword in call.keywords)
