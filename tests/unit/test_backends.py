@@ -32,3 +32,21 @@ async def test_a_servers_clock_read_over_a_slow_way_is_not_believed() -> None:
     assert abs(theirs.now() - clock.now() - 5_000.0) < 0.001
     clock.set(clock.now() + AGAIN_SECONDS)
     assert theirs.is_due()
+
+
+async def test_a_jump_of_the_servers_clock_is_followed_over_a_slow_way_too() -> None:
+    """When it was read is not certain; that it was read between asking and hearing is."""
+    clock = VirtualClock()
+    theirs = ServerClock(clock)
+    ahead = 5_000.0
+
+    async def ask(there: float, back: float) -> float:
+        clock.set(clock.now() + there)
+        said = clock.now() + ahead
+        clock.set(clock.now() + back)
+        return said
+
+    await theirs.read_off(lambda: ask(0.0, 0.0))
+    ahead += 60.0
+    await theirs.read_off(lambda: ask(1.0, 2.0))
+    assert -2.0 <= theirs.now() - clock.now() - ahead <= 1.0

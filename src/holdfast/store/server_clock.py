@@ -1,7 +1,8 @@
 """The time of a store that is a server away: read off now and then, carried on by the monotonic clock here.
 
 Promises: a wrong wall clock here judges no lease; `now` never goes back and never stands still (`Steady`);
-what was read over a slow way, and so may be wrong by half of it, is not believed but asked for again soon.
+what was read over a slow way, and so may be wrong by half of it, is believed only as far as it is certain,
+and asked for again soon.
 """
 
 from __future__ import annotations
@@ -43,4 +44,7 @@ class ServerClock:
         is_sure = after - before <= SURE_SECONDS
         if is_sure or self._offset is None:
             self._offset = theirs - (before + after) / 2
+        else:
+            # It was read at some moment in between: what lies outside of that is wrong for certain.
+            self._offset = min(max(self._offset, theirs - after), theirs - before)
         self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)
