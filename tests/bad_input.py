@@ -124,6 +124,8 @@ BAD: dict[str, list[Any]] = {
         True,
     ],
     **_KV,
+    "budget?": [7, "x", True],
+    "urls": [7, None, b"x", [], "", "x", [7], [""], ["x"], "redis://a\0b", "redis://\udcff"],
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 

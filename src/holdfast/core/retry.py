@@ -11,12 +11,14 @@ from typing import Final
 
 import msgspec
 
-from holdfast.errors import InvalidInput
+from holdfast.core.check import SECONDS_MAX, check_flag, check_number, check_whole
 
 JITTER_SHARE = 0.2
 HINT_SECONDS_MAX: Final = 3_600.0
 """A longer wish of the other side is not waited for."""
 ATTEMPTS_MAX: Final = 1_000
+MS_MAX: Final = SECONDS_MAX * 1_000
+TOKENS_MAX: Final = 1e9
 
 
 def unit_jitter(key: str, attempt: int) -> float:
@@ -46,14 +48,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     jitter_off: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.attempts <= ATTEMPTS_MAX:
-            raise InvalidInput(
-                f"attempts is {self.attempts}: give a number from 1 to {ATTEMPTS_MAX}"
-            )
-        for name in ("base_ms", "max_delay_ms", "deadline_ms"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < float("inf"):
-                raise InvalidInput(f"{name} is {value}: give a number of milliseconds, 0 or more")
+        check_whole("attempts", self.attempts, least=1, most=ATTEMPTS_MAX)
+        check_number("base_ms", self.base_ms, most=MS_MAX)
+        check_number("max_delay_ms", self.max_delay_ms, most=MS_MAX)
+        if self.deadline_ms is not None:
+            check_number("deadline_ms", self.deadline_ms, most=MS_MAX)
+        check_flag("jitter_off", self.jitter_off)
 
 
 class Reason(StrEnum):
@@ -134,11 +134,9 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     per_second: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.capacity < 1 or self.per_call < 0 or self.per_second < 0:
-            raise InvalidInput(
-                f"a retry budget of {self.capacity} with {self.per_call} for each call and "
-                f"{self.per_second} for each second: the first must be 1 or more, the others not negative"
-            )
+        check_number("capacity", self.capacity, least=1.0, most=TOKENS_MAX)
+        check_number("per_call", self.per_call, most=TOKENS_MAX)
+        check_number("per_second", self.per_second, most=TOKENS_MAX)
 
 
 def refilled(allowance: Allowance, tokens: Tokens, now: float, *, calls: int = 0) -> Tokens:

@@ -24,8 +24,10 @@ from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, cast
 import msgspec
 
 from holdfast.clock import BlockingClock, Clock, SystemClock
+from holdfast.core.check import check_callable, check_name, shown
 from holdfast.core.retry import Again, Policy, Reason, Stop, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
+from holdfast.errors import InvalidInput
 from holdfast.primitives.budget import RetryBudget
 from holdfast.primitives.metrics import Family, Kind, Meter, NullMeter
 
@@ -168,6 +170,7 @@ async def aretry_with_log(
 @contextmanager
 def _logged(logger: logging.Logger | None, options: Options) -> Iterator[Options]:
     """The options of a retry that writes a line for each failed attempt, and one when it gives up."""
+    check_options(options)
     log = logger or logging.getLogger(__name__)
     attempts, tell = options.get("attempts", 3), options.get("on_retry")
 
@@ -192,7 +195,10 @@ def _logged(logger: logging.Logger | None, options: Options) -> Iterator[Options
 def retrying(**options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """A function, plain or async, that retries by itself."""
 
+    check_options(options)
+
     def wrap(function: Callable[P, T]) -> Callable[P, T]:
+        check_callable("function", function)
         named = Options(idem_key=_name(function))
         named.update(options)
 
@@ -228,10 +234,35 @@ def is_retryable(error: Exception) -> bool:
     return False
 
 
+def check_options(options: Options) -> None:
+    """InvalidInput that names a wrong option, before the first attempt; `Policy` checks the numbers."""
+    given: dict[str, Any] = dict(options)
+    if (key := given.get("idem_key")) is not None and not _is_text(key):
+        raise InvalidInput(f"idem_key is {shown(key)}: give text that UTF-8 can carry")
+    if "name" in given:
+        check_name("name", given["name"])
+    if "retryable" in given:
+        check_callable("retryable", given["retryable"])
+    if given.get("on_retry") is not None:
+        check_callable("on_retry", given["on_retry"])
+    if not isinstance(budget := given.get("budget"), RetryBudget | None):
+        raise InvalidInput(f"budget is {shown(budget)}: give a RetryBudget")
+    Policy(**{name: value for name, value in given.items() if name in Policy.__struct_fields__})
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(value.encode() or True)
+    except UnicodeEncodeError:
+        return False
+
+
 def _attempts(
     call: Callable[[], object], now: Callable[[], float], options: Options
 ) -> Flow[Step, Any]:
     """The whole of it: what to do next, given how it went and what time it is."""
+    check_callable("call", call)
+    check_options(options)
     given: dict[str, Any] = dict(options)
     key = given.pop("idem_key", None) or _name(call)
     decides = given.pop("retryable", is_retryable)
@@ -314,4 +345,6 @@ class _Read:
 def _blocking(clock: BlockingClock | Callable[[], float] | None) -> BlockingClock:
     if clock is None:
         return SystemClock()
+    if not hasattr(clock, "pause"):
+        check_callable("deterministic_clock", clock)
     return cast("BlockingClock", clock) if hasattr(clock, "pause") else _Read(cast("Any", clock))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, Unpack
 
+from holdfast.core.check import check_callable
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Entry, Replay, Turn
 from holdfast.core.once import Run, Step
@@ -41,6 +42,7 @@ class BlockingLedger:
         **options: Unpack[Options],
     ) -> Json:
         """See `Ledger.run`; the effect is a plain function."""
+        check_callable("effect", effect)
         desk, portal = self._ledger.desk, self._portal
         call = desk.prepare(scope, operation, key, request, options)
 

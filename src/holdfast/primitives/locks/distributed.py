@@ -16,9 +16,11 @@ from contextlib import asynccontextmanager
 from typing import Final, Self, TypeVar
 
 from holdfast.clock import Clock
+from holdfast.core.address import check_address
+from holdfast.core.check import check_whole
+from holdfast.core.lease import TTL_SECONDS_MAX
 from holdfast.errors import (
     ConcurrentModification,
-    InvalidInput,
     LeaseLost,
     TaskAlreadyAssigned,
     VersionConflict,
@@ -73,7 +75,7 @@ class DistributedLock:
     @classmethod
     def connect(cls, url: str, *, clock: Clock | None = None) -> Self:
         """Nothing is opened before the first use."""
-        if is_redis(url):
+        if is_redis(check_address(url)):
             return cls(EfficiencyLocks.connect(url, clock=clock))
         return cls(Locks.connect(url, clock=clock))
 
@@ -122,6 +124,7 @@ async def update_with_retry(
 
 
 def _seconds(ms: int) -> float:
-    if isinstance(ms, bool) or not isinstance(ms, int):
-        raise InvalidInput(f"a time is a whole number of milliseconds, not {ms!r}")
-    return ms / 1_000
+    return (
+        check_whole("the time in milliseconds", ms, least=1, most=int(TTL_SECONDS_MAX * 1_000))
+        / 1_000
+    )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.address import check_url, shown_url
+from holdfast.core.address import check_address, check_url, shown_url
+from holdfast.core.check import check_positive, shown
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.primitives.locks.quorum import Order, Verb
 
@@ -181,6 +182,7 @@ class AsyncRedisNode:
 
 def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any]:
     """No retries (a quorum is the retry) and short timeouts."""
+    check_positive("timeout_seconds", timeout_seconds, wrong=BadConfig)
     if is_async:
         from redis.asyncio.retry import Retry
         from redis.backoff import NoBackoff
@@ -203,9 +205,12 @@ def checked_urls(urls: str | Sequence[str]) -> list[str]:
     """The addresses of the nodes; each is a server of its own."""
     import importlib.util
 
+    given: object = urls
+    if isinstance(given, bytes) or not isinstance(given, Iterable):
+        raise BadConfig(f"the addresses are {shown(urls)}: give one, or a list")
     found = [urls] if isinstance(urls, str) else list(urls)
     for url in found:
-        if not is_redis(url):
+        if not is_redis(check_address(url)):
             raise BadConfig(
                 f"'{shown_url(url)}' is not the address of a Redis: write redis://host:6379/0"
             )

@@ -19,10 +19,11 @@ from contextlib import suppress
 from typing import Final, Protocol, Self, TypeVar
 
 from holdfast.clock import SystemClock
+from holdfast.core.check import check_name, check_whole
 from holdfast.core.ids import Ids
-from holdfast.core.lease import RESOURCE_MAX
+from holdfast.core.lease import RESOURCE_MAX, check_resource
 from holdfast.core.steps import Interrupted
-from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.primitives.locks import quorum
 from holdfast.primitives.locks.nodes import (
     TIMEOUT_SECONDS,
@@ -93,8 +94,11 @@ class Redlock:
     def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
         """The same, with how long the lock may be counted on. What a call that is interrupted has got is
         given back."""
-        chosen = token or self._ids.secret()
-        talk = _acquire(resource, chosen, ttl_ms, self._timing, again=token is not None)
+        chosen = self._ids.secret() if token is None else token
+        _check(resource, chosen, ttl_ms)
+        talk = quorum.acquire(
+            resource, chosen, ttl_ms, timing=self._timing, again=token is not None
+        )
         try:
             return self._drive(talk)
         except Exception:
@@ -106,11 +110,13 @@ class Redlock:
 
     def release(self, resource: str, token: str) -> bool:
         """False: it was not held under this token any more."""
+        _check(resource, token)
         return self._drive(quorum.release(resource, token))
 
     def refresh(self, resource: str, token: str, ttl_ms: int) -> bool:
         """A new end; False when it was not held under this token any more."""
-        return self._drive(_refresh(resource, token, ttl_ms, self._timing)) is not None
+        _check(resource, token, ttl_ms)
+        return self._drive(quorum.refresh(resource, token, ttl_ms, timing=self._timing)) is not None
 
     def close(self) -> None:
         if self._threads is not None:
@@ -171,12 +177,12 @@ class AsyncRedlock:
 
     async def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
         """What a call that is cancelled has got is given back."""
-        chosen, again = token or self._ids.secret(), token is not None
-        _check(resource, ttl_ms)
+        chosen, again = self._ids.secret() if token is None else token, token is not None
+        _check(resource, chosen, ttl_ms)
 
         async def ask() -> Grant | None:
             nonlocal again
-            talk = _acquire(resource, chosen, ttl_ms, self._timing, again=again)
+            talk = quorum.acquire(resource, chosen, ttl_ms, timing=self._timing, again=again)
             again = True
             return await self._drive(talk)
 
@@ -191,6 +197,7 @@ class AsyncRedlock:
         return answer
 
     async def release(self, resource: str, token: str) -> bool:
+        _check(resource, token)
         return await self._drive(quorum.release(resource, token))
 
     async def refresh(self, resource: str, token: str, ttl_ms: int) -> bool:
@@ -198,7 +205,8 @@ class AsyncRedlock:
 
     async def extend(self, resource: str, token: str, ttl_ms: int) -> Grant | None:
         """`refresh`, with how long the lock may be counted on."""
-        return await self._drive(_refresh(resource, token, ttl_ms, self._timing))
+        _check(resource, token, ttl_ms)
+        return await self._drive(quorum.refresh(resource, token, ttl_ms, timing=self._timing))
 
     async def close(self) -> None:
         while self._whole.tasks:
@@ -227,20 +235,7 @@ class AsyncRedlock:
         return await asyncio.gather(*(node.ask(order) for node in self._nodes))
 
 
-def _acquire(
-    resource: str, token: str, ttl_ms: int, timing: Timing, *, again: bool
-) -> Talk[Grant | None]:
-    _check(resource, ttl_ms)
-    return quorum.acquire(resource, token, ttl_ms, timing=timing, again=again)
-
-
-def _refresh(resource: str, token: str, ttl_ms: int, timing: Timing) -> Talk[Grant | None]:
-    _check(resource, ttl_ms)
-    return quorum.refresh(resource, token, ttl_ms, timing=timing)
-
-
-def _check(resource: str, ttl_ms: int) -> None:
-    if not 1 <= len(resource) <= RESOURCE_MAX:
-        raise InvalidInput(f"a resource is a text of 1 to {RESOURCE_MAX} characters")
-    if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or not 1 <= ttl_ms <= TTL_MS_MAX:
-        raise InvalidInput(f"ttl_ms is a whole number from 1 to {TTL_MS_MAX}, not {ttl_ms!r}")
+def _check(resource: str, token: str, ttl_ms: int = 1) -> None:
+    check_resource(resource)
+    check_name("token", token, most=RESOURCE_MAX)
+    check_whole("ttl_ms", ttl_ms, least=1, most=TTL_MS_MAX)
