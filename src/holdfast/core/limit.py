@@ -47,6 +47,8 @@ class Limit(msgspec.Struct, frozen=True):
     """When parked tasks are to be let in; None while only the end of a running task can make room."""
     rule_at: float = 0.0
     """When the task was made that the rule came with."""
+    head: tuple[int, float] | None = None
+    """Priority and due time of the first task that is parked, as far as was seen."""
 
 
 def parse_rate(text: str) -> tuple[int, float]:

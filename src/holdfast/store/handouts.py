@@ -7,12 +7,14 @@ that another transaction holds. Never: runs anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority, Task
+from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Ahead, Claim, Claimed
 from holdfast.store.inserts import Inserts
 from holdfast.store.port import RecordExists
@@ -63,16 +65,27 @@ class Handouts(Inserts):
             return Claimed([], look_again=True)
         if not ids:
             return claimed
-        more = await self._write(
+        more = await self._claim_limited(ids, claim)
+        if more.held_types:
+            # By the end of a task, as a rule, which takes no longer than this claim does. Or a limit is new.
+            with suppress(StoreUnavailable):
+                late = await self._claim_limited(ids, claim, wait=True)
+                more = _together(replace(more, held_types=()), late, len(late.tasks) + late.parked)
+        return _together(claimed, more, len(ids))
+
+    async def _claim_limited(
+        self, ids: Sequence[str], claim: Claim, *, wait: bool = False
+    ) -> Claimed:
+        return await self._write(
             lambda: claim_script.claim_limited(
                 ids,
                 claim,
                 now=(now := self.now()),
                 batch=self._ids.record(now),
                 recorder=self._dialect,
+                wait=wait,
             )
         )
-        return _together(claimed, more, len(ids))
 
     async def claim_next(self, claim: Claim) -> list[Task]:
         """The first in line alone, unless a limit counts it: quicker than `claim` where that is all."""
@@ -102,13 +115,23 @@ class Handouts(Inserts):
             aged = yield from self._dialect.pick_aged(
                 claim, now=now, ageing_seconds=ageing_seconds, below=below
             )
+            brief = not self.one_writer and any(task.limits for task in aged)
             return (
                 yield from claim_script.claim_these(
-                    aged, claim, now=now, batch=self._ids.record(now), recorder=self._dialect
+                    aged,
+                    claim,
+                    now=now,
+                    batch=self._ids.record(now),
+                    recorder=self._dialect,
+                    wait=True,
+                    brief=brief,
                 )
             )
 
-        return await self._write(script)
+        with suppress(StoreUnavailable):
+            return await self._write(script)
+        # A limit is held; or the store is away, as the claim that follows will find.
+        return Claimed([])
 
     async def open_gates(self) -> tuple[int, float | None]:
         """Lets tasks in that waited for a rate; says how many, and when the next may come."""
@@ -144,8 +167,8 @@ def _together(plain: Claimed, limited: Claimed, seen: int) -> Claimed:
     others_took = seen - len(limited.tasks) - limited.parked > 0 and not limited.held_types
     return Claimed(
         tasks,
-        limited.opens_at,
-        limited.parked,
+        _earliest(plain.opens_at, limited.opens_at),
+        plain.parked + limited.parked,
         plain.look_again or limited.look_again or others_took,
         plain.blind_seconds,
         limited.held_types,

@@ -26,6 +26,8 @@ class Applied(NamedTuple):
     """Dependents are left for a sweeper."""
 
 
+BRIEF_MILLISECONDS: Final = "50"
+"""The end of one task waits so long for a lock; others may wait behind it."""
 HELD: Final = "held"
 """Code of a refusal: another transaction holds the task at this moment."""
 
@@ -43,7 +45,7 @@ def apply(
     transaction holds is left as it is, and the answer says so. `brief`: one that is held for longer than a
     transaction of ours takes fails the whole."""
     if brief:
-        yield call("wait_briefly")
+        yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
     work = Work(now)
     ids = sorted({order.task_id for order in orders})
     work.load((yield call("lock_tasks" if wait else "lock_free_tasks", ids=ids)))

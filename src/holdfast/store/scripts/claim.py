@@ -6,6 +6,7 @@ The common claim is one statement of the dialect (`claim_plain`); what needs a l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.core import decide, limit as rules
 from holdfast.core.task import Task
@@ -14,15 +15,28 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts import limits as limit_scripts
 from holdfast.store.scripts.work import Recorder, Work
 
+BRIEF_MILLISECONDS: Final = "200"
+"""A limit is held by transactions of ours only, until their commit is on the disk."""
+
 
 def claim_these(
-    candidates: Sequence[Task], claim: Claim, *, now: float, batch: int, recorder: Recorder
+    candidates: Sequence[Task],
+    claim: Claim,
+    *,
+    now: float,
+    batch: int,
+    recorder: Recorder,
+    wait: bool = False,
+    brief: bool = False,
 ) -> Script[Claimed]:
-    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Those whose
-    limit another transaction holds at this moment stay where they are."""
+    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Without `wait`,
+    those whose limit another transaction holds, or is new, stay where they are. A `brief` wait that is not
+    over when a transaction of ours would be fails the whole."""
+    if brief:
+        yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
     work = Work(now)
     work.load(candidates)
-    limits = yield from limit_scripts.lock_of(candidates)
+    limits = yield from limit_scripts.lock_of(candidates, wait=wait)
     judged, held = list[Task](), list[Task]()
     for task in candidates:
         (judged if limits.keys() >= set(task.limit_names) else held).append(task)
@@ -49,11 +63,21 @@ def claim_these(
 
 
 def claim_limited(
-    ids: Sequence[str], claim: Claim, *, now: float, batch: int, recorder: Recorder
+    ids: Sequence[str],
+    claim: Claim,
+    *,
+    now: float,
+    batch: int,
+    recorder: Recorder,
+    wait: bool = False,
 ) -> Script[Claimed]:
-    """Takes from tasks that were seen in the ready index."""
-    candidates = yield call("lock_queued", ids=sorted(ids))
-    return (yield from claim_these(candidates, claim, now=now, batch=batch, recorder=recorder))
+    """Takes from tasks that were seen in the ready index; waits for their limits briefly, or not at all."""
+    found = yield call("lock_queued", ids=sorted(ids))
+    return (
+        yield from claim_these(
+            found, claim, now=now, batch=batch, recorder=recorder, wait=wait, brief=wait
+        )
+    )
 
 
 def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[int, float | None]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -38,22 +38,21 @@ def lock(names: Iterable[str], *, wait: bool = True) -> Script[Limits]:
     return {row[0]: to_limit(row) for row in rows}
 
 
-def lock_of(tasks: Sequence[Task]) -> Script[Limits]:
-    """The limits of these tasks that are free, under the rules of the youngest; one that is new, or was
-    forgotten while no task used it, is made."""
+def lock_of(tasks: Sequence[Task], *, wait: bool) -> Script[Limits]:
+    """The limits of these tasks under the rules of the youngest. With `wait`, one that is new, or that was
+    forgotten while no task used it, is made; without, those that are there and free."""
     names = {name for task in tasks for name in task.limit_names}
-    limits = yield from lock(names, wait=False)
-    missing = {
-        name: (rule, task.created_at)
-        for task in tasks
-        if not limits.keys() >= set(task.limit_names)
-        for name, rule in task.options.rules
-        if name not in limits
-    }
-    if missing:
+    limits = yield from lock(names, wait=wait)
+    if wait and len(limits) < len(names):
+        missing = {
+            name: (rule, task.created_at)
+            for task in tasks
+            for name, rule in task.options.rules
+            if name not in limits
+        }
         rows = [(name, codec.dumps(rule), at) for name, (rule, at) in sorted(missing.items())]
         yield call_rows("ensure_limits", rows)
-        limits |= yield from lock(missing, wait=False)
+        limits |= yield from lock(missing)
     for task in tasks:
         rule_by(limits, task)
     return limits
@@ -69,9 +68,11 @@ def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
     return changed
 
 
-def to_limit(row: tuple[str, str, int, int, float, float | None, float]) -> Limit:
-    name, rule_json, running, parked, full_until, look_at, rule_at = row
-    return Limit(name, _rule(rule_json), running, parked, full_until, look_at, rule_at)
+def to_limit(row: Sequence[Any]) -> Limit:
+    """Of a row of `lock_limits` or `get_limits`."""
+    name, rule_json, running, parked, full_until, look_at, rule_at, *head = row
+    place = (head[0], head[1]) if head and head[0] is not None else None
+    return Limit(name, _rule(rule_json), running, parked, full_until, look_at, rule_at, place)
 
 
 def _rule(rule_json: str) -> Rule:
@@ -135,12 +136,17 @@ def _place(task: Task) -> tuple[int, float]:
 
 
 def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Turns]:
-    """Reads who is parked at limits that have permits for some of these."""
-    asked = Counter(name for task in tasks for name in task.limit_names)
+    """Reads who is parked before some of these, at limits that have permits."""
+    last: dict[str, tuple[int, float]] = {}
+    asked: Counter[str] = Counter()
+    for task in tasks:
+        for name in task.limit_names:
+            asked[name] += 1
+            last[name] = max(last.get(name, _place(task)), _place(task))
     heads: dict[str, list[Task]] = {}
     for name, limit in limits.items():
         wanted = min(limit.parked, rules.permits(limit, work.now), asked[name], UNPARK_MAX)
-        if wanted >= 1:
+        if wanted >= 1 and limit.head is not None and limit.head < last[name]:
             parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(wanted))
             work.load(parked)
             heads[name] = parked

@@ -101,7 +101,9 @@ class SqliteDialect:
         row_ids = [row_id for row_id, _ in found]
         if any(limited for _, limited in found):
             picked = yield call("get_rows", row_ids=row_ids)
-            claimed = yield from claim_these(picked, claim, now=now, batch=batch, recorder=self)
+            claimed = yield from claim_these(
+                picked, claim, now=now, batch=batch, recorder=self, wait=True
+            )
             return claimed, []
         return Claimed((yield from self._take(row_ids, claim, now, batch))), []
 

@@ -8,17 +8,28 @@ SELECT name, rule_json, rule_at FROM {rows: name text, rule_json text, rule_at d
 ON CONFLICT (name) DO NOTHING;
 
 -- name: lock_limits
--- index: holdfast_limit_pkey
--- returns: name rule_json running parked full_until opens_at rule_at
-SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
-WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE;
+-- With the place of the first task that is parked there.
+-- index: holdfast_limit_pkey, holdfast_task_gate
+-- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
+SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
+    h.priority AS head_priority, h.due_at AS head_due_at
+FROM holdfast_limit l LEFT JOIN LATERAL (
+    SELECT t.priority, t.due_at FROM holdfast_task t
+    WHERE l.parked > 0 AND t.status = 'queued' AND t.gate = l.name
+    ORDER BY t.priority, t.due_at, t.nth LIMIT 1) h ON true
+WHERE l.name = ANY(:names::text[]) ORDER BY l.name FOR UPDATE OF l;
 
 -- name: lock_free_limits
 -- Those that no other transaction holds.
--- index: holdfast_limit_pkey
--- returns: name rule_json running parked full_until opens_at rule_at
-SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
-WHERE name = ANY(:names::text[]) ORDER BY name FOR UPDATE SKIP LOCKED;
+-- index: holdfast_limit_pkey, holdfast_task_gate
+-- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
+SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
+    h.priority AS head_priority, h.due_at AS head_due_at
+FROM holdfast_limit l LEFT JOIN LATERAL (
+    SELECT t.priority, t.due_at FROM holdfast_task t
+    WHERE l.parked > 0 AND t.status = 'queued' AND t.gate = l.name
+    ORDER BY t.priority, t.due_at, t.nth LIMIT 1) h ON true
+WHERE l.name = ANY(:names::text[]) ORDER BY l.name FOR UPDATE OF l SKIP LOCKED;
 
 -- name: get_limits
 -- index: holdfast_limit_pkey

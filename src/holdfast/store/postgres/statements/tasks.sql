@@ -18,8 +18,8 @@ SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UP
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: wait_briefly
--- For the rest of this transaction: locks that other transactions hold are waited for no longer than they take.
-SELECT set_config('lock_timeout', '20ms', true);
+-- For the rest of this transaction: how long locks that other transactions hold are waited for.
+SELECT set_config('lock_timeout', :milliseconds::text, true);
 
 -- name: insert_tasks
 -- index: holdfast_task_pkey

@@ -8,17 +8,26 @@ SELECT name, rule_json, rule_at FROM {rows: name text, rule_json text, rule_at r
 ON CONFLICT (name) DO NOTHING;
 
 -- name: lock_limits
--- index: holdfast_limit (primary key)
--- returns: name rule_json running parked full_until opens_at rule_at
-SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
-WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name;
+-- With the place of the first task that is parked there.
+-- index: holdfast_limit (primary key), holdfast_task_gate
+-- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
+SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
+    CASE WHEN l.parked > 0 THEN (SELECT t.priority FROM holdfast_task t WHERE t.status = 'queued' AND t.gate = l.name
+                                 ORDER BY t.priority, t.due_at LIMIT 1) END AS head_priority,
+    CASE WHEN l.parked > 0 THEN (SELECT t.due_at FROM holdfast_task t WHERE t.status = 'queued' AND t.gate = l.name
+                                 ORDER BY t.priority, t.due_at LIMIT 1) END AS head_due_at
+FROM holdfast_limit l WHERE l.name IN (SELECT value FROM json_each(:names)) ORDER BY l.name;
 
 -- name: lock_free_limits
 -- Those that no other transaction holds: all of them, where there is one writer.
--- index: holdfast_limit (primary key)
--- returns: name rule_json running parked full_until opens_at rule_at
-SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit
-WHERE name IN (SELECT value FROM json_each(:names)) ORDER BY name;
+-- index: holdfast_limit (primary key), holdfast_task_gate
+-- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
+SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
+    CASE WHEN l.parked > 0 THEN (SELECT t.priority FROM holdfast_task t WHERE t.status = 'queued' AND t.gate = l.name
+                                 ORDER BY t.priority, t.due_at LIMIT 1) END AS head_priority,
+    CASE WHEN l.parked > 0 THEN (SELECT t.due_at FROM holdfast_task t WHERE t.status = 'queued' AND t.gate = l.name
+                                 ORDER BY t.priority, t.due_at LIMIT 1) END AS head_due_at
+FROM holdfast_limit l WHERE l.name IN (SELECT value FROM json_each(:names)) ORDER BY l.name;
 
 -- name: get_limits
 -- index: holdfast_limit (primary key)
