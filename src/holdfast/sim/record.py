@@ -124,6 +124,8 @@ class Record:
         self.unclosed: list[str] = []
         """Locks that were closed and granted all the same, or that hung."""
         self.died: dict[str, float] = {}
+        self.stopping: dict[str, float] = {}
+        """When processes began to stop in order."""
         self.frozen: dict[str, list[tuple[float, float]]] = {}
         self.running: dict[tuple[str, str], list[Entered]] = {}
         """Handlers at work, by process and task."""

@@ -58,6 +58,7 @@ async def _replace(node: Node, queue: Queue, draw: Draw) -> None:
         hurry = node.cluster.loop.call_later(draw.wait(HURRY_SECONDS), queue.hurry)
     else:
         hurry = None
+    node.cluster.record.stopping[node.life] = node.cluster.loop.time()
     await queue.stop()
     if hurry is not None:
         hurry.cancel()

@@ -40,7 +40,13 @@ class Client:
         """One thing, whatever comes of it: an outage is no news here."""
         verbs: tuple[Callable[[], Awaitable[None]], ...] = (
             *(self._enqueue,) * 8,
-            *(self._enqueue_family, self._enqueue_many, self._enqueue_keyed, self._wait),
+            *(
+                self._enqueue_family,
+                self._enqueue_many,
+                self._enqueue_keyed,
+                self._wait,
+                self._trickle,
+            ),
             *self._operator.verbs,
         )
         if self._own is not None:
@@ -108,6 +114,12 @@ class Client:
         self._record.acked(child.id, "quick")
         grandchild = await self._queue.enqueue("quick", depends_on=[child.id])
         self._record.acked(grandchild.id, "quick")
+
+    async def _trickle(self) -> None:
+        """One after the other, so that the second comes while its rate is closed."""
+        for _ in range(2):
+            handle = await self._queue.enqueue("rated")
+            self._record.acked(handle.id, "rated")
 
     async def _wait(self) -> None:
         """For the end of a task, but not for ever."""

@@ -94,13 +94,6 @@ def _give_back() -> list[Swap]:
     return [(engine.Engine, "_give_back", kept), (Keeper, "release_unknown", kept)]
 
 
-def _gates() -> list[Swap]:
-    async def closed(*_: Any) -> int:
-        return 0
-
-    return [(dispatcher.Dispatcher, "_open_gates", closed)]
-
-
 def _opening() -> list[Swap]:
     def blind(self: Any, ahead: Ahead) -> float:
         return pause(self, replace(ahead, opens_at=None))
@@ -135,5 +128,4 @@ LOOPS: Final = (
     Ablation(
         "opening", "no dispatcher waits for the moment at which a limit opens", _opening, QUIET
     ),
-    Ablation("gates", "nobody opens a limit whose time has come", _gates, QUIET),
 )

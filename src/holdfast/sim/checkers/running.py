@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
 
 from holdfast.sim.checkers.attempts import FREE
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import Change
-
-STOPS: Final = "the worker stops"
-"""How the reasons begin for which a run may be given back."""
 
 
 def no_worker_idles_beside_work(outcome: Outcome) -> Iterator[str]:
@@ -71,14 +67,14 @@ def what_runs_is_not_given_back(outcome: Outcome) -> Iterator[str]:
             return  # The feed is not whole, which is for another law to say.
         event = told[change.id].pop(0)
         life = ran.get((change.id, change.before_fence))
-        if event.kind != "task.released" or life is None or _is_dead(outcome, life, change.at):
-            continue
-        if not str(event.data["reason"]).startswith(STOPS):
+        if event.kind == "task.released" and life and not _is_over(outcome, life, change.at):
             yield (
                 f"{change.id} ran under fence {change.before_fence} on {life} and was given back "
                 f"at {change.at:.3f}: {event.data['reason']}"
             )
 
 
-def _is_dead(outcome: Outcome, life: str, at: float) -> bool:
-    return outcome.record.died.get(life, at) < at
+def _is_over(outcome: Outcome, life: str, at: float) -> bool:
+    """Whether the process was dead, or about to stop: what it cannot end then, it gives back."""
+    record = outcome.record
+    return min(record.died.get(life, at), record.stopping.get(life, at)) < at
