@@ -12,6 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from holdfast.core.check import shown
@@ -126,6 +127,11 @@ BAD: dict[str, list[Any]] = {
     **_KV,
     "budget?": [7, "x", True],
     "urls": [7, None, b"x", [], "", "x", [7], [""], ["x"], "redis://a\0b", "redis://\udcff"],
+    "amount": ["x", NAN, INF, -1, Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), None, True],
+    "band?": ["x", NAN, -1, Decimal("NaN"), Decimal("Infinity"), 1, True, 0.5],
+    "limits?": [7, "x", {}, []],
+    "intent": [7, None, "x", {}],
+    "quotes": [7, None, "x", [7], [None], {"a": 1}],
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 

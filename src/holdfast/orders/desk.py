@@ -18,7 +18,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from holdfast.clock import BlockingClock
-from holdfast.errors import ExchangeTimeout, IllegalTransition, InvalidOrder, OverFill
+from holdfast.core.check import check_number, check_whole
+from holdfast.core.retry import ATTEMPTS_MAX
+from holdfast.errors import BadConfig, ExchangeTimeout, IllegalTransition, InvalidOrder, OverFill
 from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.exposure import Exposure
 from holdfast.orders.line import Line
@@ -54,6 +56,13 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """An accepted order is taken for gone when it was not known so often, over so long."""
     cancel_rounds: int = 20
     """A freeze goes over what is open so often before it leaves the rest to later steps."""
+
+    def __post_init__(self) -> None:
+        for name, value in msgspec.structs.asdict(self).items():
+            if name.endswith("_seconds"):
+                check_number(name, value, wrong=BadConfig)
+            else:
+                check_whole(name, value, least=1, most=ATTEMPTS_MAX, wrong=BadConfig)
 
 
 class Answer(Enum):

@@ -8,13 +8,21 @@ Never: an exchange's own id; two fills that are told apart by anything but the q
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from holdfast.core.check import check_number, shown
+from holdfast.errors import InvalidInput
+from holdfast.orders.money import check_amount
 from holdfast.orders.order import Side
+from holdfast.orders.rules import check_symbol
+
+TIME_MAX: Final = 1e11
+"""In epoch seconds: some 3,000 years."""
 
 
 class ExchangeState(StrEnum):
@@ -73,6 +81,25 @@ class Quote(msgspec.Struct, frozen=True):
     bid: Decimal
     ask: Decimal
     seen_at: float
+
+
+def check_quote(quote: Quote) -> None:
+    """A price that is no number would make every comparison with a limit false, or fail."""
+    if not isinstance(quote, Quote):
+        raise InvalidInput(f"a quote is {shown(quote)}: give a Quote")
+    check_symbol(quote.symbol)
+    check_amount("bid", quote.bid)
+    check_amount("ask", quote.ask)
+    check_number("seen_at", quote.seen_at, most=TIME_MAX)
+
+
+def checked_quotes(quotes: Iterable[Quote]) -> list[Quote]:
+    if not isinstance(quotes, Iterable):
+        raise InvalidInput(f"quotes is {shown(quotes)}: give a list of Quotes")
+    found = list(quotes)
+    for quote in found:
+        check_quote(quote)
+    return found
 
 
 class Exchange(Protocol):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.errors import ExchangeFailed, ExchangeTimeout
-from holdfast.orders.exchange import Exchange, ExchangeOrder, Fill, Quote, Request
+from holdfast.orders.exchange import Exchange, ExchangeOrder, Fill, Quote, Request, check_quote
 from holdfast.orders.rules import clean_reason
 from holdfast.primitives.metrics import Meter
 
@@ -54,10 +54,12 @@ class Line:
     def quote(self, symbol: str) -> Quote | None:
         """None when there is none to be had."""
         try:
-            return self._exchange.quote(symbol)
+            quote = self._exchange.quote(symbol)
+            check_quote(quote)
         except Exception as error:  # no quote is an answer: what needs one is refused
             log.debug("no quote of %s: %s", symbol, clean_reason(error))
             return None
+        return quote
 
     def troubled(self, about: str, error: Exception) -> None:
         """Something about an order is not settled."""

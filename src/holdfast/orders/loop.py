@@ -25,9 +25,10 @@ from holdfast.errors import (
     StoreUnavailable,
     UnknownOrder,
 )
+from holdfast.orders import requests
 from holdfast.orders.alerts import Alert, AlertHook, deliver
 from holdfast.orders.desk import Answer, Desk, Pace
-from holdfast.orders.exchange import Exchange, ExchangeOrder, Quote
+from holdfast.orders.exchange import Exchange, ExchangeOrder, Quote, checked_quotes
 from holdfast.orders.line import Line
 from holdfast.orders.order import FreezeState, Order, OrderState
 from holdfast.orders.reconcile import ALARMING, Difference, Kind, compare
@@ -88,7 +89,8 @@ class ExecutionLoop:
     def place(self, intent: Intent) -> Order:
         """The order, as it stands after the exchange was told. PENDING: it could not be asked; a later
         `step` settles it. The same key again is answered with the same order. Raises OrdersFrozen,
-        RiskRefused, IdempotencyConflict, NotReconciled."""
+        RiskRefused, IdempotencyConflict, NotReconciled, InvalidOrder."""
+        intent = requests.intent(intent)
         self._check_ready()
         epoch = self._store.freeze_state().epoch
         wish = self._risk.wish()
@@ -109,7 +111,9 @@ class ExecutionLoop:
 
     def step(self, quotes: Iterable[Quote] = ()) -> None:
         """Hears the exchange, settles what is open to doubt, and freezes if a limit is broken. Raises
-        ExchangeFailed at the end when an adapter raised and the matter is not settled."""
+        ExchangeFailed at the end when an adapter raised and the matter is not settled; InvalidInput, and
+        does nothing, when a quote says what no market can."""
+        quotes = checked_quotes(quotes)
         self._check_ready()
         for fill in self._line.fills():
             self._alone(fill.client_order_id, partial(self._desk.learn_fill, fill))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, TypeAlias
 
 from holdfast.core.check import shown
-from holdfast.errors import InvalidOrder
+from holdfast.errors import InvalidInput, InvalidOrder
 
 Money: TypeAlias = Decimal | int | str | float
 """What a caller may pass. A float must be a number that a person would write: at most 15 digits."""
@@ -48,6 +48,23 @@ def _positive(value: Money, what: str) -> Decimal:
     if -exponent > PLACES_MAX or len(digits) > DIGITS_MAX:
         raise _too_fine(value, what)
     return number.quantize(_ONE, context=_exact) if exponent > 0 else number
+
+
+def check_amount(
+    field: str,
+    value: object,
+    *,
+    below: Decimal | None = None,
+    wrong: type[InvalidInput] = InvalidInput,
+) -> None:
+    """An exact number that may be zero: a limit, or a price of the market."""
+    if not isinstance(value, Decimal | int) or isinstance(value, bool):
+        raise wrong(f"{field} is {shown(value)}: give a Decimal")
+    number = Decimal(value)
+    if not number.is_finite() or number < 0:
+        raise wrong(f"{field} is {shown(value)}: give a Decimal, 0 or more")
+    if below is not None and number >= below:
+        raise wrong(f"{field} is {shown(value)}: give a Decimal below {below}")
 
 
 def rounded(value: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:

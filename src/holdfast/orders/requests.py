@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from holdfast.core.check import check_choice
+from holdfast.core.check import check_choice, shown
 from holdfast.errors import InvalidOrder
 from holdfast.orders.commands import CancelAll, Fill, Freeze, Move, Place
 from holdfast.orders.money import Money, positive
 from holdfast.orders.order import OrderState, Side
+from holdfast.orders.risk import Intent
 from holdfast.orders.rules import (
     check_count,
     check_key,
@@ -29,6 +30,16 @@ def place(
         idem_key=check_key(idem_key),
         epoch=check_count("epoch", epoch),
     )
+
+
+def intent(wish: Intent) -> Intent:
+    """A wish that may be judged: exact amounts, a known side, a key."""
+    if not isinstance(wish, Intent):
+        raise InvalidOrder(f"the intent is {shown(wish)}: give an Intent")
+    if wish.key is None:
+        raise InvalidOrder("the intent has no key: without one a retry would place it again")
+    checked = place(wish.symbol, wish.side, wish.qty, wish.price, idem_key=wish.key, epoch=None)
+    return Intent(checked.symbol, checked.side, checked.qty, checked.price, wish.key)
 
 
 def move(

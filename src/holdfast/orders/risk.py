@@ -12,13 +12,19 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import Final
 
 import msgspec
 
-from holdfast.orders.exchange import Quote
+from holdfast.core.check import check_number, check_whole, shown
+from holdfast.errors import BadConfig
+from holdfast.orders.exchange import Quote, check_quote
 from holdfast.orders.exposure import Exposure, worst_price
+from holdfast.orders.money import check_amount
 from holdfast.orders.order import Side
 from holdfast.orders.rules import clean_reason
+
+COUNT_MAX: Final = 1_000_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +45,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     price_band: Decimal | None = None
     """The exchange refuses limits that are further than this share from the market (0.1: a tenth). It
     bounds what a sell may bring while there is no fresh quote; without it such a sell is refused."""
+
+    def __post_init__(self) -> None:
+        for name in ("order_notional_max", "open_notional_max", "position_notional_max"):
+            check_amount(name, getattr(self, name), wrong=BadConfig)
+        if self.price_band is not None:
+            check_amount("price_band", self.price_band, below=Decimal(1), wrong=BadConfig)
+        for name in ("open_orders_max", "unknown_orders_max"):
+            check_whole(name, getattr(self, name), least=0, most=COUNT_MAX, wrong=BadConfig)
+        check_whole("reject_window", self.reject_window, least=1, most=COUNT_MAX, wrong=BadConfig)
+        check_number("reject_rate_max", self.reject_rate_max, most=1.0, wrong=BadConfig)
+        check_number("stale_market_seconds", self.stale_market_seconds, wrong=BadConfig)
 
 
 class Intent(msgspec.Struct, frozen=True):
@@ -129,6 +146,8 @@ class RiskMonitor:
     any thread; the rest belongs to the loop's."""
 
     def __init__(self, limits: Limits | None = None) -> None:
+        if not isinstance(limits, Limits | None):
+            raise BadConfig(f"limits is {shown(limits)}: give Limits")
         self.limits = limits or Limits()
         self._rejects: deque[bool] = deque(maxlen=self.limits.reject_window)
         self._lock = threading.Lock()
@@ -172,7 +191,8 @@ class RiskMonitor:
         self._unknown = count
 
     def quoted(self, quote: Quote) -> None:
-        """The market, as it was seen last."""
+        """The market, as it was seen last. InvalidInput when it says what no market can."""
+        check_quote(quote)
         known = self._quotes.get(quote.symbol)
         if known is None or known.seen_at <= quote.seen_at:
             self._quotes[quote.symbol] = quote

@@ -85,10 +85,12 @@ def check_reason(reason: str) -> str:
 
 def clean_reason(text: object) -> str:
     """What came from outside, as a reason that every store takes: a bad character stops no freeze."""
-    shown = "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in str(text)
-    )
-    return shown[:REASON_MAX]
+    try:
+        words = str(text)
+    except Exception:  # an error whose text cannot be had is still a reason
+        words = f"a {type(text).__name__}"
+    clean = (each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
+    return "".join(clean)[:REASON_MAX]
 
 
 def is_unheard(order: Order) -> bool:
