@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Final, Protocol
 
 
@@ -43,12 +44,10 @@ class BlockingClock(Protocol):
         ...
 
 
-def _monotonic() -> float:
-    """Counts the time that the machine is suspended, where the machine can tell: a lease ends meanwhile."""
-    return time.clock_gettime(_BOOTTIME)
-
-
-_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_monotonic: Final = partial(
+    time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+)
+"""Counts the time that the machine is suspended, where the machine can tell: a lease ends meanwhile."""
 
 
 class SystemClock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum, StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -65,7 +65,7 @@ ENDED: Final = TERMINAL | {S.FAILED}
 """Statuses in which nobody works on the task; `failed` may still be replayed."""
 
 
-class RunId(NamedTuple):
+class RunId(msgspec.Struct, frozen=True, order=True, gc=False):
     """The name of one run: one claim of a task. A task's id alone does not name a run: the same process may
     hold the next run of a task while the one before it unwinds."""
 

@@ -55,7 +55,7 @@ def beat(
 
 def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
     """Renews leases; the runs whose leases were lost, and whether all others were renewed."""
-    rows: list[tuple[Any, ...]] = list(held)
+    rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in held]
     kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
     missing = set(held) - {RunId(*row) for row in kept}
     if not missing:
