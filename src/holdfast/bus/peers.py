@@ -21,6 +21,8 @@ RECEIVE_MAX: Final = 64
 """Datagrams read at one go; the rest is read with the next."""
 PATH_MAX: Final = 100
 """A longer path does not fit into the address of a socket."""
+LOOK_SECONDS: Final = 0.01
+"""Between two looks at the folder. A process that has just joined looks at the store itself."""
 SETTLED_SECONDS: Final = 0.05
 """A folder may change again within the resolution of its time, so it is read again for this long."""
 
@@ -38,6 +40,7 @@ class Peers:
         self._monotonic = monotonic
         self._changed_at_ns = -1
         self._settled_at: float | None = None
+        self._look_at = float("-inf")
 
     def open(self) -> int:
         """Binds this process's socket; the descriptor to watch."""
@@ -52,6 +55,7 @@ class Peers:
             bound.bind(self._address(self._name))
             (self._folder / self._name).chmod(mode)
             self._changed_at_ns = -1
+            self._look_at = float("-inf")
         except OSError:
             bound.close()
             self.close()
@@ -85,6 +89,7 @@ class Peers:
                 self._socket.sendto(message.encode(), self._address(name))
             except ConnectionRefusedError:
                 self._remove(name)
+                self._look_at = float("-inf")
             except OSError:
                 # Full: that process has messages to read, and looks at the store when it does.
                 continue
@@ -111,13 +116,17 @@ class Peers:
 
     def _listed(self) -> list[str]:
         """The other sockets; the folder is read when it has changed."""
+        now = self._monotonic()
+        if now < self._look_at:
+            return self._others
+        self._look_at = now + LOOK_SECONDS
         try:
             changed_at_ns = os.fstat(self._folder_fd).st_mtime_ns
             if changed_at_ns != self._changed_at_ns:
                 self._changed_at_ns = changed_at_ns
-                self._settled_at = self._monotonic() + SETTLED_SECONDS
+                self._settled_at = now + SETTLED_SECONDS
             if self._settled_at is not None:
-                if self._monotonic() >= self._settled_at:
+                if now >= self._settled_at:
                     self._settled_at = None
                 names = os.listdir(self._folder_fd)  # noqa: PTH208 - by descriptor
                 self._others = [name for name in names if name != self._name]
