@@ -11,6 +11,8 @@ from typing import Final
 
 HINT: Final = "hint"
 UNREST_SECONDS: Final = 30.0
+WAKE_SECONDS: Final = 5.0
+"""In which a node that wakes has asked its store for something."""
 """After a disturbance: two calls that are waited for in vain, and the longest pause of a loop after them."""
 START_SECONDS: Final = 2.0
 """After the start of a process."""
@@ -28,6 +30,7 @@ class Calm:
         self._jumps = (float("-inf"), float("-inf"))
         """The last two that went forward."""
         self._begun: dict[str, float] = {}
+        self._slept: dict[str, tuple[float, float]] = {}
 
     def harmed(self, source: str, target: str, what: str, until: float) -> None:
         """A message did not arrive as it should."""
@@ -59,9 +62,17 @@ class Calm:
         """From when on a node is in peace."""
         return max(self._clocks, self.reached_since(node))
 
+    def sleep(self, node: str, now: float, until: float) -> None:
+        """The machine of a node is suspended."""
+        self._slept[node] = (now, until)
+
     def clock_since(self, node: str) -> float:
-        """From when on a node has a good reading of the store's clock."""
-        return max(self._clocks, self._messages.get(node, 0.0))
+        """From when on a node has a good reading of the store's clock. One that slept while the clock was set
+        learns of it with its first call."""
+        slept, woke = self._slept.get(node, (0.0, 0.0))
+        missed_it = slept <= self._clocks - UNREST_SECONDS <= woke
+        since = max(self._clocks, self._messages.get(node, 0.0))
+        return max(since, woke + WAKE_SECONDS) if missed_it else since
 
     def knows_the_time(self, node: str, now: float) -> bool:
         """Whether a node has seen the clock before it was set, or it was set long ago: one that has just

@@ -194,6 +194,7 @@ class Node:
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
             self.cluster.net.calm.disturb(self.name, now + seconds)
+            self.cluster.net.calm.sleep(self.name, now, now + seconds)
             self.cluster.loop.suspend(self.life, seconds)
             self.clock.slept += seconds
             self._sleeps_until = now + seconds

@@ -157,11 +157,15 @@ class Store(Handouts):
         self, node: str, info_json: str, held: Sequence[RunId], lease_seconds: float
     ) -> Kept:
         """A node's heartbeat in one go: its leases renewed, itself seen, what it owns told."""
-        now = self.now()
-        until = now + lease_seconds
-        kept = await self._driver.write_one(
-            lambda: beats.beat(self._dialect, node, info_json, held=held, until=until, now=now)
-        )
+
+        def script() -> Script[Kept]:
+            # Judged when the database is reached: a machine that has just woken learns the time by then.
+            now = self.now()
+            return beats.beat(
+                self._dialect, node, info_json, held=held, until=now + lease_seconds, now=now
+            )
+
+        kept = await self._driver.write_one(script)
         # Processes whose clocks were wrong for a while must not judge each other's leases.
         self._driver.adopt(kept.latest_at)
         if not kept.is_known:
