@@ -1,8 +1,9 @@
 """What all locks that people hold have in common: waiting, holding several, closing.
 
 Promises: a caller that is cancelled, or gives up, never ends as holder: whatever its claim has got is given
-back; a request whose answer was lost is repeated under the same claim; `wait` is kept whatever the store
-does; closing ends every wait with NotRunning, takes every lease away (`shutdown`) and hangs on nothing.
+back; a request whose answer was lost is repeated under the same claim; a silent store exceeds `wait` by
+`ANSWER_SECONDS` (to ask) and `LEAVE_SECONDS` (to give back) at most, and giving back hides no error;
+closing ends every wait with NotRunning, takes every lease away (`shutdown`) and hangs on nothing.
 Never: a task of its own that is lost.
 """
 
@@ -37,6 +38,8 @@ ANSWER_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 1.0
 """How often it is looked whether the machine stood still while leases are held."""
 OUTAGE_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+LEAVE_SECONDS: Final = 0.5
+"""How long a caller that gives up waits for its claim to be given back; that goes on without it."""
 CLOSE_SECONDS: Final = 5.0
 """How long closing waits for a store that does not answer."""
 TOGETHER_MAX: Final = 100
@@ -270,7 +273,9 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             return
         leaving = self._spawn(self._leave_after(request, asking))
         if wait:
-            await asyncio.shield(leaving)
+            left = asyncio.Event()
+            leaving.add_done_callback(lambda _: left.set())
+            await self._clock.wait(left, LEAVE_SECONDS)
 
     async def _leave_after(self, request: Request, asking: asyncio.Task[Any]) -> None:
         await asyncio.wait([asking])
@@ -279,7 +284,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             return
         try:
             await self._leave(request)
-        except StoreUnavailable as error:
+        except Exception as error:  # the caller has an error of its own
             log.warning("the claim on %r ends by itself: %s", request.resource, error)
 
     # -- life ----------------------------------------------------------------------------------------
@@ -356,14 +361,16 @@ class LocksBase(Unmoved, ABC, Generic[L]):
 
     async def _end_tasks(self) -> None:
         """What gives back has time to get through; then it is broken off."""
-        until = self._clock.monotonic() + CLOSE_SECONDS
+        await self._be_quiet(CLOSE_SECONDS)
+        for task in self._tasks:
+            task.cancel()
+        await self._be_quiet(LEAVE_SECONDS)
+
+    async def _be_quiet(self, seconds: float) -> None:
+        until = self._clock.monotonic() + seconds
         while (self._tasks or self._wakes) and (left := until - self._clock.monotonic()) > 0:
             self._quieter.clear()
             await self._clock.wait(self._quieter, left)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
 
     async def __aenter__(self) -> Self:
         await self.open()
