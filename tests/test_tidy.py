@@ -54,6 +54,17 @@ def test_functions_are_short() -> None:
     assert_small(list(functions(SRC)), FUNCTION_LINES_MAX)
 
 
+def test_what_can_be_printed_is_decided_in_the_core() -> None:
+    """`core/text.py` cleans text and `core/check.py` refuses it; no module has a rule of its own."""
+    assert [
+        source.at(node)
+        for source in SRC
+        if not source.name.startswith("src/holdfast/core/")
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Attribute) and node.attr == "isprintable"
+    ] == []
+
+
 def test_files_are_short() -> None:
     places = [Place(source.text.count("\n"), source.name) for source in SRC]
     assert_small(places, FILE_LINES_MAX)

@@ -13,21 +13,21 @@ REPLACED: Final = "?"
 _WORD: Final = re.compile(r"\s+")
 
 
+def printable(text: str, replaced: str = REPLACED) -> str:
+    """The text with another character in place of each that cannot be printed."""
+    return "".join(char if char.isprintable() else replaced for char in text)
+
+
 def one_line(text: str) -> str:
     """One printable line: white space is one space, what cannot be printed is a question mark."""
     if text.isprintable():
         return text
-    return "".join(
-        char if char.isprintable() else REPLACED for char in _WORD.sub(" ", text).strip()
-    )
+    return printable(_WORD.sub(" ", text).strip())
 
 
 def lines(text: str) -> str:
     """Several printable lines, e.g. a traceback."""
-    return "\n".join(
-        "".join(char if char.isprintable() else REPLACED for char in line.expandtabs())
-        for line in text.split("\n")
-    )
+    return "\n".join(printable(line.expandtabs()) for line in text.split("\n"))
 
 
 def json_text(text: str) -> str:

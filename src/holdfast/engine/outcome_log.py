@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.core.command import Fail, Order
 from holdfast.core.decide import Decision, Refusal, Transition, applied
 from holdfast.core.task import Failure, Status, Task
+from holdfast.core.text import lines, one_line
 
 MESSAGE_CHARS_MAX: Final = 300
 log = logging.getLogger("holdfast.tasks")
@@ -33,7 +34,7 @@ def failed(task: Task, failure: Failure, now: Task) -> None:
     if now.status is Status.QUEUED:
         log.warning("%s; next attempt in %.1f s", what, max(0.0, now.due_at - now.updated_at))
     elif failure.traceback:
-        log.error("%s; it is a dead letter now\n%s", what, _printable(failure.traceback, "\n\t"))
+        log.error("%s; it is a dead letter now\n%s", what, lines(failure.traceback))
     else:
         log.error("%s; it is a dead letter now", what)
 
@@ -47,7 +48,7 @@ def refused(task: Task, order: Order, refusal: Refusal) -> None:
         _named(task),
         task.attempts,
         verb,
-        one_line(refusal.message),
+        _short(refusal.message),
     )
 
 
@@ -86,18 +87,14 @@ def stuck(task: Task, seconds: float, stack: str) -> None:
     log.error(
         "%s attempt %d ignores its cancellation since %.0f s and keeps its worker; its lease is not renewed "
         "any more. Do not catch CancelledError without raising it again. It stands at\n%s",
-        *(_named(task), task.attempts, seconds, _printable(stack, "\n\t")),
+        *(_named(task), task.attempts, seconds, lines(stack)),
     )
 
 
-def one_line(text: str) -> str:
-    """Printable, in one line, not too long."""
-    line = " ".join(text.split())
-    return _printable(line[:MESSAGE_CHARS_MAX] + ("…" if len(line) > MESSAGE_CHARS_MAX else ""))
-
-
-def _printable(text: str, also: str = "") -> str:
-    return "".join(char if char.isprintable() or char in also else "?" for char in text)
+def _short(text: str) -> str:
+    """In one line, not too long."""
+    line = one_line(text)
+    return line[:MESSAGE_CHARS_MAX] + ("…" if len(line) > MESSAGE_CHARS_MAX else "")
 
 
 def _named(task: Task) -> str:
@@ -106,4 +103,4 @@ def _named(task: Task) -> str:
 
 def _said(failure: Failure) -> str:
     kind = failure.error_type or failure.kind.value
-    return f"{kind}: {one_line(failure.message)}"
+    return f"{kind}: {_short(failure.message)}"

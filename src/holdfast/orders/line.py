@@ -45,7 +45,7 @@ class Line:
         return self._heard("orders", "orders", self._exchange.orders)
 
     def fills(self) -> list[Fill]:
-        """None when they cannot be had: what is missed is found by asking for the order."""
+        """Empty when the exchange does not answer: what is missed is found by asking for the order."""
         try:
             return self._heard("fills", "fills", self._exchange.fills)
         except ExchangeTimeout:

@@ -14,6 +14,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.core.check import check_name, check_text, check_whole, shown
+from holdfast.core.text import printable
 from holdfast.errors import (
     IllegalTransition,
     InvalidOrder,
@@ -24,6 +25,7 @@ from holdfast.orders.order import TRANSITIONS, ZERO, Order, OrderState, Side
 
 SYMBOL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/-]{0,63}")
 NAME: Final = re.compile(r"[A-Za-z0-9._:/-]{1,64}")
+TAKEN: Final = re.compile(r"(?:open|meta|events|keys)\Z|by_symbol:")
 KEY_MAX: Final = 200
 COUNT_MAX: Final = 2**63 - 1
 REASON_MAX: Final = 500
@@ -37,12 +39,11 @@ def client_order_id(namespace: str, *parts: str) -> str:
     return "hf-" + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def check_id(name: str) -> str:
+def check_id(name: object) -> str:
     """Of an order that comes from elsewhere; ours always fit."""
-    is_taken = name in ("open", "meta", "events", "keys") or name.startswith("by_symbol:")
-    if NAME.fullmatch(name) is None or is_taken:
+    if not isinstance(name, str) or NAME.fullmatch(name) is None or TAKEN.match(name):
         raise InvalidOrder(
-            f"client_order_id is {name!r}: use up to 64 letters, digits and ._:/- (not 'open', 'meta', "
+            f"client_order_id is {shown(name)}: use up to 64 letters, digits and ._:/- (not 'open', 'meta', "
             "'events', 'keys' or 'by_symbol:…', which name indexes)"
         )
     return name
@@ -71,11 +72,7 @@ def check_symbol(symbol: str) -> str:
 def check_key(key: str | None) -> str | None:
     if key is None:
         return None
-    if not isinstance(key, str) or not 0 < len(key) <= KEY_MAX or not key.isprintable():
-        raise InvalidOrder(
-            f"the idempotency key is {shown(key)}: use 1 to {KEY_MAX} printable characters"
-        )
-    return key
+    return check_name("the idempotency key", key, most=KEY_MAX, wrong=InvalidOrder)
 
 
 def check_reason(reason: str) -> str:
@@ -89,8 +86,7 @@ def clean_reason(text: object) -> str:
         words = str(text)
     except Exception:  # an error whose text cannot be had is still a reason
         words = f"a {type(text).__name__}"
-    clean = (each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
-    return "".join(clean)[:REASON_MAX]
+    return printable(words, "\N{REPLACEMENT CHARACTER}")[:REASON_MAX]
 
 
 def is_unheard(order: Order) -> bool:

@@ -27,8 +27,8 @@ from holdfast.store.ledger import Entries
 from holdfast.store.store import Store
 
 PRUNE_SECONDS: Final = 60.0
-FOREVER_SECONDS: Final = 1e12
 """How often a ledger in use prunes. When a bite was full, the next call goes on at once."""
+FOREVER_SECONDS: Final = 1e12
 PRUNE_BITE: Final = 500
 CLOSE_SECONDS: Final = 10.0
 """How long closing waits for effects that run."""
