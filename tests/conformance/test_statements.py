@@ -44,7 +44,6 @@ OWN = {
             "hint",
             "number_records",
             "pick_aged",
-            "wait_briefly",
         ),
         *(
             "identity",

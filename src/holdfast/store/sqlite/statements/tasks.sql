@@ -17,6 +17,10 @@ SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
+-- name: wait_briefly
+-- One transaction writes at a time: no other holds a row.
+SELECT :milliseconds WHERE 0;
+
 -- name: insert_tasks
 -- index: holdfast_task (primary key)
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
