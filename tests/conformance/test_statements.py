@@ -174,7 +174,6 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
         {"parent_id": "a", "after_child": "b", "limit": 10},
         "holdfast_edge_parent",
     ),
-    ("fail_edges", {"ids": ["a"]}, "holdfast_edge_parent"),
     (
         "count_dead",
         {"fingerprint": None, "type": None, "queue": None, "before": 1.0},

@@ -24,6 +24,7 @@ from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.queue.operate import Operate
+from holdfast.store.store import Store
 
 REPLAY_BATCH = 500
 RATE_MAX = 1_000_000.0
@@ -167,7 +168,7 @@ class DeadLetters(Operate):
         if dry_run:
             return were if limit is None else min(were, limit)
         while own_first and await sweep.once(own=True):
-            pass
+            await _follow(backend.store)
         await sweep.once(own=False)
         if sweep.done:
             backend.bus.publish(WORK)
@@ -194,6 +195,14 @@ def _wanted(type: object, queue: object, fingerprint: object) -> Wanted:
     return {
         name: value if value is None else check_name(name, value) for name, value in given.items()
     }
+
+
+async def _follow(store: Store) -> None:
+    """Brings back what failed with those that were replayed and did not fit into their transactions; what
+    another process brings back at this moment is left to that one."""
+    while parents := await store.cascades():
+        if not sum([await store.settle(parent_id) for parent_id in parents]):
+            return
 
 
 class _Sweep:

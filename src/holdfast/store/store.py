@@ -103,11 +103,11 @@ class Store(Handouts):
         return applied.decisions
 
     async def cascades(self) -> list[str]:
-        """Parents that have ended while some of their dependents are not settled yet."""
+        """Parents that have ended or come back while some of their dependents were not told yet."""
         return [row[0] for row in await self._one("cascades", limit=CASCADES_MAX)]
 
     async def settle(self, parent_id: str) -> int:
-        """Settles the next dependents of such a parent; how much was done, 0 if another process does it."""
+        """Tells the next dependents of such a parent; how much was done, 0 if another process does it."""
         now = self.now()
         return await self._write(
             lambda: apply_script.go_on(

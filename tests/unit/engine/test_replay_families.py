@@ -7,15 +7,19 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.core.task import Status, Task
 from holdfast.queue import dead
+from holdfast.store.scripts import cascade
 from holdfast.testing import harness
 
 
+@pytest.mark.parametrize("bite", [1, 1_000])
 @pytest.mark.parametrize("batch", [1, 2, 500])
 async def test_replaying_all_keeps_the_order_of_dependencies(
-    monkeypatch: pytest.MonkeyPatch, batch: int
+    monkeypatch: pytest.MonkeyPatch, batch: int, bite: int
 ) -> None:
-    """A child comes back with its parent; it is not run while that one is not done."""
+    """A child comes back with its parent, also in a later transaction; it is not run while that one is not
+    done."""
     monkeypatch.setattr(dead, "REPLAY_BATCH", batch)
+    monkeypatch.setattr(cascade, "BITE", bite)
     queue = TaskQueue()
     ran: list[str] = []
     fixed: list[bool] = []

@@ -10,7 +10,7 @@ from holdfast.queue.operate import Operate
 from holdfast.sim.ablations.swap import Ablation, Swap, statement
 from holdfast.store import store as stores
 from holdfast.store.script import Script
-from holdfast.store.scripts import apply, insert, work
+from holdfast.store.scripts import apply, cascade, insert, work
 from holdfast.store.sqlite import connection, dialect
 
 
@@ -53,11 +53,12 @@ def _idempotency() -> list[Swap]:
 
 
 def _dependents() -> list[Swap]:
-    def unsettled(_: work.Work, __: int) -> Script[None]:
+    def unsettled(_: work.Work, left: int) -> Script[int]:
         yield from ()
+        return left
 
     plain = statement("complete_plain", ("AND t.has_dependents = 0 ", ""))
-    return [*plain, (apply, "settle_dependents", unsettled)]
+    return [*plain, (cascade, "settle_dependents", unsettled)]
 
 
 def _limits() -> list[Swap]:

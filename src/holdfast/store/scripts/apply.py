@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from holdfast.core.command import Order
+from holdfast.core.command import Order, Replay
 from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
-from holdfast.store.scripts.cascade import settle_dependents
-from holdfast.store.scripts.revive import revive_dependents
+from holdfast.store.scripts.revive import on_their_way
 from holdfast.store.scripts.work import Recorder, Work
 
 
@@ -50,9 +49,18 @@ def apply(
     ids = sorted({order.task_id for order in orders})
     work.load((yield call("lock_tasks" if wait else "lock_free_tasks", ids=ids)))
     held = set() if wait else (yield from _held(ids, work))
-    decisions = [_held_by_another(o) if o.task_id in held else carry_out(work, o) for o in orders]
+    coming = yield from on_their_way(work, orders)
+    decisions = [_answer(work, order, held, coming) for order in orders]
     yield from finish(work, batch, recorder)
     return Applied(decisions, work.is_cut_short)
+
+
+def _answer(work: Work, order: Order, held: set[str], coming: set[str]) -> Decision:
+    if order.task_id in held:
+        return _held_by_another(order)
+    if order.task_id in coming and isinstance(order.command, Replay):
+        return _comes_back(order)
+    return carry_out(work, order)
 
 
 def _held(ids: Sequence[str], work: Work) -> Script[set[str]]:
@@ -65,6 +73,14 @@ def _held(ids: Sequence[str], work: Work) -> Script[set[str]]:
 def _held_by_another(order: Order) -> Refusal:
     text = f"another transaction holds task {order.task_id}: try again in a moment"
     return Refusal(order.task_id, HELD, text)
+
+
+def _comes_back(order: Order) -> Refusal:
+    text = (
+        f"task {order.task_id} failed with a task that was replayed: it comes back by itself in a moment, "
+        "and waits for that one"
+    )
+    return Refusal(order.task_id, "illegal-transition", text)
 
 
 def carry_out(work: Work, order: Order) -> Decision:
@@ -83,8 +99,8 @@ def carry_out(work: Work, order: Order) -> Decision:
 def finish(work: Work, batch: int, recorder: Recorder, left: int | None = None) -> Script[None]:
     """Everything that follows from the changes so far, then the write. `left`: how many dependents may
     still be settled in this transaction."""
-    yield from settle_dependents(work, cascade.BITE if left is None else left)
-    yield from revive_dependents(work)
+    left = yield from cascade.settle_dependents(work, cascade.BITE if left is None else left)
+    yield from cascade.revive_dependents(work, left)
     yield from limits.give_back(work)
     yield from work.save(recorder, batch)
 

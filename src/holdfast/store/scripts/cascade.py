@@ -1,58 +1,51 @@
-"""What the end of a task means for those that wait for it, in bites of a bounded size.
+"""What the end of a task, or its return from the dead letters, means for those that wait for it, in bites.
 
-Promises: a transaction settles at most `BITE` dependents. What is left is written down in the same
-transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits for ever; `next_bite`
-continues, in any process. Any width and depth works. Locks go from parents to children.
+Promises: a transaction looks at no more than `BITE` edges to dependents. What is left is written down in the
+same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits for ever; `next_bite`
+continues, in any process. The row names a parent and the last child that was told of it; what the others are
+told depends on the parent's state by then, so a parent that ends, comes back and ends again needs no more.
+Any width and depth works. Locks go from parents to children.
 Never: decides by itself, never two bites of one parent at once (its row is locked).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from holdfast.core import dependency
 from holdfast.core.command import Order
 from holdfast.core.decide import Transition, decide, ended
+from holdfast.core.dependency import Policy
 from holdfast.core.task import ENDED, Task
 from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts.revive import blame_others, bring_back, came_back
 from holdfast.store.scripts.work import Work, load
 
 BITE: Final = 1_000
-"""Dependents that one transaction settles."""
+"""Edges to dependents that one transaction looks at."""
 
-Edge = tuple[str, str, str]
+Edge: TypeAlias = tuple[str, str, str]
 """Child, parent, policy."""
+Tell: TypeAlias = Callable[[Work, Mapping[str, Task], Sequence[Edge]], Script[None]]
+"""Tells children what has become of their parents."""
 
 
-def settle_dependents(work: Work, left: int) -> Script[None]:
-    """Level by level, until nothing that ended has anybody waiting for it, or `left` were settled."""
-    done = 0
-    while True:
-        parents = {
-            t.after.id: work.tasks[t.after.id]
-            for t in work.transitions[done:]
-            if ended(t) and t.after.has_dependents
-        }
-        done = len(work.transitions)
-        if not parents:
-            return
-        if left <= 0:
-            yield from _leave(work, dict.fromkeys(parents, ""))
-            return
-        left -= yield from settle_children(work, parents, left)
+def settle_dependents(work: Work, left: int) -> Script[int]:
+    """Level by level, until nothing that ended has anybody waiting for it, or `left` were looked at; how many
+    may still be."""
+    return (yield from _levels(work, left, ended, _settle))
+
+
+def revive_dependents(work: Work, left: int) -> Script[None]:
+    """A replayed dead letter takes along those that failed with it, and those that failed with them."""
+    yield from _levels(work, left, came_back, _revive)
+    yield from blame_others(work)
 
 
 def settle_children(work: Work, parents: Mapping[str, Task], left: int) -> Script[int]:
     """At most `left` of those that wait for these, which have ended and are locked; how many."""
-    edges = yield call("open_edges", ids=sorted(parents), limit=left)
-    yield from _settle(work, parents, edges)
-    if len(edges) == left:
-        child_id, parent_id, _ = edges[-1]
-        # Edges come in the order of their parents: those after the last one were not reached.
-        rest = {each: "" for each in parents if each > parent_id}
-        yield from _leave(work, {parent_id: child_id, **rest})
-    return len(edges)
+    return (yield from _children(work, parents, left, _settle))
 
 
 def next_bite(work: Work, parent_id: str) -> Script[int]:
@@ -61,13 +54,10 @@ def next_bite(work: Work, parent_id: str) -> Script[int]:
     if not rows:
         return 0
     yield from load(work, [parent_id])
-    parent = work.tasks.get(parent_id)
-    if parent is None or parent.status not in ENDED:
-        # It came back: its dependents wait for its next end.
-        yield call("end_cascade", parent_id=parent_id)
-        return 1
+    parent = work.tasks[parent_id]
     edges = yield call("more_edges", parent_id=parent_id, after_child=rows[0][0], limit=BITE)
-    yield from _settle(work, {parent_id: parent}, edges)
+    tell = _settle if parent.status in ENDED else _revive
+    yield from tell(work, {parent_id: parent}, edges)
     if len(edges) == BITE:
         yield from _leave(work, {parent_id: edges[-1][0]})
     else:
@@ -75,20 +65,59 @@ def next_bite(work: Work, parent_id: str) -> Script[int]:
     return len(edges) + 1
 
 
+def _levels(work: Work, left: int, begins: Callable[[Transition], bool], tell: Tell) -> Script[int]:
+    done = 0
+    while True:
+        parents = {
+            t.after.id: work.tasks[t.after.id]
+            for t in work.transitions[done:]
+            if begins(t) and t.after.has_dependents
+        }
+        done = len(work.transitions)
+        if not parents:
+            return left
+        if left <= 0:
+            yield from _leave(work, dict.fromkeys(parents, ""))
+            return left
+        left -= yield from _children(work, parents, left, tell)
+
+
+def _children(work: Work, parents: Mapping[str, Task], left: int, tell: Tell) -> Script[int]:
+    edges = yield call("open_edges", ids=sorted(parents), limit=left)
+    yield from tell(work, parents, edges)
+    if len(edges) == left:
+        child_id, parent_id, _ = edges[-1]
+        # Edges come in the order of their parents: those after the last one were not reached.
+        rest = {each: "" for each in parents if each > parent_id}
+        yield from _leave(work, {parent_id: child_id, **rest})
+    return len(edges)
+
+
 def _settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
-    yield from load(work, (child for child, _, _ in edges))
-    settled = []
-    for child_id, parent_id, policy in edges:
-        verdict = dependency.settlement(parents[parent_id], dependency.Policy(policy))
+    verdicts = [
+        (child_id, dependency.settlement(parents[parent_id], Policy(policy)))
+        for child_id, parent_id, policy in edges
+    ]
+    yield from load(work, (child_id for child_id, _ in verdicts))
+    satisfied = [
+        (child_id, verdict.parent_id) for child_id, verdict in verdicts if verdict.satisfied
+    ]
+    # A parent may be back and end well before its return has reached all that had failed with it.
+    yield from bring_back(work, dict(reversed(satisfied)))
+    for child_id, verdict in verdicts:
         child = work.tasks.get(child_id)
         decision = decide(child, Order(child_id, verdict), work.now) if child is not None else None
         if isinstance(decision, Transition):
             work.move(decision)
-        # An edge to a dead parent stays open: the child that comes back waits for it again.
-        if verdict.satisfied:
-            settled.append((child_id, parent_id))
-    if settled:
-        yield call_rows("settle_edges", settled)
+    # An edge to a dead parent stays open: the child that comes back waits for it again.
+    if satisfied:
+        yield call_rows("settle_edges", satisfied)
+
+
+def _revive(work: Work, _: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
+    because = {child: parent for child, parent, policy in reversed(edges) if policy == Policy.FAIL}
+    yield from load(work, because)
+    yield from bring_back(work, because)
 
 
 def _leave(work: Work, places: Mapping[str, str]) -> Script[None]:

@@ -1,58 +1,73 @@
 """Dead letters that come back with the parent they failed with.
 
-Promises: in the transaction of the replay, level by level, every child that failed with a parent and has no
-other dead parent waits again; one that has stays dead, with that other parent as its cause. So a child is
-blocked only while somebody works on what it waits for, and dead with a parent only while one is dead.
+Promises: every child that failed with a parent which is back, and has no other dead parent, waits again; one
+that has stays dead, with that other parent as its cause. So a child is blocked only while its parents can
+still end, and dead with a parent only while one is dead, or until a bite of `cascade.py` has reached it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.core import dependency
-from holdfast.core.command import Order, Revive
+from holdfast.core.command import Order, Replay, Revive
 from holdfast.core.decide import Transition, decide
 from holdfast.core.dependency import OpenEdge, Policy
 from holdfast.core.task import Status, Task
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.store.script import Script, call
-from holdfast.store.scripts.work import Work, load
+from holdfast.store.scripts.work import Work
 
 
-def revive_dependents(work: Work) -> Script[None]:
-    """A replayed dead letter takes along those that failed with it, and those that failed with them."""
-    revived = [t.after.id for t in work.transitions if _came_back(t)]
-    held: dict[str, list[OpenEdge]] = {}
-    while revived:
-        rows = yield call("fail_edges", ids=sorted(revived))
-        because = dict(reversed(rows))
-        yield from load(work, because)
-        found = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
-        children = [task.id for task in found if fell_with_a_parent(task)]
-        edges = yield from _open_edges(work, children)
-        revived = []
-        for child_id in children:
-            now_open = [_as_of_now(work, edge) for edge in edges[child_id]]
-            dead = [edge for edge in now_open if edge.is_dead]
-            if dead:
-                held[child_id] = dead
-                continue
-            held.pop(child_id, None)
-            _carry_out(work, Order(child_id, Revive(because[child_id], len(now_open))))
-            revived.append(child_id)
-    yield from _blame(work, held)
+def came_back(transition: Transition) -> bool:
+    """Whether this change takes a task out of the dead letters, so that others come back with it."""
+    waits = transition.after.status in (Status.QUEUED, Status.BLOCKED)
+    return transition.before.status is Status.FAILED and waits
 
 
-def _came_back(transition: Transition) -> bool:
-    before, after = transition.before, transition.after
-    return (
-        before.status is Status.FAILED
-        and after.status is Status.QUEUED
-        and bool(after.has_dependents)
-    )
+def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
+    """Those of these children, locked already, that are dead with a parent and have no dead one now. They
+    come with the parent that they come back for."""
+    found = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
+    children = [task.id for task in found if fell_with_a_parent(task)]
+    edges = yield from _open_edges(children)
+    for child_id in children:
+        now_open = [_as_of_now(work, edge) for edge in edges[child_id]]
+        dead = [edge.parent_id for edge in now_open if edge.is_dead]
+        if dead:
+            work.held[child_id] = dead
+            continue
+        work.held.pop(child_id, None)
+        _carry_out(work, Order(child_id, Revive(because[child_id], len(now_open))))
 
 
-def _open_edges(work: Work, children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
+def on_their_way(work: Work, orders: Iterable[Order]) -> Script[set[str]]:
+    """Dead letters that are asked to be replayed and come back anyway, to wait for parents that are back:
+    started at once, they would run before those."""
+    asked = (work.tasks.get(o.task_id) for o in orders if isinstance(o.command, Replay))
+    fell = sorted({task.id for task in asked if task is not None and fell_with_a_parent(task)})
+    edges = yield from _open_edges(fell)
+    return {i for i, found in edges.items() if found and not any(e.is_dead for e in found)}
+
+
+def blame_others(work: Work) -> Script[None]:
+    """Those that stay dead, though what they had failed with is back, name what holds them now."""
+    causes = {
+        child_id: dead[0]
+        for child_id, dead in work.held.items()
+        if _cause(work.tasks[child_id]) not in dead
+    }
+    if not causes:
+        return
+    # Only read: locks go from parents to children, never back up.
+    rows = yield call("get_tasks", ids=sorted(set(causes.values())))
+    parents: dict[str, Task] = {task.id: task for task in rows}
+    for child_id, parent_id in sorted(causes.items()):
+        parent = work.tasks.get(parent_id) or parents.get(parent_id)
+        _carry_out(work, Order(child_id, dependency.blame(parent_id, parent)))
+
+
+def _open_edges(children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
     """Read when the children are locked: of two parents that come back at the same time, in two transactions,
     the later one sees that the other is back."""
     edges: dict[str, list[OpenEdge]] = {child_id: [] for child_id in children}
@@ -67,23 +82,6 @@ def _as_of_now(work: Work, edge: OpenEdge) -> OpenEdge:
     """With what this transaction has done to the parent, and not written yet."""
     parent = work.tasks.get(edge.parent_id)
     return OpenEdge(edge.parent_id, edge.policy, parent.status) if parent else edge
-
-
-def _blame(work: Work, held: dict[str, list[OpenEdge]]) -> Script[None]:
-    """Those that stay dead, though what they had failed with is back, name what holds them now."""
-    causes = {
-        child_id: dead[0].parent_id
-        for child_id, dead in held.items()
-        if _cause(work.tasks[child_id]) not in {edge.parent_id for edge in dead}
-    }
-    if not causes:
-        return
-    # Only read: locks go from parents to children, never back up.
-    rows = yield call("get_tasks", ids=sorted(set(causes.values())))
-    parents: dict[str, Task] = {task.id: task for task in rows}
-    for child_id, parent_id in sorted(causes.items()):
-        parent = work.tasks.get(parent_id) or parents.get(parent_id)
-        _carry_out(work, Order(child_id, dependency.blame(parent_id, parent)))
 
 
 def _cause(task: Task) -> str | None:

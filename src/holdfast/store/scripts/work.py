@@ -36,7 +36,7 @@ class Recorder(Protocol):
 class Work:
     """What one transaction does."""
 
-    __slots__ = ("deltas", "facts", "is_cut_short", "now", "seen", "tasks", "transitions")
+    __slots__ = ("deltas", "facts", "held", "is_cut_short", "now", "seen", "tasks", "transitions")
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -45,6 +45,8 @@ class Work:
         self.facts: list[Fact] = []
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
+        self.held: dict[str, list[str]] = {}
+        """Dead letters that might come back but for these parents, which are dead."""
         self.is_cut_short = False
         """More hangs on these changes than one transaction settles; the rest is written down."""
 

@@ -40,7 +40,7 @@ WHERE parent_id = :parent_id AND child_id > :after_child AND settled = 0
 ORDER BY child_id LIMIT :limit;
 
 -- name: leave_cascades
--- These have ended, and not all who wait for them were settled.
+-- These have ended or come back, and not all who wait for them were told.
 -- index: holdfast_cascade (primary key)
 INSERT INTO holdfast_cascade (parent_id, after_child)
 SELECT parent_id, after_child FROM {rows: parent_id text, after_child text} WHERE true
@@ -68,13 +68,6 @@ DELETE FROM holdfast_cascade WHERE parent_id = :parent_id;
 UPDATE holdfast_edge AS e SET settled = 1
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
-
--- name: fail_edges
--- Who has failed with these, or would. Which of them have is seen when they are locked.
--- index: holdfast_edge_parent
--- returns: child_id parent_id
-SELECT child_id, parent_id FROM holdfast_edge
-WHERE parent_id IN (SELECT value FROM json_each(:ids)) AND policy = 'fail' ORDER BY child_id, parent_id;
 
 -- name: open_parents
 -- What these wait for, or would wait for if they came back; no status when a parent was pruned.
