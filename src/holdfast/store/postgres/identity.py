@@ -42,6 +42,9 @@ class Identity:
             self._question = "identity_here"
             found = await self._ask(connection)
         await postgres.execute(connection, call("adopt_feed", identity=found))
+        if found != self._known:
+            # A connection that led to the same database as the old one leads to another one now.
+            self._proved.clear()
         self._known = found or ""
 
     async def is_same(self, connection: postgres.Connection) -> bool:
