@@ -306,6 +306,49 @@ async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connectio
             assert index in plan, f"{name}: {plan}"
             assert "Seq Scan on holdfast_task" not in plan, f"{name}: {plan}"
             assert "Seq Scan on holdfast_feed " not in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_edge " not in plan, f"{name}: {plan}"
+
+
+CHANGES = re.compile(r"(?:Insert|Update|Delete|Merge) on ")
+HARMLESS = {
+    # They set an option of the transaction, send a hint, or ask about the server: no change of a row.
+    *("set_config", "pg_notify"),
+    *("pg_control_system", "pg_current_wal_lsn", "pg_is_in_recovery"),
+}
+
+
+async def test_what_is_taken_to_read_changes_nothing(pg: postgres.Connection) -> None:
+    """A transaction whose statements all read leaves no proof of its commit."""
+    volatile = {
+        row[0] for row in await pg.fetch("SELECT proname FROM pg_proc WHERE provolatile = 'v'")
+    }
+    prepared = postgres.statements()
+    for name, statement in prepared.items():
+        plan = "\n".join(await explained(pg, statement.text, (None,) * len(statement.names)))
+        called = set(re.findall(r"\b(\w+)\(", statement.text)) & volatile - HARMLESS
+        changes = CHANGES.search(plan) is not None or bool(called)
+        assert statement.writes == changes, name
+    assert prepared["number_records"].writes, "it calls a function that writes"
+    assert not prepared["lock_tasks"].writes, "a lock is no change"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "insert into t values (1)",
+        "WITH gone AS (delete from t RETURNING id) SELECT id FROM gone",
+        "UPDATE\n t SET a = 1",
+        "MERGE INTO t USING r ON true WHEN MATCHED THEN DELETE",
+        "SELECT holdfast_number()",
+        "SELECT id FROM t FOR UPDATE; UPDATE t SET a = 1",
+        "TRUNCATE t",
+        "CALL anything()",
+        "DO $$ BEGIN END $$",
+        "",
+    ],
+)
+def test_what_is_not_known_to_read_counts_as_writing(text: str) -> None:
+    assert not sql.only_reads(text)
 
 
 async def explained(pg: postgres.Connection, text: str, values: tuple[Any, ...]) -> list[str]:

@@ -21,6 +21,13 @@ TASK_COLUMNS: Final = Task.__struct_fields__
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
 _TASK: Final = re.compile(r"\{task(?::(\w+))?\}")
+_LOCKS: Final = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b", re.IGNORECASE)
+_READS: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
+_MAY_WRITE: Final = re.compile(
+    r"\b(?:(?:INSERT|UPDATE|DELETE|MERGE|INTO|TRUNCATE|nextval|setval)\b|holdfast_\w+ *\()",
+    re.IGNORECASE,
+)
+"""Words of a statement that changes rows, also within WITH; functions of ours may do anything."""
 _ROWS: Final = re.compile(r"\{rows: *([^}]*)\}", re.DOTALL)
 
 
@@ -75,6 +82,13 @@ def load_migrations(package: str) -> list[Migration]:
             number, _, name = file.name.removesuffix(".sql").partition("_")
             found.append(Migration(int(number), name, file.read_text("utf-8")))
     return sorted(found)
+
+
+def only_reads(text: str) -> bool:
+    """Whether a statement surely changes no row. A row lock is no change. What is not known to read counts as
+    writing."""
+    bare = _LOCKS.sub("", text)
+    return _READS.match(bare) is not None and _MAY_WRITE.search(bare) is None
 
 
 def _texts(package: str, folder: str) -> Iterator[str]:

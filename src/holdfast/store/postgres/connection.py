@@ -25,7 +25,7 @@ from holdfast.errors import BadConfig, HoldfastError, StoreUnavailable
 from holdfast.forks import forget
 from holdfast.store.postgres.watch import Watch
 from holdfast.store.script import Call, Rows, Script
-from holdfast.store.sql import Column, Statement, load_statements
+from holdfast.store.sql import Column, Statement, load_statements, only_reads
 
 T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -72,7 +72,6 @@ STRAINED: Final = (
     asyncpg.PostgresSystemError,
 )
 """The server cannot do it now; the connection itself is sound."""
-WRITES: Final = re.compile(r"\b(INSERT INTO|UPDATE holdfast_|DELETE FROM)")
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 _STATUS: Final = {status.value: status for status in Status}
 _PRIORITY: Final = {priority.value: priority for priority in Priority}
@@ -88,6 +87,7 @@ class Prepared(NamedTuple):
     pick: Callable[[dict[str, Any]], tuple[Any, ...]]
     """The values in order, out of those by name."""
     writes: bool
+    """Or may write: a transaction of such statements leaves a proof of its commit."""
 
 
 @cache
@@ -112,9 +112,13 @@ def _prepared(statement: Statement) -> Prepared:
         return f"${names.index(found[1]) + 1}"
 
     text = _NAME.sub(number, statement.text)
-    writes = WRITES.search(text) is not None
     return Prepared(
-        text, tuple(names), statement.columns, statement.returns, _picker(names), writes
+        text,
+        tuple(names),
+        statement.columns,
+        statement.returns,
+        _picker(names),
+        not only_reads(text),
     )
 
 
