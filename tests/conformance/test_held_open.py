@@ -20,6 +20,8 @@ from holdfast.core.dependency import Policy
 from holdfast.core.ledger import Ask, Place, Runner
 from holdfast.core.limit import Rule
 from holdfast.core.task import RunId, Status, Task
+from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
+from holdfast.store.inserts import TIE_BITE
 from holdfast.store.ledger import Entries
 from holdfast.store.store import Store, is_held
 from tests.conformance.conftest import PostgresBench
@@ -274,6 +276,152 @@ async def test_a_parent_that_is_held_is_tied_later(store: Store, caller: Caller)
         await connection.execute("SELECT FROM holdfast_task WHERE id = 'parent' FOR UPDATE")
         assert await soon(store.tie()) == (1, False)
     assert (await store.tie()).done == 1
+
+
+async def test_a_held_parent_with_many_children_keeps_no_other_parent(
+    store: Store, caller: Caller
+) -> None:
+    """More children than one look takes."""
+    for parent in ("a", "b", "c"):
+        await put(store, parent)
+    children = [asked(store, depends_on=after("a")) for _ in range(2 * TIE_BITE)]
+    others = [asked(store, f"of-{parent}", depends_on=after(parent)) for parent in ("b", "c")]
+    connection = caller.connection
+    await store.insert_carried(connection, children + others)
+    await caller.commit()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM holdfast_task WHERE id = 'a' FOR UPDATE")
+        assert await soon(store.tie()) == (2, False)
+        assert await soon(store.tie()) == (0, False)
+    assert await store.tie() == (TIE_BITE, False)
+    assert await store.tie() == (TIE_BITE, True)
+
+
+async def test_a_parent_whose_step_is_in_an_open_transaction_is_tied(
+    store: Store, caller: Caller, pg_dsn: str
+) -> None:
+    """The step only needs the row to stay; it may take minutes."""
+    await put(store, "parent")
+    parent = await claim_one(store)
+    await store.insert_carried(
+        caller.connection, [asked(store, "child", depends_on=after("parent"))]
+    )
+    await caller.commit()
+    stepping = Caller(await asyncpg.connect(pg_dsn))
+    await stepping.begin()
+    await _take_step(store, parent, stepping)
+    assert await soon(store.tie()) == (1, True)
+    await stepping.commit()
+    await stepping.connection.close()
+    await complete(store, parent)
+    assert await claim_ids(store) == ["child"]
+
+
+async def _leave_bad_child(store: Store, caller: Caller) -> None:
+    """Loose, of a parent that has ended, with a row that cannot be read."""
+    await put(store, "ended")
+    parent = await claim_one(store)
+    group = [asked(store, child, depends_on=after("ended")) for child in ("a-bad", "b-good")]
+    await store.insert_carried(caller.connection, group)
+    await caller.connection.execute("UPDATE holdfast_task SET status = 'no' WHERE id = 'a-bad'")
+    await complete(store, parent)
+    await caller.commit()
+
+
+async def test_a_child_that_cannot_be_tied_keeps_no_other(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    await _leave_bad_child(store, caller)
+    woken = []
+    sweeper = Sweeper(
+        clock, store, Retention(), lambda: woken.append(1), node="n", lease_seconds=9.0
+    )
+    await sweeper.step()
+    assert await status(store, "b-good") is Status.QUEUED, "a child of the same parent"
+    assert woken
+    assert sweeper.troubles == 2, "together, and the bad one alone"
+    assert await store.tie(without=["a-bad"]) == (0, True)
+    await caller.connection.execute(
+        "UPDATE holdfast_task SET status = 'blocked' WHERE id = 'a-bad'"
+    )
+    clock.set(clock.now() + PRUNE_SECONDS)
+    await sweeper.step()
+    await sweeper.step()
+    assert await status(store, "a-bad") is Status.QUEUED
+
+
+async def test_an_insert_is_not_troubled_by_children_of_others(
+    store: Store, caller: Caller
+) -> None:
+    await _leave_bad_child(store, caller)
+    await put(store, "parent")
+    running = await claim_one(store)
+    keyed = asked(store, "mine", depends_on=after("parent"), idempotency_key="k")
+    assert (await soon(store.insert([keyed])))[0].created
+    await complete(store, running)
+    assert await claim_ids(store) == ["mine"], "it was tied at once"
+    await caller.connection.execute(
+        "UPDATE holdfast_task SET status = 'blocked' WHERE id = 'a-bad'"
+    )
+
+
+async def test_a_committed_insert_raises_nothing_when_its_tie_fails(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, "parent")
+    running = await claim_one(store)
+
+    async def failing_tie(_: object) -> int:
+        raise ValueError("a row cannot be read")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "tie_these", failing_tie)
+        keyed = asked(store, "child", depends_on=after("parent"), idempotency_key="k")
+        assert (await store.insert([keyed]))[0].created
+    assert "a row cannot be read" in caplog.text
+    await complete(store, running)
+    assert await status(store, "child") is Status.BLOCKED
+    assert await store.tie() == (1, True)
+    assert await claim_ids(store) == ["child"]
+
+
+async def test_an_edge_that_was_met_is_not_judged_when_its_parent_is_pruned(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    await put(store, "done")
+    await complete(store, await claim_one(store))
+    await put(store, "open")
+    edges = after("done", "open")
+    await store.insert_carried(caller.connection, [asked(store, "child", depends_on=edges)])
+    await caller.commit()
+    later = clock.now() + 1.0
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    assert await store.tie() == (2, True)
+    child = await get(store, "child")
+    assert (child.status, child.waiting_on) == (Status.BLOCKED, 1)
+
+
+async def test_two_ties_settle_an_edge_to_a_pruned_parent_once(
+    store: Store, clock: VirtualClock, caller: Caller
+) -> None:
+    await put(store, "pruned")
+    running = await claim_one(store)
+    await put(store, "open", delay_seconds=1_000.0)
+    edges = after("pruned", "open", policy=Policy.IGNORE)
+    connection = caller.connection
+    await store.insert_carried(connection, [asked(store, "child", depends_on=edges)])
+    await complete(store, running)
+    later = clock.now() + 1.0
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    await caller.commit()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM holdfast_task WHERE id = 'child' FOR UPDATE")
+        first = asyncio.create_task(store.tie())
+        await _until_one_waits(connection)
+        assert (await soon(store.tie())).done == 0
+    assert await soon(first) == (2, True)
+    child = await get(store, "child")
+    assert (child.status, child.waiting_on) == (Status.BLOCKED, 1)
 
 
 async def test_a_parent_that_was_pruned_before_the_tie(

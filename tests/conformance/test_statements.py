@@ -53,6 +53,8 @@ OWN = {
             "probe_record",
             "prune_marks",
         ),
+        # Where there is one writer, no edge comes in loose.
+        *("any_loose", "lock_free_parents", "lock_loose_edges", "loose_edges", "tie_edges"),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
@@ -180,7 +182,6 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
         "holdfast_task_dead",
     ),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
-    ("loose_edges", {"limit": 10}, "holdfast_edge_loose"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
     ("page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
     ("page_symbol_orders", {"symbol": "s", "after": 0, "limit": 10}, "holdfast_order_symbol"),
@@ -251,6 +252,10 @@ POSTGRES_CALLS = CALLS | {
     "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
     "open_parents": (Call("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
     "lock_tasks": (Call("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "any_loose": (Call("any_loose", {"without": ["a"]}), "holdfast_edge_loose"),
+    "loose_edges": (Call("loose_edges", {"without": ["a"], "limit": 9}), "holdfast_edge_loose"),
+    "lock_free_parents": (Call("lock_free_parents", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "lock_loose_edges": (Call("lock_loose_edges", {}, [("a", "b")]), "holdfast_edge_p"),
     "extend_leases": (Call("extend_leases", {"until": 1.0}, [("a", 1)]), "holdfast_task_pkey"),
     "records_by_id": (Call("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
 }

@@ -22,10 +22,9 @@ from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
+from holdfast.engine.tying import Tying
 from holdfast.errors import StoreUnavailable
-from holdfast.store.inserts import TIE_BITE
 from holdfast.store.scripts import nodes
-from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
@@ -113,26 +112,29 @@ class Sweeper(Loop):
         self.pruned = 0
         self._left_out: set[RunId] = set()
         """Runs that could not be taken back; tried again with each pruning."""
+        self._tying = Tying(self, store, on_expired)
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         patience = self._patience.left(began)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
-        is_loose = await self.apart("tying children to their parents", self._tie())
+        tie_seconds = await self.apart("tying children to their parents", self._tying.round())
         is_cut_short = await self.apart("settling dependents", self._settle())
         now = self._store.now()
         if now >= self._count_at:
             await self.apart("counting", self._count(now))
         if now >= self._prune_at:
             # What ends faster than one round forgets would pile up: then the next round comes at once.
-            more = await self.apart("pruning", self._prune(now))
+            await self.apart("telling of lost nodes", self._lose_nodes(now))
+            more = await self._prune(now)
             self._prune_at = now if more else now + PRUNE_SECONDS
             self._left_out.clear()
+            self._tying.try_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
         if is_cut_short:
             moments.append(now)
-        if is_loose:
-            moments.append(now + HELD_SECONDS)
+        if tie_seconds is not None:
+            moments.append(now + tie_seconds)
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
@@ -185,17 +187,6 @@ class Sweeper(Loop):
             self._on_expired()
         return True
 
-    async def _tie(self) -> bool:
-        """Children that came in without locking their parents, which may have ended meanwhile; whether some
-        are left."""
-        for _ in range(ROUNDS_MAX):
-            tied = await self._store.tie(TIE_BITE)
-            if tied.done:
-                self._on_expired()
-            if tied.done < TIE_BITE:
-                return not tied.is_all
-        return True
-
     async def _count(self, now: float) -> None:
         """So that nobody who asks for figures has much to add up; ever more seldom where nothing moves."""
         counted = await self._store.counters()
@@ -206,7 +197,7 @@ class Sweeper(Loop):
         self._count_at = now + self._count_seconds
 
     async def _prune(self, now: float) -> bool:
-        """One round; whether there is more to forget."""
+        """One round; whether there is more to forget. What cannot be forgotten keeps nothing else."""
         keep = self._retention
 
         async def tasks() -> int:
@@ -229,10 +220,16 @@ class Sweeper(Loop):
         async def counters() -> int:
             return len(await self._store.execute("prune_counters", limit=PRUNE_BITE))
 
-        more = [await _prune_all(each) for each in (tasks, entries, limits, counters)]
-        await self._store.execute("prune_types", before=now - TYPE_SECONDS)
-        await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
+        async def types() -> int:
+            await self._store.execute("prune_types", before=now - TYPE_SECONDS)
+            return 0
+
+        each = (tasks, entries, limits, counters, types)
+        more = [await self.apart(f"pruning {bite.__name__}", _prune_all(bite)) for bite in each]
         return any(more)
+
+    async def _lose_nodes(self, now: float) -> None:
+        await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
 
 
 async def _prune_all(bite: Callable[[], Awaitable[int]]) -> bool:

@@ -6,22 +6,23 @@ repeated. `insert` looks up what there is to look up; the others are shorter way
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
-from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
-from holdfast.store.scripts.edges import Tied
+from holdfast.store.scripts.cascade import BITE
+from holdfast.store.scripts.edges import Pair, Tied
 from holdfast.store.scripts.insert import Inserted
 
 TIE_BITE: Final = 100
+log = logging.getLogger("holdfast.store")
 
 
 class Inserts:
@@ -43,9 +44,7 @@ class Inserts:
             lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
         )
         if loose:
-            # The insert is acknowledged; what cannot be tied now is tied by a sweeper.
-            with suppress(StoreUnavailable):
-                await self.tie()
+            await self._tie_new(group, found)
         return found
 
     async def insert_one(
@@ -153,16 +152,47 @@ class Inserts:
         yield from self._dialect.hint(hint)
         return found
 
-    async def tie(self, limit: int = TIE_BITE) -> Tied:
-        """Makes children that came in without locking their parents known to these."""
-        if self.one_writer or not await self._driver.read(
-            lambda: one(call("loose_edges", limit=1))
-        ):
+    async def _tie_new(self, group: Sequence[Submission], found: Sequence[Inserted]) -> None:
+        """The edges of tasks that were just inserted. That is committed, so no error may reach the caller:
+        what cannot be tied now is tied by a sweeper."""
+        made = [each.task.id for each, answer in zip(group, found, strict=True) if answer.created]
+        edges = {each.task.id: each.edges for each in group}
+        pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
+        try:
+            for start in range(0, len(pairs), BITE):
+                await self.tie_these(pairs[start : start + BITE])
+        except Exception as error:
+            log.warning("new tasks are tied to their parents by the next sweep after %r", error)
+
+    async def tie(self, limit: int = TIE_BITE, *, without: Collection[str] = ()) -> Tied:
+        """Makes children that came in without locking their parents known to these. `without`: not these
+        children."""
+        if self.one_writer or not await self._driver.read(lambda: edge_script.is_any(without)):
             return Tied(0, True)
         now = self.now()
         return await self._driver.write(
+            lambda: edge_script.tie_some(
+                now=now,
+                batch=self._ids.record(now),
+                recorder=self._dialect,
+                limit=limit,
+                without=without,
+            ),
+            mark=self._mark,
+        )
+
+    async def loose(self, limit: int = TIE_BITE, *, without: Collection[str] = ()) -> list[Pair]:
+        """What `tie` would tie."""
+        if self.one_writer:
+            return []
+        return await self._driver.read(lambda: edge_script.look(limit, without))
+
+    async def tie_these(self, pairs: Sequence[Pair]) -> int:
+        """Those of these edges that are loose and whose parents are free; how many."""
+        now = self.now()
+        return await self._driver.write(
             lambda: edge_script.tie(
-                now=now, batch=self._ids.record(now), recorder=self._dialect, limit=limit
+                pairs, now=now, batch=self._ids.record(now), recorder=self._dialect
             ),
             mark=self._mark,
         )

@@ -50,7 +50,7 @@ class Jumping:
         self.at += 500.0
         return Swept([], next_at=1_009.0)
 
-    async def tie(self, _: int) -> Tied:
+    async def tie(self, _: int, **__: object) -> Tied:
         return Tied(0, True)
 
     async def counters(self) -> list[object]:
@@ -62,7 +62,7 @@ class Jumping:
     async def prune(self, **_: object) -> int:
         return 0
 
-    async def execute(self, *_: object, **__: object) -> list[object]:
+    async def execute(self, name: str, **_: object) -> list[object]:
         return []
 
 
@@ -98,7 +98,7 @@ class Growing:
     async def sweep(self, **_: object) -> Swept:
         return Swept([])
 
-    async def tie(self, _: int) -> Tied:
+    async def tie(self, _: int, **__: object) -> Tied:
         return Tied(0, True)
 
     async def counters(self) -> list[object]:
@@ -130,3 +130,71 @@ async def test_pruning_of_the_ledger_goes_on_until_a_bite_is_not_full() -> None:
     assert store.entries == sweeper.PRUNE_BITE * 2 + 1
     assert await made.step() > 0.0
     assert store.entries == 0
+
+
+class Quiet(Jumping):
+    """A store in which nothing is due. `broken`: statements and verbs that fail."""
+
+    def __init__(self, *broken: str) -> None:
+        super().__init__()
+        self.broken = broken
+        self.done: list[str] = []
+        self.held = False
+
+    def _do(self, name: str) -> None:
+        if name in self.broken:
+            raise ValueError(name)
+        self.done.append(name)
+
+    async def sweep(self, **_: object) -> Swept:
+        return Swept([])
+
+    async def tie(self, _: int, **__: object) -> Tied:
+        return Tied(0, not self.held)
+
+    async def prune(self, **_: object) -> int:
+        self._do("prune")
+        return 0
+
+    async def execute(self, name: str, **_: object) -> list[object]:
+        self._do(name)
+        return []
+
+    async def run(self, script: Any) -> int:
+        self._do(script.func.__name__)
+        return 0
+
+
+DUTIES = ("lose", "prune", "prune_entries", "prune_limits", "prune_counters", "prune_types")
+
+
+def sweeping(store: object) -> sweeper.Sweeper:
+    return sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+
+
+@pytest.mark.parametrize("broken", DUTIES)
+async def test_a_duty_that_fails_keeps_no_other(broken: str) -> None:
+    store = Quiet(broken)
+    made = sweeping(store)
+    await made.step()
+    assert {*DUTIES} - {*store.done} == {broken}
+    assert made.troubles == 1
+
+
+async def test_looks_for_parents_that_are_held_become_fewer() -> None:
+    store = Quiet()
+    made = sweeping(store)
+    store.held = True
+    pauses = [await made.step() for _ in range(8)]
+    assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
+    store.held = False
+    assert await made.step() > 1.0
+    store.held = True
+    assert await made.step() == pytest.approx(0.05), "what is held next is looked at soon"

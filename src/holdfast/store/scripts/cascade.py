@@ -34,18 +34,13 @@ Tell: TypeAlias = Callable[[Work, Mapping[str, Task], Sequence[Edge]], Script[No
 def settle_dependents(work: Work, left: int) -> Script[int]:
     """Level by level, until nothing that ended has anybody waiting for it, or `left` were looked at; how many
     may still be."""
-    return (yield from _levels(work, left, ended, _settle))
+    return (yield from _levels(work, left, ended, settle))
 
 
 def revive_dependents(work: Work, left: int) -> Script[None]:
     """A replayed dead letter takes along those that failed with it, and those that failed with them."""
     yield from _levels(work, left, came_back, _revive)
     yield from blame_others(work)
-
-
-def settle_children(work: Work, parents: Mapping[str, Task], left: int) -> Script[int]:
-    """At most `left` of those that wait for these, which have ended and are locked; how many."""
-    return (yield from _children(work, parents, left, _settle))
 
 
 def next_bite(work: Work, parent_id: str) -> Script[int]:
@@ -56,7 +51,7 @@ def next_bite(work: Work, parent_id: str) -> Script[int]:
     yield from load(work, [parent_id])
     parent = work.tasks[parent_id]
     edges = yield call("more_edges", parent_id=parent_id, after_child=rows[0][0], limit=BITE)
-    tell = _settle if parent.status in ENDED else _revive
+    tell = settle if parent.status in ENDED else _revive
     yield from tell(work, {parent_id: parent}, edges)
     if len(edges) == BITE:
         yield from _leave(work, {parent_id: edges[-1][0]})
@@ -93,7 +88,8 @@ def _children(work: Work, parents: Mapping[str, Task], left: int, tell: Tell) ->
     return len(edges)
 
 
-def _settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
+def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
+    """Tells the children of these edges, which are open, how their parents ended, which are locked."""
     verdicts = [
         (child_id, dependency.settlement(parents[parent_id], Policy(policy)))
         for child_id, parent_id, policy in edges

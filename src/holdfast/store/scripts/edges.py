@@ -5,11 +5,14 @@ its children blocked and their edges loose: the parent does not know of them and
 transaction of ours ties them later: it locks the parent, marks that it has dependents, and if it has ended by
 then, settles the children. So either the parent's end sees the edge or the tie sees the parent's end.
 
-Promises: a parent that another transaction holds is left for the next time. Any number of nodes may tie.
+Promises: a parent that another transaction holds is left for the next time and keeps no other parent from
+being tied. Each edge is settled once, however many nodes tie. A tie touches no children but those it ties, so
+a child that cannot be settled fails only the ties that name it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from holdfast.core import dependency
@@ -18,7 +21,11 @@ from holdfast.core.dependency import Policy
 from holdfast.core.task import ENDED
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, cascade
+from holdfast.store.scripts.cascade import Edge
 from holdfast.store.scripts.work import Recorder, Work, load
+
+Pair = tuple[str, str]
+"""Child, parent."""
 
 
 class Tied(NamedTuple):
@@ -26,33 +33,59 @@ class Tied(NamedTuple):
 
     done: int
     is_all: bool
-    """Whether all that were seen are tied; if not, another transaction holds a parent."""
+    """Whether none is left; if some are, other transactions hold their parents, or there are many."""
 
 
-def tie(*, now: float, batch: int, recorder: Recorder, limit: int) -> Script[Tied]:
-    """Ties some loose edges."""
-    edges = yield call("loose_edges", limit=limit)
-    if not edges:
-        return Tied(0, True)
+def look(limit: int, without: Collection[str]) -> Script[list[Pair]]:
+    """Loose edges whose parents are free. `without`: not of these children."""
+    rows = yield call("loose_edges", limit=limit, without=sorted(without))
+    return [(row[0], row[1]) for row in rows]
+
+
+def is_any(without: Collection[str]) -> Script[bool]:
+    """Whether an edge is loose, whoever holds its parent."""
+    return bool((yield call("any_loose", without=sorted(without))))
+
+
+def tie_some(
+    *, now: float, batch: int, recorder: Recorder, limit: int, without: Collection[str]
+) -> Script[Tied]:
+    """Ties some loose edges of any children but these."""
+    pairs = yield from look(limit, without)
+    done = yield from tie(pairs, now=now, batch=batch, recorder=recorder)
+    return Tied(done, not (yield from is_any(without)))
+
+
+def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) -> Script[int]:
+    """Ties those of these edges that are loose and whose parents are free; how many."""
+    if not pairs:
+        return 0
     work = Work(now)
-    parents = sorted({parent_id for _, parent_id, _ in edges})
-    work.load((yield call("lock_free_tasks", ids=parents)))
+    parents = sorted({parent_id for _, parent_id in pairs})
+    work.load((yield call("lock_free_parents", ids=parents)))
     known = sorted(work.tasks)
     gone = yield from _gone(parents, known)
-    tied = [edge for edge in edges if edge[1] in gone or edge[1] in work.seen]
+    wanted = [pair for pair in pairs if pair[1] in work.tasks or pair[1] in gone]
+    if not wanted:
+        return 0
+    # Read when the parents are locked: an end that came before has settled what it saw.
+    rows = yield call_rows("lock_loose_edges", wanted)
+    if not rows:
+        return 0
+    waiting: list[Edge] = [(row[0], row[1], row[2]) for row in rows if not row[3]]
     if known:
         yield call("mark_parents", ids=known)
     ended = {i: work.tasks[i] for i in known if work.tasks[i].status in ENDED}
-    settled = (yield from cascade.settle_children(work, ended, cascade.BITE)) if ended else 0
-    yield from _settle_orphans(work, [edge for edge in tied if edge[1] in gone])
-    if tied:
-        yield call_rows("tie_edges", [(child_id, parent_id) for child_id, parent_id, _ in tied])
-    yield from apply.finish(work, batch, recorder, cascade.BITE - settled)
-    return Tied(len(tied), len(tied) == len(edges))
+    settled = [edge for edge in waiting if edge[1] in ended]
+    yield from cascade.settle(work, ended, settled)
+    yield from _settle_orphans(work, [edge for edge in waiting if edge[1] in gone])
+    yield call_rows("tie_edges", [(row[0], row[1]) for row in rows])
+    yield from apply.finish(work, batch, recorder, cascade.BITE - len(settled))
+    return len(rows)
 
 
 def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
-    """Those that were pruned; the others that are not known are held by somebody."""
+    """Those that were pruned; the others that are not known are held by another transaction."""
     missing = set(parents).difference(known)
     if not missing:
         return set()
@@ -60,7 +93,7 @@ def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
     return missing.difference(task.id for task in rows)
 
 
-def _settle_orphans(work: Work, edges: list[tuple[str, str, str]]) -> Script[None]:
+def _settle_orphans(work: Work, edges: list[Edge]) -> Script[None]:
     """Children whose parent ended and was pruned before its end could be told to them."""
     yield from load(work, (child_id for child_id, _, _ in edges))
     settled = []

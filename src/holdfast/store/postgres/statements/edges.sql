@@ -10,12 +10,57 @@ FROM {rows: child_id text, parent_id text, policy text, settled smallint, loose 
 -- index: holdfast_task_pkey
 UPDATE holdfast_task SET has_dependents = 1 WHERE id = ANY(:ids::text[]) AND has_dependents = 0;
 
--- name: loose_edges
--- Whose parents may not know of them.
+-- name: any_loose
 -- index: holdfast_edge_loose
--- returns: child_id parent_id policy
-SELECT child_id, parent_id, policy FROM holdfast_edge
-WHERE loose = 1 ORDER BY parent_id, child_id LIMIT :limit::int;
+-- returns: child_id
+SELECT child_id FROM holdfast_edge WHERE loose = 1 AND child_id <> ALL(:without::text[])
+ORDER BY parent_id, child_id LIMIT 1;
+
+-- name: loose_edges
+-- Whose parents may not know of them. The walk goes from parent to parent, not from edge to edge: a parent that
+-- another transaction holds costs one step, however many children it has. A parent that was pruned cannot be held.
+-- index: holdfast_edge_loose, holdfast_task_pkey
+-- returns: child_id parent_id
+WITH RECURSIVE parents AS (
+    (SELECT parent_id FROM holdfast_edge WHERE loose = 1 AND child_id <> ALL(:without::text[])
+     ORDER BY parent_id, child_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT e.parent_id FROM holdfast_edge e
+            WHERE e.loose = 1 AND e.parent_id > p.parent_id AND e.child_id <> ALL(:without::text[])
+            ORDER BY e.parent_id, e.child_id LIMIT 1)
+    FROM parents p WHERE p.parent_id IS NOT NULL
+), free AS (
+    SELECT t.id FROM parents p JOIN holdfast_task t ON t.id = p.parent_id
+    LIMIT :limit::int FOR NO KEY UPDATE OF t SKIP LOCKED
+), pruned AS (
+    SELECT p.parent_id AS id FROM parents p
+    WHERE p.parent_id IS NOT NULL
+      AND NOT EXISTS (SELECT FROM holdfast_task t WHERE t.id = p.parent_id)
+    LIMIT :limit::int
+)
+SELECT e.child_id, e.parent_id FROM (SELECT id FROM free UNION ALL SELECT id FROM pruned) AS found
+CROSS JOIN LATERAL (
+    SELECT child_id, parent_id FROM holdfast_edge
+    WHERE loose = 1 AND parent_id = found.id AND child_id <> ALL(:without::text[])
+    ORDER BY parent_id, child_id LIMIT :limit::int) AS e
+LIMIT :limit::int;
+
+-- name: lock_free_parents
+-- Those that no other transaction changes or is about to. A transaction that only needs the row to stay, such as
+-- a step of a handler in the caller's transaction, does not count.
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: lock_loose_edges
+-- Those of these that are still loose and that no other transaction ties. The sum keeps the planner from the index
+-- of all loose edges, which it would read whole for each row.
+-- index: holdfast_edge_pkey, holdfast_edge_parent
+-- returns: child_id parent_id policy settled
+SELECT e.child_id, e.parent_id, e.policy, e.settled
+FROM {rows: child_id text, parent_id text}
+JOIN holdfast_edge e ON e.child_id = r.child_id AND e.parent_id = r.parent_id
+WHERE e.loose + 0 = 1 ORDER BY e.parent_id, e.child_id FOR UPDATE OF e SKIP LOCKED;
 
 -- name: tie_edges
 -- index: holdfast_edge_pkey

@@ -10,19 +10,6 @@ FROM {rows: child_id text, parent_id text, policy text, settled integer, loose i
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET has_dependents = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND has_dependents = 0;
 
--- name: loose_edges
--- Whose parents may not know of them.
--- index: holdfast_edge_loose
--- returns: child_id parent_id policy
-SELECT child_id, parent_id, policy FROM holdfast_edge
-WHERE loose = 1 ORDER BY parent_id, child_id LIMIT :limit;
-
--- name: tie_edges
--- index: holdfast_edge (primary key)
-UPDATE holdfast_edge AS e SET loose = 0
-FROM {rows: child_id text, parent_id text}
-WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
-
 -- name: open_edges
 -- Who waits for these.
 -- index: holdfast_edge_parent

@@ -1,0 +1,74 @@
+"""Ties children that came in without locking their parents (`store/scripts/edges.py`); a part of the sweeper.
+
+Promises: one child that cannot be tied keeps no other: after a failure each is tied alone, and those that
+fail are logged, counted and left out until the next pruning. While nothing moves because other transactions
+hold the parents, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.engine.loop import Loop, log
+from holdfast.errors import StoreUnavailable
+from holdfast.store.inserts import TIE_BITE
+from holdfast.store.scripts.edges import Tied
+from holdfast.store.scripts.limits import HELD_SECONDS
+from holdfast.store.store import Store
+
+ROUNDS_MAX: Final = 10
+"""Bites before the sweeper looks at leases again."""
+LEFT_OUT_MAX: Final = 1_000
+PAUSE_SECONDS_MAX: Final = 1.0
+
+
+class Tying:
+    def __init__(self, loop: Loop, store: Store, on_tied: Callable[[], None]) -> None:
+        self._loop = loop
+        self._store = store
+        self._on_tied = on_tied
+        self._pause_seconds = HELD_SECONDS
+        self._left_out: set[str] = set()
+        """Children that could not be tied."""
+
+    def try_all(self) -> None:
+        """What failed may succeed now."""
+        self._left_out.clear()
+
+    async def round(self) -> float | None:
+        """Some bites; in how many seconds to look again. None: nothing is left."""
+        for _ in range(ROUNDS_MAX):
+            tied = await self._bite()
+            if tied.done:
+                self._on_tied()
+            if tied.done or tied.is_all:
+                self._pause_seconds = HELD_SECONDS
+            if tied.is_all:
+                return None
+            if not tied.done:
+                return self._longer_pause()
+        return 0.0
+
+    def _longer_pause(self) -> float:
+        pause = self._pause_seconds
+        self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
+        return pause
+
+    async def _bite(self) -> Tied:
+        """What is loose, together; one by one when that fails."""
+        try:
+            return await self._store.tie(TIE_BITE, without=self._left_out)
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self._loop.troubles += 1
+            log.warning("sweeper: children are tied to their parents one by one after %r", error)
+        done = 0
+        for pair in await self._store.loose(TIE_BITE, without=self._left_out):
+            what = f"tying task {pair[0]} to its parent {pair[1]}"
+            found = await self._loop.apart(what, self._store.tie_these([pair]))
+            done += found or 0
+            if found is None and len(self._left_out) < LEFT_OUT_MAX:
+                self._left_out.add(pair[0])
+        return Tied(done, False)
