@@ -1,10 +1,12 @@
 """`holdfast enqueue`: what is taken, what is refused, and waiting for a result."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from holdfast import TaskQueue
 from tests.acceptance.cli_support import Cli, Stock, run_inside, stocked
 
 
@@ -48,6 +50,26 @@ def test_a_repeated_request_is_answered_not_repeated(cli: Cli) -> None:
     assert cli.ok(*request) == cli.ok(*request)
     other = cli.fails(6, "enqueue", "add", "a=1", "b=3", "--idempotency-key", "k")
     assert other.startswith("error[idempotency-conflict]")
+
+
+async def test_it_makes_the_task_that_python_makes(tmp_path: Path) -> None:
+    """Also for the ledger of requests: the same key from either side is the same request."""
+    url = f"sqlite:///{tmp_path / 'same.db'}"
+    queue = TaskQueue(url)
+
+    @queue.task(timeout=0.3, max_attempts=7, queue="slow")
+    async def work(n: int) -> int:
+        return n
+
+    async with queue:
+        mine = await queue.enqueue("work", {"n": 1}, idempotency_key="k")
+        theirs = await asyncio.to_thread(
+            Cli(tmp_path, url).ok, "enqueue", "work", "n=1", "--idempotency-key", "k"
+        )
+        assert theirs == mine.id
+        other = await asyncio.to_thread(Cli(tmp_path, url).json, "enqueue", "work", "n=2")
+        assert other["options"]["timeout_seconds"] == 0.3
+        assert (other["max_attempts"], other["queue"]) == (7, "slow")
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,8 @@ async def schedules(queue: TaskQueue, _: float) -> Check:
             told[each.name] = f"'{each.name}' belongs to code that no live node has"
         elif now - each.next_at > LATE_SECONDS and each.name not in told:
             told[each.name] = f"'{each.name}' has been due for {length(now - each.next_at)}"
+    if found and not await queue.get_nodes():
+        told[""] = f"no node runs, so none of {len(found)} fires"
     if told:
         return Check("schedules", Level.WARN, "; ".join(text for _, text in sorted(told.items())))
     return Check("schedules", Level.OK, f"{len(found)} fire in time" if found else "none")

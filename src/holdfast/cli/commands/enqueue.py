@@ -63,8 +63,9 @@ def enqueue(
         "idempotency_key": idempotency_key,
         "id": id,
         "metadata": values.payload(metadata, None) or None,
-        "timeout": None if task_timeout is None else values.seconds(task_timeout, "--task-timeout"),
     }
+    if task_timeout is not None:  # Not given is the type's own; None would be no timeout at all.
+        request["timeout"] = values.seconds(task_timeout, "--task-timeout")
     printer = Printer(common)
 
     async def work(q: TaskQueue) -> Task:

@@ -109,6 +109,7 @@ def _columns(now: float) -> list[Column]:
         Column("TIMEZONE", lambda item: item["timezone"]),
         Column("TYPE", lambda item: item["type"], flex=True),
         Column("QUEUE", lambda item: item["queue"]),
+        Column("OWNER", lambda item: item["owner"] or "run time"),
         Column("NEXT", lambda item: "paused" if item["paused"] else relative(item["next_at"], now)),
         Column("FIRED", lambda item: relative(item["fired_at"], now)),
         Column("PAYLOAD", lambda item: dumps(item["payload"]), flex=True),
