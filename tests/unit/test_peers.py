@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 import subprocess
 import sys
@@ -74,16 +75,16 @@ os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", killed], check=False)
     folder = file.with_name(file.name + SUFFIX)
-    assert (folder / "killed").exists()
+    assert (folder / "killed.sock").exists()
     pair[0].send("work")
-    assert not (folder / "killed").exists()
+    assert not (folder / "killed.sock").exists()
     assert pair[1].receive() == ["work"]
 
 
 def test_only_those_who_may_write_the_file_may_send(pair: tuple[Peers, Peers], file: Path) -> None:
     folder = file.with_name(file.name + SUFFIX)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder / "one").stat().st_mode) == 0o600
+    assert stat.S_IMODE((folder / "one.sock").stat().st_mode) == 0o600
 
 
 def test_a_shared_file_has_a_shared_folder(tmp_path: Path) -> None:
@@ -108,6 +109,41 @@ def test_a_path_that_is_too_long_for_a_socket_works(tmp_path: Path) -> None:
     assert two.receive() == ["work"]
     one.close()
     two.close()
+
+
+def test_nothing_but_sockets_is_removed(pair: tuple[Peers, Peers], file: Path) -> None:
+    folder = file.with_name(file.name + SUFFIX)
+    kept = [folder / "thesis.txt", folder / "thesis.sock", folder / "link.sock"]
+    kept[0].write_text("years of work")
+    kept[1].write_text("more of it")
+    kept[2].symlink_to(kept[0])
+    for _ in range(3):
+        pair[0].send("work")
+    assert all(each.exists() for each in kept)
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(file: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    file.with_name(file.name + SUFFIX).symlink_to(elsewhere)
+    with pytest.raises(OSError, match="hints"):
+        Peers(file, "one", monotonic).open()
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_folder_of_another_user_is_not_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.with_name(file.name + SUFFIX).mkdir()
+    us = os.geteuid()
+    monkeypatch.setattr(os, "fstat", lambda fd: Owned(os.stat(fd), us + 1))
+    with pytest.raises(PermissionError, match="another user"):
+        Peers(file, "one", monotonic).open()
+
+
+class Owned:
+    """The state of a folder that another user made."""
+
+    def __init__(self, state: os.stat_result, uid: int) -> None:
+        self.st_uid, self.st_gid, self.st_mode = uid, state.st_gid, state.st_mode
 
 
 class Listening:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from holdfast.engine.sweeper import Patience
+from holdfast.engine.sweeper import WAITS_MAX, Patience
 from holdfast.store.steady import ADOPT_SECONDS_MAX, PACE, Steady
 
 
@@ -104,6 +104,20 @@ def test_a_sweeper_whose_time_jumped_waits_one_lease_and_then_judges() -> None:
     assert patience.left(200.0) == 9.0
     patience.plan(209.0)
     assert patience.left(204.0) == 5.0
-    assert patience.left(5000.0) == 0.0, "a second jump does not put the sweep off for ever"
-    patience.plan(5005.0)
-    assert patience.left(5006.0) == 0.0
+    patience.plan(209.0)
+    assert patience.left(5000.0) == 9.0, "a second jump starts the wait again"
+    patience.plan(5009.0)
+    assert patience.left(5009.0) == 0.0
+    patience.plan(5014.0)
+    assert patience.left(5015.0) == 0.0
+
+
+def test_time_that_jumps_for_ever_does_not_put_the_sweep_off_for_ever() -> None:
+    patience = Patience(9.0)
+    now = 0.0
+    for _ in range(WAITS_MAX):
+        patience.plan(now)
+        now += 100.0
+        assert patience.left(now) == 9.0
+    patience.plan(now)
+    assert patience.left(now + 100.0) == 0.0

@@ -3,7 +3,8 @@
 Each process binds a socket in a folder beside the file; a message goes to every other socket of the folder.
 The folder and the sockets may be used by the users that may write the file.
 Promises: `send` neither waits nor raises; the socket of a process that died is removed by the first sender
-that meets it. Never: promises delivery. A full buffer, a missing right or a lost datagram costs a poll.
+that meets it. Never: promises delivery (a full buffer, a missing right or a lost datagram costs a poll),
+uses a folder that another user made, or removes anything but sockets.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 SUFFIX: Final = "-hints"
+SOCKET: Final = ".sock"
 MESSAGE_MAX: Final = 64
 RECEIVE_MAX: Final = 64
 """Datagrams read at one go; the rest is read with the next."""
-PATH_MAX: Final = 100
-"""A longer path does not fit into the address of a socket."""
+PROC: Final = Path("/proc/self/fd")
 LOOK_SECONDS: Final = 0.01
 """Between two looks at the folder. A process that has just joined looks at the store itself."""
 SETTLED_SECONDS: Final = 0.05
@@ -33,7 +34,7 @@ class Peers:
     def __init__(self, file: Path, name: str, monotonic: Callable[[], float]) -> None:
         self._file = file
         self._folder = file.with_name(file.name + SUFFIX)
-        self._name = name
+        self._name = name + SOCKET
         self._socket: socket.socket | None = None
         self._folder_fd = -1
         self._others: list[str] = []
@@ -48,12 +49,12 @@ class Peers:
             raise OSError("this system has no Unix sockets")
         mode = stat.S_IMODE(self._file.stat().st_mode) & 0o666
         self._make_folder(mode)
-        self._folder_fd = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder_fd = self._open_folder()
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
             bound.setblocking(False)
             bound.bind(self._address(self._name))
-            (self._folder / self._name).chmod(mode)
+            os.chmod(self._name, mode, dir_fd=self._folder_fd)
             self._changed_at_ns = -1
             self._look_at = float("-inf")
         except OSError:
@@ -114,6 +115,17 @@ class Peers:
         searchable = mode | (mode & 0o222) >> 1
         self._folder.chmod(searchable)
 
+    def _open_folder(self) -> int:
+        """A folder that another user put there, or a link to one, is not used."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        folder_fd = os.open(self._folder, flags)
+        folder, file = os.fstat(folder_fd), self._file.stat()
+        is_shared = bool(file.st_mode & stat.S_IWGRP) and folder.st_gid == file.st_gid
+        if folder.st_uid not in (os.geteuid(), file.st_uid) and not is_shared:
+            os.close(folder_fd)
+            raise PermissionError(f"'{self._folder}' belongs to another user")
+        return folder_fd
+
     def _listed(self) -> list[str]:
         """The other sockets; the folder is read when it has changed."""
         now = self._monotonic()
@@ -129,19 +141,21 @@ class Peers:
                 if now >= self._settled_at:
                     self._settled_at = None
                 names = os.listdir(self._folder_fd)  # noqa: PTH208 - by descriptor
-                self._others = [name for name in names if name != self._name]
+                self._others = [n for n in names if n.endswith(SOCKET) and n != self._name]
         except OSError:
             self._others = []
         return self._others
 
     def _remove(self, name: str) -> None:
         try:
-            (self._folder / name).unlink()
+            found = os.stat(name, dir_fd=self._folder_fd, follow_symlinks=False)
+            if stat.S_ISSOCK(found.st_mode):
+                os.unlink(name, dir_fd=self._folder_fd)
         except OSError:
             return
 
     def _address(self, name: str) -> str:
-        path = str(self._folder / name)
-        if len(path.encode()) <= PATH_MAX:
-            return path
-        return f"/proc/self/fd/{self._folder_fd}/{name}"
+        """By the open folder where the system can, so that the path can be neither too long nor exchanged."""
+        if PROC.exists():
+            return str(PROC / str(self._folder_fd) / name)
+        return str(self._folder / name)

@@ -38,6 +38,8 @@ LEFT_OUT_MAX: Final = 1_000
 PRUNE_SECONDS: Final = 60.0
 PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
+WAITS_MAX: Final = 10
+"""How often a wait for living runners starts again: time that jumps for ever must not keep dead ones."""
 NODE_SECONDS: Final = 3_600.0
 TYPE_SECONDS: Final = 30 * 86_400.0
 """A type that no node, task or schedule has named for so long is forgotten."""
@@ -63,22 +65,24 @@ class Patience:
         self._lease_seconds = lease_seconds
         self._planned_at: float | None = None
         self._until: float | None = None
+        self._waits = 0
 
     def plan(self, at: float) -> None:
         """The next tick is to come then, or earlier."""
         self._planned_at = at
 
     def left(self, now: float) -> float:
-        """Seconds to wait before leases are judged. After a wait they are judged in any case."""
-        if self._until is not None:
-            left = self._until - now
-            if left <= 0.0:
-                self._until = None
-            return max(0.0, left)
-        if self._planned_at is None or now - self._planned_at <= self._lease_seconds / 3:
+        """Seconds to wait before leases are judged. A jump during a wait starts it again, some times."""
+        planned_at = now if self._planned_at is None else self._planned_at
+        if now - planned_at > self._lease_seconds / 3 and self._waits < WAITS_MAX:
+            self._until = now + self._lease_seconds
+            self._waits += 1
+        if self._until is None:
             return 0.0
-        self._until = now + self._lease_seconds
-        return self._lease_seconds
+        left = self._until - now
+        if left <= 0.0:
+            self._until, self._waits = None, 0
+        return max(0.0, left)
 
 
 class Sweeper(Loop):
