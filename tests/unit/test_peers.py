@@ -134,7 +134,7 @@ def test_a_link_in_place_of_the_folder_is_not_followed(file: Path, tmp_path: Pat
 def test_a_folder_of_another_user_is_not_used(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.with_name(file.name + SUFFIX).mkdir()
     us = os.geteuid()
-    monkeypatch.setattr(os, "fstat", lambda fd: Owned(os.stat(fd), us + 1))
+    monkeypatch.setattr(os, "fstat", lambda fd: Owned(Path(f"/proc/self/fd/{fd}").stat(), us + 1))
     with pytest.raises(PermissionError, match="another user"):
         Peers(file, "one", monotonic).open()
 
