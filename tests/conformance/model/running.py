@@ -134,6 +134,13 @@ class Running(Hands):
                     self.did("expire")
                     self.commands[c.Expire] += 1
 
+    @rule()
+    def tie(self) -> None:
+        """Every insert has tied what it brought in."""
+        assert self.both(lambda store: store.loose()) == []
+        assert self.both(lambda store: store.tie()) == (0, True)
+        self.did("tie")
+
     @rule(seconds=st.sampled_from([0.5, 3.0, 10.0]))
     def wait(self, seconds: float) -> None:
         self.tick(seconds)

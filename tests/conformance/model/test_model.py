@@ -46,7 +46,7 @@ RULES = {
         "bury_all",
         "snooze",
     ),
-    *("release", "cancel", "report", "stale", "beat", "expire", "wait", "open_gates"),
+    *("release", "cancel", "report", "stale", "beat", "expire", "tie", "wait", "open_gates"),
     *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
     *("look", "prune", "prune the dead"),
 }
