@@ -107,7 +107,7 @@ from holdfast.primitives.kv.op import Entry, Op, T""",
 
 AWAITED: Final = (
     "execute", "begin", "close", "commit", "cancel", "take", "give", "ask", "ask_all",
-    "get_connection", "release", "disconnect", "send_command", "send_packed_command", "read_response",
+    "get_connection", "release", "disconnect", "sent", "read_response",
 )  # fmt: skip
 RENAMED: Final = {
     "The live adapter that blocks.": "The live adapter that is awaited: made by scripts/kv_fronts.py.",
@@ -120,6 +120,13 @@ RENAMED: Final = {
     "redis_py: Any = redis\n": "redis_py: Any = redis.asyncio\n",
     "LiveKV": "AsyncLiveKV",
     "LiveSession": "AsyncLiveSession",
+    "connection.send_command(*words, check_health=False)": (
+        "wire.sent(connection, connection.send_command(*words, check_health=False))"
+    ),
+    "connection.send_packed_command(connection.pack_commands(commands), check_health=False)": (
+        "wire.sent(connection, connection.send_packed_command("
+        "connection.pack_commands(commands), check_health=False))"
+    ),
     "connection.disconnect()": "connection.disconnect(nowait=True)",
 }
 

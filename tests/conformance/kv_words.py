@@ -105,6 +105,7 @@ READS: dict[str, st.SearchStrategy[AnyOp]] = {
         streams.xread,
         st.dictionaries(stream, after_id, max_size=2),
         count=count,
+        block_ms=st.none() | st.just(1),
     ),
     "XLEN": st.builds(streams.xlen, stream),
 }

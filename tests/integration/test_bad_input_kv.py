@@ -34,7 +34,7 @@ KINDS = {
     **dict.fromkeys(("cursor", "maxlen", "zpopmin.count"), "kv length"),
     "xadd.maxlen": "kv length?",
     "scan.count": "kv span",
-    **dict.fromkeys(("ex", "px"), "kv span?"),
+    **dict.fromkeys(("ex", "px", "block_ms"), "kv span?"),
     **dict.fromkeys(("nx", "xx", "gt", "lt", "ch", "rev", "keepttl", "get"), "flag"),
 }
 FULL = {"h": "hash", "l": "list", "r": "list", "s": "set", "z": "zset", "x": "stream"}

@@ -318,10 +318,13 @@ class AsyncCommands:
         return await self._backend.execute(commands.streams.xrange(key, start, end, count=count))
 
     async def xread(
-        self, streams: Mapping[str, str], *, count: int | None = None
+        self, streams: Mapping[str, str], *, count: int | None = None, block_ms: int | None = None
     ) -> dict[str, list[Entry]]:
-        """What each stream has after the id that is given for it; `count` at most of each. Does not wait."""
-        return await self._backend.execute(commands.streams.xread(streams, count=count))
+        """What each stream has after the id that is given for it (`$`: its last one); `count` at most of
+        each. `block_ms`: when there is nothing, wait so long for an entry; a transaction does not wait."""
+        return await self._backend.execute(
+            commands.streams.xread(streams, count=count, block_ms=block_ms)
+        )
 
     async def xlen(self, key: str) -> int:
         """How many entries there are."""

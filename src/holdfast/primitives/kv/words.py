@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from holdfast.core.check import shown
 from holdfast.errors import BadCommand, NotAFloat, NotAnInteger, NotText
+from holdfast.primitives.kv.blocking import checked_ms
 
 V = TypeVar("V")
 WHOLE_MAX: Final = 10**40
@@ -29,6 +30,13 @@ def span(value: int) -> str:
     word = whole(value)
     if not 1 <= value < 2**63:
         raise BadCommand(f"a time to live of {value}: give a whole number from 1 to 2**63 - 1")
+    return word
+
+
+def pause(block_ms: int) -> str:
+    """How long a read may wait."""
+    word = whole(block_ms)
+    checked_ms(block_ms)
     return word
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from holdfast.primitives.kv import read
 from holdfast.primitives.kv.op import Entry, Op
-from holdfast.primitives.kv.words import mapped, pairs, whole
+from holdfast.primitives.kv.words import mapped, pairs, pause, whole
 
 
 def xadd(
@@ -24,9 +24,13 @@ def xrange(
     return Op(("XRANGE", key, start, end, *_count(count)), read.entries)
 
 
-def xread(streams: Mapping[str, str], *, count: int | None = None) -> Op[dict[str, list[Entry]]]:
-    """What each stream has after the id that is given for it; `count` at most of each. Does not wait."""
-    words = ("XREAD", *_count(count), "STREAMS", *mapped(streams), *streams.values())
+def xread(
+    streams: Mapping[str, str], *, count: int | None = None, block_ms: int | None = None
+) -> Op[dict[str, list[Entry]]]:
+    """What each stream has after the id that is given for it (`$`: its last one); `count` at most of
+    each. `block_ms`: when there is nothing, wait so long for an entry; a transaction does not wait."""
+    block = () if block_ms is None else ("BLOCK", pause(block_ms))
+    words = ("XREAD", *_count(count), *block, "STREAMS", *mapped(streams), *streams.values())
     return Op(words, read.entries_by_stream)
 
 

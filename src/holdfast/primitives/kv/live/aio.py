@@ -15,6 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from holdfast.errors import BadConfig
 from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.blocking import wait_seconds
 from holdfast.primitives.kv.live import wire
 from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
 
@@ -43,12 +44,13 @@ class AsyncLiveKV:
 
     async def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
+        seconds = wait_seconds(words)
         if inside := self._sessions.get(asyncio.current_task()):
             session = inside[-1]
-            return op.read(await session.ask(words))
+            return op.read(await session.ask(words, seconds))
         connection = await self.take()
         try:
-            reply = await ask(connection, words)
+            reply = await ask(connection, words, seconds)
         finally:
             await self.give(connection)
         return op.read(reply)
@@ -103,9 +105,9 @@ class AsyncLiveSession:
         self._is_broken = False
         self.of = of
 
-    async def ask(self, words: Words) -> Reply:
+    async def ask(self, words: Words, seconds: float) -> Reply:
         try:
-            return await ask(self._connection, words)
+            return await ask(self._connection, words, seconds)
         except BaseException as error:
             self._is_broken = self._is_broken or not wire.is_answer(error)
             raise
@@ -129,11 +131,16 @@ class AsyncLiveSession:
         await self._kv.give(self._connection)
 
 
-async def ask(connection: Connection, words: Words) -> Reply:
-    """One command and its answer. redis-py closes the connection when anything goes wrong."""
+async def ask(connection: Connection, words: Words, seconds: float = 0.0) -> Reply:
+    """One command and its answer; it may wait so many seconds itself. redis-py closes the connection when
+    anything goes wrong."""
     try:
-        await connection.send_command(*words, check_health=False)
-        reply: Reply = await connection.read_response()
+        await wire.sent(connection, connection.send_command(*words, check_health=False))
+        if not seconds:
+            reply: Reply = await connection.read_response()
+        else:
+            with wire.patient(connection, seconds):
+                reply = await connection.read_response()
     except (RedisError, OSError) as error:
         raise wire.failure(error, words) from error
     except UnicodeDecodeError as error:
@@ -145,7 +152,10 @@ async def ask_all(connection: Connection, commands: Sequence[Words]) -> list[wir
     """Several commands in one go; an answer that is an error is one of the answers."""
     replies: list[wire.Said] = []
     try:
-        await connection.send_packed_command(connection.pack_commands(commands), check_health=False)
+        await wire.sent(
+            connection,
+            connection.send_packed_command(connection.pack_commands(commands), check_health=False),
+        )
         for _ in commands:
             try:
                 replies.append(await connection.read_response())

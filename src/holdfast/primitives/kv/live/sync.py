@@ -15,6 +15,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from holdfast.errors import BadConfig
 from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.blocking import wait_seconds
 from holdfast.primitives.kv.live import wire
 from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
 
@@ -43,12 +44,13 @@ class LiveKV:
 
     def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
+        seconds = wait_seconds(words)
         if inside := self._sessions.get(threading.get_ident()):
             session = inside[-1]
-            return op.read(session.ask(words))
+            return op.read(session.ask(words, seconds))
         connection = self.take()
         try:
-            reply = ask(connection, words)
+            reply = ask(connection, words, seconds)
         finally:
             self.give(connection)
         return op.read(reply)
@@ -103,9 +105,9 @@ class LiveSession:
         self._is_broken = False
         self.of = of
 
-    def ask(self, words: Words) -> Reply:
+    def ask(self, words: Words, seconds: float) -> Reply:
         try:
-            return ask(self._connection, words)
+            return ask(self._connection, words, seconds)
         except BaseException as error:
             self._is_broken = self._is_broken or not wire.is_answer(error)
             raise
@@ -129,11 +131,16 @@ class LiveSession:
         self._kv.give(self._connection)
 
 
-def ask(connection: Connection, words: Words) -> Reply:
-    """One command and its answer. redis-py closes the connection when anything goes wrong."""
+def ask(connection: Connection, words: Words, seconds: float = 0.0) -> Reply:
+    """One command and its answer; it may wait so many seconds itself. redis-py closes the connection when
+    anything goes wrong."""
     try:
         connection.send_command(*words, check_health=False)
-        reply: Reply = connection.read_response()
+        if not seconds:
+            reply: Reply = connection.read_response()
+        else:
+            with wire.patient(connection, seconds):
+                reply = connection.read_response()
     except (RedisError, OSError) as error:
         raise wire.failure(error, words) from error
     except UnicodeDecodeError as error:

@@ -1,14 +1,16 @@
 """What the blocking and the awaiting adapter share: settings, and what failures mean.
 
 Promises: every way a Redis can be gone is `StoreUnavailable`, which says whether the command may have
-taken effect; no retry, no backoff, no wait beyond the timeout. Never: a reply of redis-py's own making
-(RESP2, no callbacks).
+taken effect; no retry, no backoff, no wait beyond the timeout and what a command itself waits. Never: a
+reply of redis-py's own making (RESP2, no callbacks).
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
@@ -72,6 +74,39 @@ def settings(
         "encoding_errors": "strict",
         "protocol": 2,
     }
+
+
+@contextmanager
+def patient(connection: Any, seconds: float) -> Iterator[None]:
+    """For the answer to a command that waits: the server has its usual time after the wait has passed."""
+    usual = connection.socket_timeout
+    if usual is None:
+        yield
+        return
+    _set_timeout(connection, usual + seconds)
+    try:
+        yield
+    finally:
+        _set_timeout(connection, usual)
+
+
+async def sent(connection: Any, sending: Awaitable[None]) -> None:
+    """redis-py sends with `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes when all
+    is sent: the answer would then be waited for, however long that takes."""
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    await sending
+    if task is not None and task.cancelling() > before:
+        await connection.disconnect(nowait=True)
+        raise asyncio.CancelledError
+
+
+def _set_timeout(connection: Any, seconds: float) -> None:
+    """redis-py's parameter for it means "nothing came" under `await`, and would leave the answer unread."""
+    connection.socket_timeout = seconds  # the awaited one looks at it before each read
+    sock = getattr(connection, "_sock", None)  # the blocking one, as long as it is connected
+    if sock is not None:
+        sock.settimeout(seconds)
 
 
 def unreachable(error: RedisError | OSError) -> HoldfastError:

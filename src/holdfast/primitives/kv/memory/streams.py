@@ -22,6 +22,8 @@ from holdfast.primitives.kv.problems import (
     STREAM_ID_OLD,
     STREAM_ID_ZERO,
     SYNTAX,
+    TIMEOUT_NEGATIVE,
+    TIMEOUT_NOT_AN_INTEGER,
     Refused,
     wrong_arity,
 )
@@ -89,29 +91,56 @@ def xrange(db: Keyspace, words: Words) -> Reply:
 
 
 def xread(db: Keyspace, words: Words) -> Reply:
-    count: int | None = None
-    place = 1
-    if words[1].upper() == "COUNT":
-        count = max(0, integer(words[2])) or None
-        place = 3
-    rest = words[place + 1 :]
-    if words[place].upper() != "STREAMS" or not rest:
-        raise Refused(SYNTAX)
-    if len(rest) % 2:
-        raise Refused(
-            "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be "
-            "specified."
-        )
-    half = len(rest) // 2
-    after = [_after(db, key, text) for key, text in zip(rest[:half], rest[half:], strict=True)]
+    """`BLOCK` is read and checked here; who waits is up to the twin."""
+    count, place = _read_options(words)
+    keys, ids = _halves(words[place + 1 :])
+    after = [_after(db, key, text) for key, text in zip(keys, ids, strict=True)]
     answer: list[Reply] = []
-    for key, id in zip(rest[:half], after, strict=True):
+    for key, id in zip(keys, after, strict=True):
         found = db.find_as(key, Stream)
         if found is not None and id < found.last:
             chosen = found.between(following(id), ID_MAX, count)
             if chosen:
                 answer.append([key, _entries(found, chosen)])
     return answer or None
+
+
+def pinned(db: Keyspace, words: Words) -> tuple[Words, Words]:
+    """A read that waits, with the ids that `$` stands for now, and its keys."""
+    _, place = _read_options(words)
+    keys, ids = _halves(words[place + 1 :])
+    fixed = (id_text(_after(db, key, text)) for key, text in zip(keys, ids, strict=True))
+    return (*words[: place + 1], *keys, *fixed), keys
+
+
+def _read_options(words: Words) -> tuple[int | None, int]:
+    """The count, and the place of `STREAMS`."""
+    count: int | None = None
+    place = 1
+    while place + 1 < len(words):
+        match words[place].upper():
+            case "STREAMS":
+                return count, place
+            case "COUNT":
+                count = max(0, integer(words[place + 1])) or None
+            case "BLOCK":
+                if integer(words[place + 1], TIMEOUT_NOT_AN_INTEGER) < 0:
+                    raise Refused(TIMEOUT_NEGATIVE)
+            case _:
+                break
+        place += 2
+    raise Refused(SYNTAX)
+
+
+def _halves(rest: Words) -> tuple[Words, Words]:
+    """The keys and their ids."""
+    if len(rest) % 2:
+        raise Refused(
+            "Unbalanced 'xread' list of streams: for each stream key an ID, '+', or '$' must be "
+            "specified."
+        )
+    half = len(rest) // 2
+    return rest[:half], rest[half:]
 
 
 def _after(db: Keyspace, key: str, text: str) -> Id:

@@ -1,19 +1,25 @@
 """`MemoryKV`: runs the commands of a Redis in this process.
 
 Promises: one command, and one transaction, is one step for every thread; time comes from the clock that
-was given, in seconds. Never: a network, a thread, a file; it is gone with the process.
+was given, in seconds; only how long a read waits for an entry is real time.
+Never: a network, a thread, a file; it is gone with the process.
 """
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 
 from holdfast.clock import SystemClock
 from holdfast.errors import HoldfastError
 from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.blocking import wait_seconds
 from holdfast.primitives.kv.memory.keyspace import Keyspace, Watch
 from holdfast.primitives.kv.memory.table import COMMANDS, Run, has_its_words
+from holdfast.primitives.kv.memory.waiting import Reader, Readers
 from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
 from holdfast.primitives.kv.problems import Refused, problem, wrong_arity
 
@@ -21,22 +27,54 @@ from holdfast.primitives.kv.problems import Refused, problem, wrong_arity
 class MemoryKV:
     """Where the commands go when there is no network. Safe to use from any thread."""
 
-    __slots__ = ("_db", "_lock")
+    __slots__ = ("_db", "_lock", "_readers")
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._db = Keyspace(clock or steady_clock())
         self._lock = threading.Lock()
+        self._readers = Readers(self._db)
 
     def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
+        if seconds := wait_seconds(words):
+            return op.read(self._read_within(seconds, words))
         run = _find(words)
         with self._lock:
-            self._db.begin()
-            try:
-                reply = run(self._db, words)
-            except Refused as refused:
-                raise problem(str(refused), words) from None
+            reply = self._step(run, words)
         return op.read(reply)
+
+    def _read_within(self, seconds: float, words: Words) -> Reply:
+        served = threading.Event()
+        reader = self.read(words, served.set)
+        if not isinstance(reader, Reader):
+            return reader
+        try:
+            served.wait(seconds)
+        finally:
+            self.leave(reader)
+        return reader.reply
+
+    def read(self, words: Words, wake: Callable[[], object]) -> Reply | Reader:
+        """The reply, or a reader that is woken when there is one: `leave` ends its wait."""
+        run = _find(words)
+        with self._lock:
+            reply = self._step(run, words)
+            return self._readers.add(words, wake) if reply is None else reply
+
+    def leave(self, reader: Reader) -> None:
+        with self._lock:
+            self._db.begin()
+            self._readers.leave(reader)
+
+    def _step(self, run: Run, words: Words) -> Reply:
+        self._db.begin()
+        try:
+            reply = run(self._db, words)
+        except Refused as refused:
+            raise problem(str(refused), words) from None
+        if self._readers.waiting:
+            self._readers.serve()
+        return reply
 
     def begin(self, watch: Iterable[str]) -> MemorySession:
         keys = checked(("WATCH", *watch))[1:]
@@ -54,7 +92,10 @@ class MemoryKV:
             runs = [_find(words) for words in commands]
             if not is_as_seen:
                 return None
-            return [self._outcome(run, words) for run, words in zip(runs, commands, strict=True)]
+            found = [self._outcome(run, words) for run, words in zip(runs, commands, strict=True)]
+            if self._readers.waiting:
+                self._readers.serve()
+            return found
 
     def _outcome(self, run: Run, words: Words) -> Reply | HoldfastError:
         try:
@@ -85,7 +126,7 @@ class MemorySession:
 
 
 class AsyncMemoryKV:
-    """The same under `await`: it never has to wait."""
+    """The same under `await`: only a read with `BLOCK` ever waits."""
 
     __slots__ = ("_kv",)
 
@@ -93,7 +134,18 @@ class AsyncMemoryKV:
         self._kv = kv
 
     async def execute(self, op: Op[T]) -> T:
-        return self._kv.execute(op)
+        words = checked(op.words)
+        if not (seconds := wait_seconds(words)):
+            return self._kv.execute(op)
+        served = asyncio.Event()
+        reader = self._kv.read(words, partial(_tell, asyncio.get_running_loop(), served))
+        if not isinstance(reader, Reader):
+            return op.read(reader)
+        try:
+            await SystemClock().wait(served, seconds)
+        finally:
+            self._kv.leave(reader)
+        return op.read(reader.reply)
 
     async def begin(self, watch: Iterable[str]) -> AsyncMemorySession:
         return AsyncMemorySession(self._kv.begin(watch))
@@ -115,6 +167,12 @@ class AsyncMemorySession:
 
     async def cancel(self) -> None:
         self._session.cancel()
+
+
+def _tell(loop: asyncio.AbstractEventLoop, served: asyncio.Event) -> None:
+    """From any thread; a loop that has ended has no reader any more."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(served.set)
 
 
 def steady_clock() -> Callable[[], float]:
