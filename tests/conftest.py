@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import hypothesis
@@ -34,6 +35,13 @@ sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of upper folders come first, in whatever order they are given. pytest 9.1 ties the fixtures of a
+    folder's conftest to the first node that it makes for the folder. A file that lies above it and is given
+    later makes pytest collect that level again, with other nodes, for which it then finds no fixture."""
+    config.args.sort(key=lambda arg: len(Path(arg.partition("::")[0]).resolve().parts))
 
 
 def pytest_collection_finish() -> None:
