@@ -51,7 +51,6 @@ OWN = {
             "mark_commit",
             "probe_commit",
             "probe_record",
-            "prune_marks",
         ),
         # Where there is one writer, no edge comes in loose.
         *("any_loose", "lock_free_parents", "lock_loose_edges", "loose_edges", "tie_edges"),
@@ -120,6 +119,8 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
         "durability",
         *("mark_counted", "nodes", "latest_seen", "prune_nodes", "queues", "schedules", "types"),
     }
+    if dialect == "sqlite":
+        whole.add("prune_marks")  # It has none.
     missing = {text.name for text in texts(dialect).values() if text.relies_on is None}
     assert missing <= whole
     made = "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))

@@ -41,6 +41,8 @@ BITES_MAX: Final = 50
 WAITS_MAX: Final = 10
 """How often a wait for living runners starts again: time that jumps for ever must not keep dead ones."""
 NODE_SECONDS: Final = 3_600.0
+MARK_SECONDS: Final = 3_600.0
+"""A transaction proves by its mark that it was committed; far longer than any caller waits for the proof."""
 TYPE_SECONDS: Final = 30 * 86_400.0
 """A type that no node, task or schedule has named for so long is forgotten."""
 
@@ -224,11 +226,15 @@ class Sweeper(Loop):
         async def counters() -> int:
             return len(await self._store.execute("prune_counters", limit=PRUNE_BITE))
 
+        async def marks() -> int:
+            before = now - MARK_SECONDS
+            return len(await self._store.execute("prune_marks", before=before, limit=PRUNE_BITE))
+
         async def types() -> int:
             await self._store.execute("prune_types", before=now - TYPE_SECONDS)
             return 0
 
-        each = (tasks, entries, limits, counters, types)
+        each = (tasks, entries, limits, counters, marks, types)
         more = [await self.apart(f"pruning {bite.__name__}", _prune_all(bite)) for bite in each]
         return any(more)
 

@@ -20,9 +20,6 @@ from holdfast.store.script import Script, call
 
 T = TypeVar("T")
 RECORD: Final = "record_facts"
-PRUNE_EVERY: Final = 100
-KEEP: Final = 3_600_000 << 21
-"""Marks of one hour, in the numbers of `core.ids.Ids.record`: far longer than any caller waits."""
 
 
 class Proof(NamedTuple):
@@ -67,10 +64,7 @@ class _Notes:
 
 
 class Commits:
-    """Runs scripts in transactions of their own, one for each driver."""
-
-    def __init__(self) -> None:
-        self._marks = 0
+    """Runs scripts in transactions of their own, one for each driver. Sweepers forget old marks."""
 
     async def run(
         self,
@@ -111,10 +105,6 @@ class Commits:
 
     async def _leave_mark(self, connection: postgres.Connection, number: int) -> Proof:
         await postgres.execute(connection, call("mark_commit", number=str(number)))
-        self._marks += 1
-        if self._marks % PRUNE_EVERY == 0:
-            before, limit = str(number - KEEP), 2 * PRUNE_EVERY
-            await postgres.execute(connection, call("prune_marks", before=before, limit=limit))
         return Proof("probe_commit", str(number))
 
 

@@ -6,11 +6,13 @@
 INSERT INTO holdfast_commit (id) VALUES (:number::text::bigint);
 
 -- name: prune_marks
--- SKIP LOCKED: several processes may prune at once.
+-- A number starts with milliseconds (`core.ids.Ids.record`). SKIP LOCKED: several processes may prune at once.
 -- index: holdfast_commit_pkey
+-- returns: id
 DELETE FROM holdfast_commit WHERE id IN (
-    SELECT id FROM holdfast_commit WHERE id < :before::text::bigint
-    ORDER BY id LIMIT :limit::int FOR UPDATE SKIP LOCKED);
+    SELECT id FROM holdfast_commit WHERE id < floor(:before::float8 * 1000)::bigint << 21
+    ORDER BY id LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+RETURNING id;
 
 -- name: probe_commit
 -- Rolled back afterwards.

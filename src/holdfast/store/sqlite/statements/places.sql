@@ -34,6 +34,11 @@ DELETE FROM holdfast_type WHERE registered_at < :before
   AND NOT EXISTS (SELECT 1 FROM holdfast_schedule s WHERE s.type = holdfast_type.name)
   AND NOT EXISTS (SELECT 1 FROM holdfast_node n, json_each(n.info_json, '$.types') k WHERE k.value = holdfast_type.name);
 
+-- name: prune_marks
+-- The answer of a commit cannot be lost on its way from a file: there are no marks.
+-- returns: id
+SELECT :before AS id WHERE :limit < 0;
+
 -- name: prune_counters
 -- Figures of queues and types that have no tasks any more; one that comes back is inserted again.
 -- index: holdfast_counter (primary key)

@@ -1,0 +1,35 @@
+"""Marks of commits are forgotten by sweepers, in bites, whichever process has left them."""
+
+from __future__ import annotations
+
+import asyncpg
+import pytest
+
+from holdfast.engine import sweeper
+from tests.acceptance.apps.jobs import make_queue
+
+
+async def test_old_marks_of_processes_that_are_gone_are_forgotten(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many short processes leave a few each."""
+    monkeypatch.setattr(sweeper, "PRUNE_BITE", 10)
+    async with make_queue(pg_dsn, "work") as queue:
+        assert queue._engine is not None
+        now = (await queue.open()).store.now()
+        hour = sweeper.MARK_SECONDS
+        numbers = [
+            int((now - age) * 1000) << 21 | n for n in range(35) for age in (hour + 9, hour - 9)
+        ]
+        connection = await asyncpg.connect(pg_dsn)
+        try:
+            await connection.executemany(
+                "INSERT INTO holdfast_commit VALUES ($1)", [(n,) for n in numbers]
+            )
+            assert await queue._engine.sweeper._prune(now) is False
+            kept = await connection.fetch(
+                "SELECT id FROM holdfast_commit WHERE id = ANY($1)", numbers
+            )
+        finally:
+            await connection.close()
+        assert sorted(row[0] for row in kept) == sorted(numbers[1::2])
