@@ -23,7 +23,6 @@
     │  ├─ IdempotencyConflict  the key was used with another body
     │  ├─ InProgress           another caller runs the same request right now; retryable
     │  ├─ IllegalTransition    the state machine forbids it
-    │  ├─ DependencyFailed     a task to wait for has already failed
     │  ├─ WrongType            the key holds another kind of value
     │  ├─ FeedReset            the feed cannot go on from this position: read the state again
     │  ├─ WatchFailed          a watched key changed before the transaction ended
@@ -176,10 +175,6 @@ class InProgress(Conflict):
 
 class IllegalTransition(Conflict):
     code = "illegal-transition"
-
-
-class DependencyFailed(Conflict):
-    code = "dependency-failed"
 
 
 class WrongType(Conflict):

@@ -39,7 +39,6 @@ OUTCOMES: dict[str, Outcome] = {
     "idempotency-conflict": Outcome(422, "ABORTED", 6),
     "in-progress": Outcome(409, "ABORTED", 10),
     "illegal-transition": Outcome(409, "FAILED_PRECONDITION", 6),
-    "dependency-failed": Outcome(409, "FAILED_PRECONDITION", 6),
     "wrong-type": Outcome(409, "FAILED_PRECONDITION", 6),
     "feed-reset": Outcome(410, "OUT_OF_RANGE", 6),
     "watch-failed": Outcome(409, "ABORTED", 6),

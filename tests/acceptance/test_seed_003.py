@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast import Event, Status, Task, TaskQueue
-from holdfast.errors import DependencyFailed, IllegalTransition, NotFound, UnknownDependency
+from holdfast.errors import IllegalTransition, NotFound, TaskFailed, UnknownDependency
 
 SECONDS = 10.0
 
@@ -362,7 +362,7 @@ async def test_a_dependency_that_is_done_does_not_block(queue: TaskQueue, events
     assert await child.result(SECONDS) == "ok"
 
 
-async def test_unknown_and_failed_dependencies_are_refused(
+async def test_an_unknown_dependency_is_refused_and_a_failed_one_is_shared(
     queue: TaskQueue, events: Events
 ) -> None:
     async def fails(task: Task) -> None:
@@ -374,8 +374,9 @@ async def test_unknown_and_failed_dependencies_are_refused(
 
     with pytest.raises(UnknownDependency, match="nowhere"):
         await queue.enqueue("fails", {}, depends_on=["nowhere"])
-    with pytest.raises(DependencyFailed, match=parent):
-        await queue.enqueue("fails", {}, depends_on=[parent])
     assert [task.id for task in await queue.find_tasks()] == [parent]  # nothing half-written
+    child = await queue.enqueue("fails", {}, depends_on=[parent])
+    with pytest.raises(TaskFailed, match=f"dependency {parent} failed: broken"):
+        await child.result(SECONDS)
     with pytest.raises(NotFound):
         await queue.get_dependents("nowhere")

@@ -2,8 +2,9 @@
 
 Promises: unknown ids and cycles are refused at enqueue; a child is settled in its parent's transaction, or
 soon after where more wait for one parent than a transaction settles;
-an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on). A child that
-failed with a parent comes back when that one is replayed and no other parent of it is dead.
+an edge says what the parent's failure means (`fail`: the child fails too; `ignore`: it goes on), also when
+the parent failed before the child was enqueued. A child that failed with a parent comes back when that one is
+replayed and no other parent of it is dead.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from graphlib import CycleError, TopologicalSorter
 import msgspec
 
 from holdfast.core.command import Blame, Settle
-from holdfast.core.task import Status, Task
-from holdfast.errors import DependencyCycle, DependencyFailed, UnknownDependency
+from holdfast.core.task import ENDED, Status, Task
+from holdfast.errors import DependencyCycle, UnknownDependency
 
 
 class Policy(StrEnum):
@@ -50,7 +51,8 @@ def check_acyclic(edges: Mapping[str, Iterable[Edge]]) -> list[str]:
 def still_pending(
     child_id: str, edges: Iterable[Edge], parents: Mapping[str, Status]
 ) -> tuple[Edge, ...]:
-    """The edges that the child has to wait for, given where its parents are."""
+    """The edges that are not met, given where the parents are: a parent is to come, or it is dead and the
+    child fails with it."""
     pending = []
     for edge in edges:
         status = parents.get(edge.parent_id)
@@ -59,13 +61,8 @@ def still_pending(
                 f"task {child_id} depends on {edge.parent_id}, which does not exist: "
                 "enqueue it first, or in the same batch"
             )
-        if status in (Status.FAILED, Status.ABORTED):
-            if edge.policy is Policy.FAIL:
-                raise DependencyFailed(
-                    f"task {child_id} depends on {edge.parent_id}, which has {status}: "
-                    "replay it first, or use the edge policy 'ignore'"
-                )
-        elif status is not Status.COMPLETED:
+        is_ignored = edge.policy is Policy.IGNORE and status in ENDED
+        if status is not Status.COMPLETED and not is_ignored:
             pending.append(edge)
     return tuple(pending)
 

@@ -68,7 +68,7 @@ class Tying:
         for pair in await self._store.loose(TIE_BITE, without=self._left_out):
             what = f"tying task {pair[0]} to its parent {pair[1]}"
             found = await self._loop.apart(what, self._store.tie_these([pair]))
-            done += found or 0
+            done += found.done if found is not None else 0
             if found is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])
         return Tied(done, False)

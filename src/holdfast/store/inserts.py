@@ -10,6 +10,8 @@ import logging
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
@@ -18,7 +20,7 @@ from holdfast.store.port import Dialect, Driver, RowExists
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
 from holdfast.store.scripts.cascade import BITE
-from holdfast.store.scripts.edges import Pair, Tied
+from holdfast.store.scripts.edges import Pair, Tied, Ties
 from holdfast.store.scripts.insert import Inserted
 
 TIE_BITE: Final = 100
@@ -44,7 +46,7 @@ class Inserts:
             lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
         )
         if loose:
-            await self._tie_new(group, found)
+            return await self._tie_new(group, found)
         return found
 
     async def insert_one(
@@ -152,17 +154,25 @@ class Inserts:
         yield from self._dialect.hint(hint)
         return found
 
-    async def _tie_new(self, group: Sequence[Submission], found: Sequence[Inserted]) -> None:
-        """The edges of tasks that were just inserted. That is committed, so no error may reach the caller:
-        what cannot be tied now is tied by a sweeper."""
+    async def _tie_new(
+        self, group: Sequence[Submission], found: Sequence[Inserted]
+    ) -> list[Inserted]:
+        """Ties the edges of tasks that were just inserted; the answer, with what their parents did to them.
+        The insert is committed, so no error may reach the caller: what cannot be tied now is tied by a
+        sweeper."""
         made = [each.task.id for each, answer in zip(group, found, strict=True) if answer.created]
         edges = {each.task.id: each.edges for each in group}
         pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
+        statuses: dict[str, Status] = {}
         try:
             for start in range(0, len(pairs), BITE):
-                await self.tie_these(pairs[start : start + BITE])
+                statuses |= (await self.tie_these(pairs[start : start + BITE])).statuses
         except Exception as error:
             log.warning("new tasks are tied to their parents by the next sweep after %r", error)
+        return [
+            replace(each, status=statuses.get(each.task_id, each.status)) if each.created else each
+            for each in found
+        ]
 
     async def tie(self, limit: int = TIE_BITE, *, without: Collection[str] = ()) -> Tied:
         """Makes children that came in without locking their parents known to these. `without`: not these
@@ -187,8 +197,8 @@ class Inserts:
             return []
         return await self._driver.read(lambda: edge_script.look(limit, without))
 
-    async def tie_these(self, pairs: Sequence[Pair]) -> int:
-        """Those of these edges that are loose and whose parents are free; how many."""
+    async def tie_these(self, pairs: Sequence[Pair]) -> Ties:
+        """Those of these edges that are loose and whose parents are free."""
         now = self.now()
         return await self._driver.write(
             lambda: edge_script.tie(

@@ -24,9 +24,17 @@ class Model:
         """Who failed with a parent."""
 
     def add(self, task_id: str, parents: dict[str, Policy]) -> None:
-        self.waits[task_id] = {p: x for p, x in parents.items() if self.status[p] not in ENDED}
+        self.waits[task_id] = {p: x for p, x in parents.items() if not self.is_met(p, x)}
         self.status[task_id] = Status.BLOCKED if self.waits[task_id] else Status.QUEUED
+        if self.dead(task_id):
+            self.status[task_id] = Status.FAILED
+            self.fell.add(task_id)
         self.attempts[task_id] = self.deaths[task_id] = 0
+
+    def is_met(self, parent: str, policy: Policy) -> bool:
+        """Whether a parent has ended as a new child needs it."""
+        status = self.status[parent]
+        return status is Status.COMPLETED or (policy is Policy.IGNORE and status in ENDED)
 
     def forget(self, task_id: str) -> None:
         for part in (self.status, self.attempts, self.deaths, self.waits):

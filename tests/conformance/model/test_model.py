@@ -31,7 +31,7 @@ RULES = {
         "insert_plain",
         "insert_and_claim",
         "insert_child",
-        "insert_child refused",
+        "insert_child of the dead",
     ),
     *("insert_family", "insert_limited", "repeat", "repeat refused", "schedule", "fire"),
     *(

@@ -13,12 +13,12 @@ a child that cannot be settled fails only the ties that name it.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from holdfast.core import dependency
 from holdfast.core.command import Order
 from holdfast.core.dependency import Policy
-from holdfast.core.task import ENDED
+from holdfast.core.task import ENDED, Status
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, cascade
 from holdfast.store.scripts.cascade import Edge
@@ -34,6 +34,17 @@ class Tied(NamedTuple):
     done: int
     is_all: bool
     """Whether none is left; if some are, other transactions hold their parents, or there are many."""
+
+
+class Ties(NamedTuple):
+    """What came of a tie."""
+
+    done: int
+    statuses: dict[str, Status]
+    """Of the tasks that it changed."""
+
+
+NONE: Final = Ties(0, {})
 
 
 def look(limit: int, without: Collection[str]) -> Script[list[Pair]]:
@@ -52,14 +63,14 @@ def tie_some(
 ) -> Script[Tied]:
     """Ties some loose edges of any children but these."""
     pairs = yield from look(limit, without)
-    done = yield from tie(pairs, now=now, batch=batch, recorder=recorder)
-    return Tied(done, not (yield from is_any(without)))
+    ties = yield from tie(pairs, now=now, batch=batch, recorder=recorder)
+    return Tied(ties.done, not (yield from is_any(without)))
 
 
-def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) -> Script[int]:
-    """Ties those of these edges that are loose and whose parents are free; how many."""
+def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) -> Script[Ties]:
+    """Ties those of these edges that are loose and whose parents are free."""
     if not pairs:
-        return 0
+        return NONE
     work = Work(now)
     parents = sorted({parent_id for _, parent_id in pairs})
     work.load((yield call("lock_free_parents", ids=parents)))
@@ -67,11 +78,11 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
     gone = yield from _gone(parents, known)
     wanted = [pair for pair in pairs if pair[1] in work.tasks or pair[1] in gone]
     if not wanted:
-        return 0
+        return NONE
     # Read when the parents are locked: an end that came before has settled what it saw.
     rows = yield call_rows("lock_loose_edges", wanted)
     if not rows:
-        return 0
+        return NONE
     waiting: list[Edge] = [(row[0], row[1], row[2]) for row in rows if not row[3]]
     if known:
         yield call("mark_parents", ids=known)
@@ -81,7 +92,8 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
     yield from _settle_orphans(work, [edge for edge in waiting if edge[1] in gone])
     yield call_rows("tie_edges", [(row[0], row[1]) for row in rows])
     yield from apply.finish(work, batch, recorder, cascade.BITE - len(settled))
-    return len(rows)
+    changed = {each.after.id for each in work.transitions}
+    return Ties(len(rows), {task_id: work.tasks[task_id].status for task_id in changed})
 
 
 def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:

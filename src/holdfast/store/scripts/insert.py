@@ -1,13 +1,14 @@
 """New tasks: the checks that need the store, the rows, the edges, the limits and the facts, in one go.
 
 Promises: all of a group or none of it; a repeated request is answered with the task that it made before;
-the same key with another body is an error.
+the same key with another body is an error. A child of a dead parent fails with it in the same transaction, as
+if the parent had ended a moment later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -18,10 +19,10 @@ from holdfast.core.dependency import Edge
 from holdfast.core.event import Fact
 from holdfast.core.limit import Limit
 from holdfast.core.submit import Submission, is_same_request
-from holdfast.core.task import Status, Task
+from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import limits as limit_scripts
+from holdfast.store.scripts import apply, cascade, limits as limit_scripts
 from holdfast.store.scripts.work import Recorder, Work, record
 
 
@@ -55,7 +56,8 @@ def insert(
     the transaction is the caller's and may stay open for long, so no limit is locked; the claim judges.
     `loose`: nor is any parent (see scripts/edges.py)."""
     answers, fresh = yield from _answer_repeats(group)
-    tasks, edges = yield from _resolve_parents(fresh, loose=loose)
+    tasks, edges, dead = yield from _resolve_parents(fresh, loose=loose)
+    work = Work(now)
     if tasks:
         gates_late = may_wait(fresh)
         if not (carried or gates_late):
@@ -69,13 +71,16 @@ def insert(
             gated = yield from _pass_limits(tasks, now)
             if parked := [(task.id, task.gate) for task in gated if task.gate is not None]:
                 yield call_rows("park_tasks", parked)
-        work = Work(now)
         for task in tasks:
             work.facts.append(enqueued(task, now))
             work.count(task, 1)
         work.facts.extend(beside)
-        yield from record(recorder, batch, now, work.facts, work.deltas)
-    answers.update({task.id: Inserted(task.id, task.status, True) for task in tasks})
+        if dead:
+            yield from _fail_with(work, dead, edges, batch, recorder)
+        else:
+            yield from record(recorder, batch, now, work.facts, work.deltas)
+    for task in tasks:
+        answers[task.id] = Inserted(task.id, work.tasks.get(task.id, task).status, True)
     return [answers[submission.task.id] for submission in group]
 
 
@@ -129,14 +134,22 @@ def _check_same(submission: Submission, row: Sequence[Any]) -> None:
     raise DuplicateTask(f"a different task has the id '{task.id}': choose another or leave it out")
 
 
-def _resolve_parents(
-    group: Sequence[Submission], *, loose: bool
-) -> Script[tuple[list[Task], list[tuple[str, Edge, bool]]]]:
-    """The tasks, blocked or not, given where their parents are; and the edges, each with whether it is met.
-    Parents of the same batch count as waiting."""
+class _Resolved(NamedTuple):
+    """New tasks, given where their parents are."""
+
+    tasks: list[Task]
+    edges: list[tuple[str, Edge, bool]]
+    """Each with its child and whether it is met."""
+    dead: dict[str, Task]
+    """Parents, locked, that children fail with now."""
+
+
+def _resolve_parents(group: Sequence[Submission], *, loose: bool) -> Script[_Resolved]:
+    """Blocked or not. Parents of the same batch count as waiting; when loose, so do dead ones: the tie
+    settles their children."""
     edges = {s.task.id: s.edges for s in group}
     if not any(edges.values()):
-        return [s.task for s in group], []
+        return _Resolved([s.task for s in group], [], {})
     dependency.check_acyclic(edges)
     outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
     parents: list[Task] = yield call("get_tasks" if loose else "lock_tasks", ids=outside)
@@ -152,7 +165,26 @@ def _resolve_parents(
             task = replace(task, status=status, waiting_on=len(pending))
             resolved += [(task.id, edge, edge not in pending) for edge in submission.edges]
         tasks.append(task)
-    return tasks, resolved
+    unmet = {edge.parent_id for _, edge, is_met in resolved if not is_met and not loose}
+    dead = {p.id: p for p in parents if p.id in unmet and p.status in ENDED}
+    return _Resolved(tasks, resolved, dead)
+
+
+def _fail_with(
+    work: Work,
+    dead: Mapping[str, Task],
+    edges: Sequence[tuple[str, Edge, bool]],
+    batch: int,
+    recorder: Recorder,
+) -> Script[None]:
+    """Tells new children, whose rows and edges are written, that these parents are dead; then records all."""
+    lost = [
+        (child_id, edge.parent_id, edge.policy.value)
+        for child_id, edge, is_met in edges
+        if not is_met and edge.parent_id in dead
+    ]
+    yield from cascade.settle(work, dead, lost)
+    yield from apply.finish(work, batch, recorder, cascade.BITE - len(lost))
 
 
 def _insert_edges(
