@@ -501,6 +501,31 @@ async def test_a_step_in_an_open_transaction_lets_its_task_be_renewed(
     ] == ["stepping"]
 
 
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_ended_leases_behind_more_held_ones_than_a_sweep_takes(
+    store: Store, clock: VirtualClock, caller: Caller, limit: int
+) -> None:
+    await put_plain(store, 7)
+    held = await claim(store, 5)
+    clock.set(clock.now() + 1.0)
+    free = await claim(store, 2)
+    ids = [task.id for task in held]
+    await caller.connection.execute(
+        "SELECT FROM holdfast_task WHERE id = ANY($1) FOR KEY SHARE", ids
+    )
+    clock.set(clock.now() + 100.0)
+    taken: list[str] = []
+    for _ in range(3):
+        swept = await soon(store.sweep(limit))
+        taken += [each.after.id for each in swept.expired if isinstance(each, Transition)]
+        assert swept.next_at == clock.now() + 1.0, "come back to those that are held"
+    assert sorted(taken) == sorted(task.id for task in free)
+    await caller.rollback()
+    while (swept := await soon(store.sweep(limit))).expired:
+        taken += [each.after.id for each in swept.expired if isinstance(each, Transition)]
+    assert sorted(taken) == sorted(task.id for task in [*held, *free])
+
+
 async def _take_step(store: Store, task: Task, caller: Caller) -> None:
     entries = Entries(store)
     ask = Ask(

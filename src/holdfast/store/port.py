@@ -185,7 +185,8 @@ class Dialect(Protocol):
         ...
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
-        """Leases that have ended, or else the one that ends first: (id, fence, lease until)."""
+        """Leases that have ended, or else the one that ends first: (id, fence, lease until). Of those that
+        another transaction holds, only the very first is given."""
         ...
 
     def complete_plain(

@@ -203,7 +203,8 @@ class Store(Handouts):
         rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=asked))
         ended = [RunId(row[0], row[1]) for row in rows if row[2] <= now]
         next_at = next((row[2] for row in rows if row[2] > now), None)
-        return [run for run in ended if run not in without][:limit], next_at
+        # One more than the limit: the first may be held, and must not stand for the others.
+        return [run for run in ended if run not in without][: limit + 1], next_at
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._one("get_tasks", ids=list(ids))

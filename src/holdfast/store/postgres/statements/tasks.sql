@@ -149,17 +149,19 @@ SELECT id, fence, started_at FROM holdfast_task
 WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::text;
 
 -- name: ending_leases
--- Those that have ended, or else the one that ends first.
+-- Those that have ended, or else the one that ends first. Rows that another transaction holds are passed over, so
+-- that any number of them hides no lease behind them; the very first is given in any case: nothing ends before it.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 WITH first AS MATERIALIZED (
-    SELECT lease_until FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8
+    SELECT id, fence, lease_until FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8
     ORDER BY lease_until LIMIT 1
+), free AS MATERIALIZED (
+    SELECT id, fence, lease_until FROM holdfast_task
+    WHERE status = 'running' AND lease_until >= (SELECT lease_until FROM first) AND lease_until <= :now::float8
+    ORDER BY lease_until LIMIT :limit::int FOR UPDATE SKIP LOCKED
 )
-SELECT t.id, t.fence, t.lease_until FROM first, holdfast_task t
-WHERE t.status = 'running' AND t.lease_until >= first.lease_until
-  AND t.lease_until <= greatest(:now::float8, first.lease_until)
-ORDER BY t.lease_until LIMIT :limit::int;
+SELECT id, fence, lease_until FROM first UNION SELECT id, fence, lease_until FROM free ORDER BY lease_until;
 
 -- name: find_tasks
 -- index: holdfast_task_pkey, or the partial index of the status
