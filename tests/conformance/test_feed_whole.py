@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
@@ -16,7 +18,7 @@ from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.sqlite import dialect as sqlite_dialect
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench, PostgresBench
-from tests.conformance.helpers import fresh
+from tests.conformance.helpers import asked, fresh, get
 from tests.servers import Postgres
 
 
@@ -195,6 +197,59 @@ async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connec
 def server_owner(server: Postgres) -> tuple[int, int]:
     found = server.root.stat()
     return found.st_uid, found.st_gid
+
+
+@asynccontextmanager
+async def role_without_rights(dsn: str, name: str) -> AsyncIterator[str]:
+    """The address with which it uses the tables of this database but sees no control data."""
+    admin = await asyncpg.connect(dsn)
+    await admin.execute(f"CREATE ROLE {name} LOGIN")
+    await admin.execute(f"GRANT ALL ON SCHEMA public TO {name}")
+    await admin.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+    await admin.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {name}")
+    await admin.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM public")
+    yield dsn.replace("//postgres@", f"//{name}@")
+    await admin.execute(f"DROP OWNED BY {name}")
+    await admin.execute(f"DROP ROLE {name}")
+    await admin.close()
+
+
+async def test_roles_with_different_rights_share_one_epoch(pg_dsn: str) -> None:
+    owner = PostgresBench(VirtualClock(), pg_dsn)
+    before = await (await owner.open()).head()
+    async with role_without_rights(pg_dsn, "plain_two") as theirs:
+        for dsn in (theirs, pg_dsn) * 2:
+            bench = PostgresBench(VirtualClock(), dsn)
+            assert (await (await bench.open()).head()).epoch == before.epoch
+            await bench.close()
+    await owner.close()
+
+
+async def test_a_role_with_more_rights_that_comes_later_starts_no_epoch(pg_dsn: str) -> None:
+    owner = PostgresBench(VirtualClock(), pg_dsn)
+    await owner.open()
+    async with role_without_rights(pg_dsn, "plain_three") as theirs:
+        await owner.sql("UPDATE holdfast_feed_head SET identity = ''")
+        bench = PostgresBench(VirtualClock(), theirs)
+        before = await (await bench.open()).head()
+        await bench.close()
+        later = PostgresBench(VirtualClock(), pg_dsn)
+        assert (await (await later.open()).head()).epoch == before.epoch
+        await later.close()
+    await owner.close()
+
+
+async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> None:
+    """The question which database it is must not break the caller's transaction."""
+    bench = PostgresBench(VirtualClock(), pg_dsn)
+    store = await bench.open()
+    async with role_without_rights(pg_dsn, "plain_four") as theirs:
+        connection = await asyncpg.connect(theirs)
+        async with connection.transaction():
+            await store.insert_carried(connection, [asked(store, "carried")])
+        await connection.close()
+    assert (await get(store, "carried")).id == "carried"
+    await bench.close()
 
 
 async def test_a_role_without_rights_knows_which_database_it_is(

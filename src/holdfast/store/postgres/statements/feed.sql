@@ -19,9 +19,16 @@ SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast
 -- returns: is_done
 SELECT holdfast_number(:most::int) AS is_done;
 
+-- name: may_identify
+-- Whether this role may ask for the whole identity. A right that is missing is found when a statement begins, so
+-- no CASE inside of it helps: the question comes first.
+-- returns: may
+SELECT bool_and(coalesce(has_function_privilege(to_regprocedure('pg_catalog.' || f), 'EXECUTE'), false)) AS may
+FROM unnest(ARRAY['pg_control_system()', 'pg_current_wal_lsn()', 'pg_walfile_name(pg_lsn)']) f;
+
 -- name: identity
 -- Which database this is: a restored one, and a standby that was promoted, is another one. The oid of the table
--- is null where there is none. Needs no rights.
+-- is null where there is none. Needs what `may_identify` asks for.
 -- returns: identity
 SELECT c.system_identifier || '-' || CASE WHEN pg_is_in_recovery() THEN ''
         ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END || '-' || d.oid
@@ -29,23 +36,30 @@ SELECT c.system_identifier || '-' || CASE WHEN pg_is_in_recovery() THEN ''
 FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();
 
 -- name: identity_here
--- The same as far as it is known on a service that keeps its control data to itself.
+-- The same as far as every role knows it. Needs no rights.
 -- returns: identity
 SELECT d.oid || '-' || to_regclass('holdfast_feed_head')::oid AS identity
 FROM pg_database d WHERE d.datname = current_database();
 
 -- name: adopt_feed
+-- Only if the identity is still the one that was compared; the one that stands there now.
 -- A database that was restored, or a standby that was promoted: what was committed after the backup, or had not
 -- reached the standby, is gone, so readers must start over. Transaction ids of another server mean nothing here.
 -- Ids that were given out but not written may be given out again after a crash of this very server: then
 -- it is enough to look from the oldest on that was open.
-UPDATE holdfast_feed_head h SET identity = :identity::text, open_xids = ARRAY[]::xid8[],
-    scan_xid = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
-    next_xid = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
-    epoch = CASE WHEN h.identity NOT IN ('', :identity::text) OR h.scan_xid > x.next
-                 THEN substr(md5(random()::text || clock_timestamp()::text), 1, 8) ELSE epoch END
-FROM (SELECT pg_snapshot_xmax(pg_current_snapshot()) AS next) x
-WHERE h.identity <> :identity::text OR h.scan_xid > x.next OR h.next_xid > x.next;
+-- returns: identity
+WITH adopted AS (
+    UPDATE holdfast_feed_head h SET identity = :identity::text, open_xids = ARRAY[]::xid8[],
+        scan_xid = CASE WHEN :is_other::bool OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
+        next_xid = CASE WHEN :is_other::bool OR h.scan_xid > x.next THEN '0' ELSE scan_xid END,
+        epoch = CASE WHEN :is_other::bool OR h.scan_xid > x.next
+                     THEN substr(md5(random()::text || clock_timestamp()::text), 1, 8) ELSE epoch END
+    FROM (SELECT pg_snapshot_xmax(pg_current_snapshot()) AS next) x
+    WHERE h.identity = :before::text
+      AND (h.identity <> :identity::text OR h.scan_xid > x.next OR h.next_xid > x.next)
+    RETURNING h.identity
+)
+SELECT coalesce((SELECT identity FROM adopted), (SELECT identity FROM holdfast_feed_head)) AS identity;
 
 -- name: new_epoch
 -- index: holdfast_feed_head_last
