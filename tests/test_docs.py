@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from holdfast import (
     BlockingContext,
     Context,
@@ -24,6 +26,7 @@ from holdfast import (
     errors,
     outcomes,
 )
+from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
@@ -165,6 +168,35 @@ def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert re.search(r"[5-9] passed", ran.stdout), ran.stdout
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/howto/tasks.md"])
+def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path) -> None:
+    """It has the guard, so it is also what a worker, or a handler's process, may import."""
+    text = (ROOT / path).read_text("utf-8")
+    (tmp_path / "program.py").write_text(EXAMPLE.findall(text)[0])
+    said = [
+        subprocess.run(
+            [sys.executable, *how], capture_output=True, text=True, cwd=tmp_path, check=True
+        ).stdout
+        for how in (("program.py",), ("-c", "import program"))
+    ]
+    promised = re.search(r"It prints:\n\n```\n(.*?)```", text, re.DOTALL)
+    assert said == [promised[1] if promised else "sent 'Hello' to a@example.com\n", ""]
+
+
+def test_every_command_that_a_page_names_exists() -> None:
+    """`holdfast NOUN VERB`; nouns and verbs of the tree."""
+    wrong = []
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"]:
+        for words in re.findall(r"`holdfast ([a-z][a-z -]*)", path.read_text("utf-8")):
+            first, _, rest = words.strip().partition(" ")
+            named = (
+                f"{first} {rest.split(' ')[0]}" if first in NOUNS and rest[:1].isalpha() else first
+            )
+            if named not in BY_PATH and named not in NOUNS:
+                wrong.append(f"{path.name}: holdfast {words}")
+    assert wrong == []
 
 
 # -- generated pages -----------------------------------------------------------------------------------

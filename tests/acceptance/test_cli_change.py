@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 from pathlib import Path
 
 import pytest
@@ -76,12 +77,21 @@ def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) 
 
 def test_bulk_changes_need_a_yes(cli: Cli) -> None:
     assert "which ones?" in cli.fails(2, "dlq", "replay")
-    assert "Replay 3 dead letters?" in cli.fails(2, "dlq", "replay", "--type", "boom")
+    refused = cli.fails(2, "dlq", "replay", "--type", "boom")
+    assert "Replay 3 dead letters?" in refused
+    assert "look first with --dry-run" in refused
     assert cli.json("dlq", "replay", "--type", "boom", "--dry-run") == {"count": 3, "dry_run": True}
     assert len(cli.see("dlq", "list")) == 3
     assert cli.json("dlq", "replay", "--type", "boom", "--limit", "1", "--yes")["count"] == 1
     assert cli.json("dlq", "discard", "--all", "--yes")["count"] == 2
     assert cli.json("dlq", "discard", "--all", "--yes")["count"] == 0
+
+
+def test_a_command_advises_only_options_that_it_has(cli: Cli) -> None:
+    refused = cli.fails(2, "db", "new-epoch")
+    assert "give --yes" in refused
+    for option in re.findall(r"--[a-z-]+", refused):
+        assert option in cli.ok("db", "new-epoch", "--help")
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"n\n", 3)])

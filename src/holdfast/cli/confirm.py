@@ -10,13 +10,12 @@ import sys
 from holdfast.cli.problem import Usage
 
 
-def confirmed(question: str, *, yes: bool) -> bool:
-    """Whether to go on."""
+def confirmed(question: str, *, yes: bool, can_count: bool = False) -> bool:
+    """Whether to go on. `can_count`: the command has `--dry-run`."""
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise Usage(
-            f"{question} Nobody can be asked here: give --yes, or look first with --dry-run"
-        )
+        otherwise = ", or look first with --dry-run" if can_count else ""
+        raise Usage(f"{question} There is no terminal to ask on: give --yes{otherwise}")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

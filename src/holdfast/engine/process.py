@@ -30,7 +30,7 @@ from holdfast.core.ledger import Turn
 from holdfast.core.once import ErrorPolicy, OnError, Run, Step
 from holdfast.core.steps import drive, settled
 from holdfast.core.task import Task
-from holdfast.engine import process_wire as wire
+from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, place_of
 from holdfast.errors import InvalidInput
@@ -63,8 +63,9 @@ class Child:
             target=serve,
             args=(theirs, list(sys.path), os.getpid()),
             daemon=True,
-            name="holdfast-handler",
+            name=boot.NAME,
         )
+        self._booted = False
         self.process.start()
         theirs.close()
 
@@ -83,9 +84,12 @@ class Child:
 
     async def receive(self) -> tuple[str, Any]:
         """The child's next message."""
-        size = wire.size_of(await self._exactly(wire.HEADER_BYTES))
-        message: tuple[str, Any] = pickle.loads(await self._exactly(size))
-        return message
+        while True:
+            size = wire.size_of(await self._exactly(wire.HEADER_BYTES))
+            message: tuple[str, Any] = pickle.loads(await self._exactly(size))
+            if message[0] != "booted":
+                return message
+            self._booted = True
 
     async def _exactly(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
@@ -102,9 +106,7 @@ class Child:
 
     def _died(self) -> ProcessDied:
         self.process.join(1)
-        return ProcessDied(
-            f"the handler's process ended with exit code {self.process.exitcode} and no answer"
-        )
+        return ProcessDied(boot.died(self.process.exitcode, booted=self._booted))
 
     def kill(self) -> None:
         self.process.kill()
@@ -255,6 +257,7 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
     pipe = wire.Pipe(end)
+    pipe.send(("booted", None))
     while True:
         try:
             place, by_keyword, wants_context, context_name, task = pipe.recv()

@@ -21,6 +21,7 @@ from typing import Any, Self
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import ENDED, Task
+from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
@@ -171,6 +172,7 @@ class Lifecycle(Unmoved, ABC):
             raise NotRunning("the queue was stopped: open it or start it again")
         async with session.opening:
             if session.backend is None:
+                refuse_second_run()
                 backend = self._make_backend()
                 await backend.store.open()
                 try:

@@ -146,7 +146,8 @@ def _bulk(
         count = await method(q)(**filled, dry_run=True)
         if dry_run or not count:
             return count
-        if not confirmed(f"{words[0].capitalize()} {count} dead letters?", yes=yes):
+        question = f"{words[0].capitalize()} {count} dead letters?"
+        if not confirmed(question, yes=yes, can_count=True):
             return None
         # What has died since the question was asked was not agreed to.
         return await method(q)(**{**filled, "limit": count}, actor=actor())

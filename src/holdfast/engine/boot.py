@@ -1,0 +1,39 @@
+"""The start of a handler's process, which imports the main module of the program.
+
+Promises: while that import runs, nothing is opened, started or enqueued in the process; the error names the
+guard that the program lacks. Without it each handler's process would run the whole program once more, its
+effects included.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from typing import Final
+
+from holdfast.errors import BadConfig
+
+NAME: Final = "holdfast-handler"
+"""Of the process; multiprocessing sets it before it imports the main module."""
+GUARD: Final = 'if __name__ == "__main__":'
+UNGUARDED: Final = (
+    "a handler with isolation='process' runs in a process that imports the program's main module, and the "
+    f"program would run once more there: put what it does (asyncio.run(...)) under `{GUARD}`"
+)
+
+
+def refuse_second_run() -> None:
+    """BadConfig in a handler's process that is still importing the main module."""
+    process = multiprocessing.current_process()
+    # Set by multiprocessing's "spawn" until the main module is imported; its own check reads it too.
+    if process.name == NAME and getattr(process, "_inheriting", False):
+        raise BadConfig(f"the main module has no guard: {UNGUARDED}")
+
+
+def died(code: int | None, *, booted: bool) -> str:
+    """What is known of a process that ended without an answer."""
+    if booted or code is None or code < 0:
+        return f"the handler's process ended with exit code {code} and no answer"
+    return (
+        f"the handler's process ended with exit code {code} while it imported the program's main module "
+        f"(its traceback is on stderr). If the guard is missing there: {UNGUARDED}"
+    )
