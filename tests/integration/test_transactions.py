@@ -92,7 +92,8 @@ async def test_postgres_transactions_that_race_keep_the_feed_whole(known: str) -
 
     async def read() -> None:
         async for event in reader.events():
-            seen.append(event.task_id)
+            if event.task_id:  # Nodes come and go in the same feed.
+                seen.append(event.task_id)
             if len(seen) == 4:
                 return
 

@@ -104,6 +104,16 @@ class Child:
             parts += part
         return bytes(parts)
 
+    def is_there(self) -> bool:
+        """Whether an idle child still waits for its next task. Its end of the socket closes with it; asking
+        for its exit code would race with others that do."""
+        try:
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+
     def _died(self) -> ProcessDied:
         self.process.join(1)
         return ProcessDied(boot.died(self.process.exitcode, booted=self._booted))
@@ -150,7 +160,7 @@ class ProcessHost:
         """One that still lives; somebody else may have killed it while it waited."""
         while self._idle:
             child = self._idle.pop()
-            if child.process.is_alive():
+            if child.is_there():
                 return child
             child.kill()
         return None

@@ -15,6 +15,8 @@ TRADING: Final = (
     *(("holders", "0"), ("traders", "files"), ("lock_servers", "0"), ("rate", "2")),
     ("faults", "crash,power,cut,loss,slow"),
 )
+RESTARTS: Final = (*TRADING, ("rate", "3"))
+"""So many that some order is under way at one of them."""
 
 
 def _order_sync() -> list[Swap]:
@@ -90,7 +92,7 @@ ORDERS: Final = (
     Ablation("ask-first", "an order without an answer is sent again unasked", _ask_first, TRADING),
     Ablation("order-freeze", "orders are placed while frozen", _freeze, TRADING),
     Ablation("wish", "a freeze that is asked for stops nothing before a step", _wish, TRADING),
-    Ablation("reconcile", "what differs from the exchange is left so", _reconcile, TRADING),
+    Ablation("reconcile", "what differs from the exchange is left so", _reconcile, RESTARTS),
     Ablation("order-key", "a repeated wish is a new order", _order_key, TRADING),
     Ablation("one-no", "an accepted order that is not known once is given up", _one_no, TRADING),
     Ablation("adapter", "an error of an adapter ends a step", _adapter, TRADING),
