@@ -15,7 +15,7 @@ import msgspec
 from holdfast.app import TaskQueue
 from holdfast.cli.demo.plan import Plan
 from holdfast.cli.demo.play import Killed, Story
-from holdfast.cli.demo.tally import Tally
+from holdfast.cli.demo.tally import Seen, Tally
 from holdfast.core.task import ENDED, Status, Task
 
 
@@ -65,7 +65,7 @@ async def prove(queue: TaskQueue, plan: Plan, tally: Tally, story: Story) -> Pro
         Claim("no task was completed twice", not twice, _some(twice)),
         Claim("the feed has no gap", tally.gaps == 0, str(tally.gaps)),
         *_of_rows(plan, rows, tally),
-        *_of_the_kill(story.killed, held, again),
+        *_of_the_kill(tally, story.killed, held, again),
         Claim("the workers stopped cleanly", story.crew_code == 0, f"exit code {story.crew_code}"),
     ]
     return Proof(claims=claims, **figures)
@@ -105,12 +105,23 @@ def _recoveries(tally: Tally, held: list[str], killed: Killed) -> dict[str, floa
     return found
 
 
-def _of_the_kill(killed: Killed, held: list[str], again: dict[str, float]) -> Iterator[Claim]:
+def _of_the_kill(
+    tally: Tally, killed: Killed, held: list[str], again: dict[str, float]
+) -> Iterator[Claim]:
     yield Claim("the killed worker held tasks", bool(held), f"{len(held)} tasks")
-    forgotten = sorted(set(killed.left) - set(held))
+    forgotten = sorted(
+        task_id
+        for task_id in set(killed.left) - set(held)
+        if not _was_on_its_way(tally.tasks[task_id], killed)
+    )
     yield Claim("what it held was taken back", not forgotten, _some(forgotten))
     left = [task_id for task_id in held if task_id not in again]
     yield Claim("all of it ran again and ended", not left, _some(left))
+
+
+def _was_on_its_way(seen: Seen, killed: Killed) -> bool:
+    """Whether the server had its end when the worker was killed, and committed it a moment later."""
+    return seen.status in ENDED and bool(seen.starts) and seen.starts[-1][1] == killed.node
 
 
 def _some(ids: list[str]) -> str:
