@@ -112,16 +112,18 @@ def _of_the_kill(
     forgotten = sorted(
         task_id
         for task_id in set(killed.left) - set(held)
-        if not _was_on_its_way(tally.tasks[task_id], killed)
+        if not _was_on_its_way(tally.tasks.get(task_id), killed)
     )
     yield Claim("what it held was taken back", not forgotten, _some(forgotten))
     left = [task_id for task_id in held if task_id not in again]
     yield Claim("all of it ran again and ended", not left, _some(left))
 
 
-def _was_on_its_way(seen: Seen, killed: Killed) -> bool:
+def _was_on_its_way(seen: Seen | None, killed: Killed) -> bool:
     """Whether the server had its end when the worker was killed, and committed it a moment later."""
-    return seen.status in ENDED and bool(seen.starts) and seen.starts[-1][1] == killed.node
+    if seen is None or seen.status not in ENDED or not seen.starts:
+        return False
+    return seen.starts[-1][1] == killed.node
 
 
 def _some(ids: list[str]) -> str:
