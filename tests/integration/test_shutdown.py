@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Status, Task, TaskQueue
-from holdfast.errors import NotRunning, QueueStopping
+from holdfast.errors import BadConfig, Conflict, NotRunning, QueueStopping
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Worker, eventually, whole_feed
 from tests.acceptance.apps.jobs import make_queue
@@ -148,6 +148,22 @@ async def test_a_queue_can_be_started_again(url: str) -> None:
             assert queue.is_running()
         assert not queue.is_running()
     assert seen == [0, 1, 2]
+
+
+async def test_a_second_start_refuses_settings_that_it_cannot_put_into_force(url: str) -> None:
+    queue = make_queue(url, "work")
+    await queue.start(max_workers=4)
+    await queue.start()
+    await queue.start(max_workers=4)
+    with pytest.raises(Conflict, match="already running with another max_workers: stop it first"):
+        await queue.start(max_workers=9, shutdown_timeout=30.0)
+    with pytest.raises(BadConfig, match="unknown setting"):
+        await queue.start(workers=9)
+    assert queue.settings.max_workers == 4
+    await queue.stop()
+    await queue.start(max_workers=9)
+    assert queue.settings.max_workers == 9
+    await queue.stop()
 
 
 async def test_who_waits_for_a_result_hears_of_the_stop(url: str) -> None:

@@ -24,7 +24,7 @@ from holdfast.core.task import ENDED, Task
 from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
-from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
+from holdfast.errors import Conflict, EngineFailed, NotRunning, QueueStopping, WrongLoop
 from holdfast.forks import Unmoved, follow
 from holdfast.metrics import Meter
 from holdfast.queue.backend import Backend
@@ -185,18 +185,31 @@ class Lifecycle(Unmoved, ABC):
         return session.backend
 
     async def start(self, **settings: Any) -> None:
-        """Runs workers in this process. Settings given here replace those of the constructor."""
+        """Runs workers in this process. Settings given here replace those of the constructor; Conflict when
+        workers run already with others."""
         session = self._here
         if session.engine is not None and not session.stopping:
+            self._check_in_force(settings)
             return
         async with session.starting:
             session = self._here  # A stop that was under way has left another.
             if session.engine is not None:
+                self._check_in_force(settings)
                 return
             self._refuse_elsewhere("start and stop them there")
             self._settings = self._settings.changed(settings)
             backend = await self.open()
             session.engine = await self._started(backend)
+
+    def _check_in_force(self, settings: dict[str, Any]) -> None:
+        """Settings that a start cannot put into force any more are refused, not dropped."""
+        wanted = self._settings.changed(settings)
+        others = sorted(n for n in settings if getattr(wanted, n) != getattr(self._settings, n))
+        if others:
+            raise Conflict(
+                f"the queue is already running with another {', '.join(others)}: stop it first, or change "
+                "the number of workers with scale_workers"
+            )
 
     async def _started(self, backend: Backend) -> Engine:
         engine = Engine(
