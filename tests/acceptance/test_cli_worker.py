@@ -122,6 +122,13 @@ def test_a_wrong_target_ends_all_processes(local: Cli) -> None:
     assert "it can not start" in local.fails(2, "worker", "nowhere:queue", "--processes", "2")
 
 
+def test_many_processes_cannot_share_a_store_in_memory(local: Cli) -> None:
+    (local.folder / "shop.py").write_text(APP)
+    said = local.fails(2, "worker", "shop:queue", "--processes", "2", HOLDFAST_URL="sqlite://")
+    assert "is in memory, where only its own process sees it" in said
+    assert "it can not start" in said
+
+
 def test_an_engine_that_gave_up_ends_the_process(local: Cli) -> None:
     app = APP + (
         "\nfrom holdfast.errors import EngineFailed\n"

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
-from holdfast.store.backends import store_for
+from holdfast.errors import BadConfig
+from holdfast.store.backends import sqlite_path, store_for
 from holdfast.store.server_clock import AGAIN_SECONDS, ServerClock
 
 
@@ -12,6 +18,33 @@ def test_stores_of_one_maker_make_different_ids() -> None:
     make = store_for("sqlite://", VirtualClock())
     first, second = make().ids, make().ids
     assert {first.task(1.0) for _ in range(10)}.isdisjoint({second.task(1.0) for _ in range(10)})
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("sqlite:///", "the path is empty"),
+        ("sqlite:///a.db?mode=ro", "it has no options"),
+        ("sqlite:///.", "it names a directory"),
+        ("sqlite:///nowhere/..", "it names a directory"),
+        ("sqlite:///nowhere/", "it names a directory"),
+        ("sqlite:////tmp", "it names a directory"),
+        ("sqlite:/a.db", "write sqlite:///file.db"),
+    ],
+)
+def test_a_url_that_names_no_sqlite_file_is_refused_at_once(
+    url: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadConfig, match=why):
+        TaskQueue(url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_path_of_a_sqlite_url() -> None:
+    assert [sqlite_path(url) for url in ("sqlite:", "sqlite://", "sqlite:///:memory:")] == [""] * 3
+    assert sqlite_path("sqlite:///a%3Fb.db") == "a?b.db"
+    assert sqlite_path("sqlite:////nowhere/a.db") == "/nowhere/a.db"
 
 
 async def test_a_servers_clock_read_over_a_slow_way_is_not_believed() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
@@ -48,15 +49,28 @@ def store_for(
 
 
 def sqlite_path(url: str) -> str:
-    """sqlite:// is memory, sqlite:///x.db relative, sqlite:////x.db absolute."""
+    """sqlite:// is memory (an empty path), sqlite:///x.db relative, sqlite:////x.db absolute."""
     rest = url.removeprefix("sqlite:")
-    if rest in ("", "//", "///"):
+    if rest in ("", "//", "///:memory:"):
         return ""
     if not rest.startswith("///"):
-        raise BadConfig(
-            f"'{shown_url(url)}' is not a SQLite URL: write sqlite:///file.db or sqlite:////absolute/file.db"
+        raise _not_sqlite(url, "write sqlite:///file.db or sqlite:////absolute/file.db")
+    if rest == "///":
+        raise _not_sqlite(
+            url, "the path is empty; write sqlite:///file.db, or sqlite:// for a store in memory"
         )
-    return unquote(rest[3:])
+    if "?" in rest:
+        raise _not_sqlite(
+            url, "it has no options; leave out what follows the ?, or write %3F for one in the name"
+        )
+    path = unquote(rest[3:])
+    if path.rpartition("/")[2] in ("", ".", "..") or Path(path).is_dir():
+        raise _not_sqlite(url, "it names a directory; add the name of a file")
+    return path
+
+
+def _not_sqlite(url: str, why: str) -> BadConfig:
+    return BadConfig(f"'{shown_url(url)}' is not the URL of a SQLite file: {why}")
 
 
 class _Bits(Unmoved, random.Random):

@@ -12,8 +12,9 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.app import sqlite_path
 from holdfast.cli.worker.load import load_queue
-from holdfast.cli.worker.stops import INTERRUPTED, Stops
+from holdfast.cli.worker.stops import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
@@ -24,8 +25,20 @@ log = logging.getLogger("holdfast.worker")
 def serve(target: str, settings: dict[str, Any]) -> int:
     """Loads the queue and runs it in this process."""
     queue = load_queue(target)
+    if PARENT_VARIABLE in os.environ:
+        _check_shared(target, queue)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_run(target, queue, settings))
+
+
+def _check_shared(target: str, queue: Queue) -> None:
+    """One of many processes: each would have a store in memory of its own."""
+    url = getattr(queue, "url", "")
+    if url.startswith("sqlite:") and not sqlite_path(url):
+        raise BadConfig(
+            f"the store of '{target}' is in memory, where only its own process sees it: give the queue the "
+            "URL of a file or of PostgreSQL, or run one process"
+        )
 
 
 async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
