@@ -29,6 +29,10 @@ def test_cancel_takes_ids_from_stdin(cli: Cli, stock: Stock) -> None:
     event = cli.see("task", "history", stock.later)[-1]
     assert (event["kind"], event["data"]["reason"]) == ("task.aborted", "no longer")
     assert cli.see("task", "show", stock.child)["error"].startswith(f"dependency {stock.later}")
+    lines = [" ".join(line.split()) for line in cli.ok("task", "show", stock.later).splitlines()]
+    assert next(line for line in lines if "aborted by" in line).endswith(": no longer")
+    assert "it was aborted: by cli:" in cli.ok("task", "why", stock.later)
+    assert ": no longer" in cli.ok("task", "list", "--status", "aborted", COLUMNS="300")
     line = json.dumps({"id": stock.done})
     assert "illegal-transition" in cli.fails(6, "task", "cancel", "-", input=line)
 

@@ -250,6 +250,8 @@ async def test_an_abort_fails_the_dependents(store: Store) -> None:
     await put(store, "c", depends_on=after("p"))
     await order(store, "p", Abort("ann", "unwanted"))
     assert await statuses(store) == {"p": "aborted", "c": "failed"}
+    assert (await get(store, "p")).held_by == "ann: unwanted"
+    assert (await get(store, "c")).error == "dependency p aborted: by ann: unwanted"
 
 
 async def test_an_abort_of_a_blocked_task_leaves_its_parent_alone(store: Store) -> None:

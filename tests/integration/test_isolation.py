@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from holdfast import Status, Task, TaskQueue
+from holdfast import Cancel, Status, Task, TaskQueue
 from holdfast.core.task import FailureKind
 from holdfast.errors import BadConfig, IllegalTransition, TaskFailed, UnknownType
 from tests.acceptance.apps import journal
@@ -256,6 +256,30 @@ async def test_cancel_from_another_process_stops_a_running_task(shared_url: str)
                 await here.cancel(task)
             assert (await worker.stop())["lost"] == 1
             await here.stop()
+
+
+async def test_who_aborted_a_task_and_why_is_said_wherever_it_is_seen(url: str) -> None:
+    queue = TaskQueue(url)
+
+    @queue.task
+    async def work(unwanted: bool = False) -> Cancel | None:
+        return Cancel("not wanted") if unwanted else None
+
+    async with queue:
+        stopped = await work.options(delay=3600).enqueue()
+        await queue.cancel(stopped, actor="ann", reason="a typo")
+        ended = await work.enqueue(unwanted=True)
+        silent = await work.options(delay=3600).enqueue()
+        await queue.cancel(silent, actor="bob")
+        for task, who in (
+            (stopped, "ann: a typo"),
+            (ended, "handler: not wanted"),
+            (silent, "bob"),
+        ):
+            with pytest.raises(TaskFailed, match=f"was aborted: by {who}$"):
+                await task.result(10)
+            assert f"it was aborted: by {who}" in str(await queue.why(task))
+            assert (await task.get()).held_by == who
 
 
 async def test_pause_and_resume_of_a_running_task(url: str) -> None:

@@ -86,7 +86,7 @@ def blame(parent_id: str, parent: Task | None) -> Blame:
     """Why a child stays dead."""
     if parent is None:
         return Blame(parent_id, "is gone", "its record was pruned")
-    return Blame(parent_id, parent.status.value, parent.error or "no error was recorded")
+    return Blame(parent_id, parent.status.value, parent.why_ended)
 
 
 def orphaned(parent_id: str, policy: Policy) -> Settle:
@@ -99,5 +99,4 @@ def orphaned(parent_id: str, policy: Policy) -> Settle:
 def settlement(parent: Task, policy: Policy) -> Settle:
     """What the parent's end means for a child on an edge with this policy."""
     satisfied = parent.status is Status.COMPLETED or policy is Policy.IGNORE
-    message = parent.error or "no error was recorded"
-    return Settle(parent.id, parent.status, satisfied, "" if satisfied else message)
+    return Settle(parent.id, parent.status, satisfied, "" if satisfied else parent.why_ended)

@@ -7,14 +7,21 @@ from msgspec.structs import replace
 from holdfast.core import command as c, edits
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import TERMINAL, Status, Task
-from holdfast.core.transition import Decision, Transition, fact, freed, moved, refuse
+from holdfast.core.transition import Decision, Transition, fact, freed, moved, refuse, signed
 
 
 def abort(task: Task, command: c.Abort, now: float) -> Decision:
     if task.status in TERMINAL:
         return refuse(task, "illegal-transition", "it has ended and will not change")
     after = freed(
-        task, Status.ABORTED, now, finished_at=now, fence=task.fence + 1, gate=None, waiting_on=0
+        task,
+        Status.ABORTED,
+        now,
+        finished_at=now,
+        fence=task.fence + 1,
+        gate=None,
+        waiting_on=0,
+        held_by=signed(command.actor, command.reason),
     )
     told = fact("task.aborted", task, now, actor=command.actor, reason=command.reason)
     return Transition(task, after, (told,))
@@ -23,14 +30,13 @@ def abort(task: Task, command: c.Abort, now: float) -> Decision:
 def pause(task: Task, command: c.Pause, now: float) -> Decision:
     if task.status is not Status.RUNNING:
         return refuse(task, "illegal-transition", "only a running task can be paused")
-    held_by = f"{command.actor}: {command.reason}" if command.reason else command.actor
     after = freed(
         task,
         Status.PAUSED,
         now,
         fence=task.fence + 1,
         attempts=task.attempts - 1,
-        held_by=held_by,
+        held_by=signed(command.actor, command.reason),
     )
     told = fact("task.paused", task, now, actor=command.actor, reason=command.reason)
     return Transition(task, after, (told,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -19,7 +19,11 @@ from holdfast.core.transition import (
     failed,
     freed,
     refuse,
+    signed,
 )
+
+HANDLER: Final = "handler"
+"""The actor of a task that cancels itself."""
 
 
 def complete(task: Task, command: c.Complete, now: float) -> Transition:
@@ -42,8 +46,9 @@ def snooze(task: Task, command: c.Snooze, now: float) -> Transition:
 
 
 def cancel(task: Task, command: c.Cancel, now: float) -> Transition:
-    after = freed(task, Status.ABORTED, now, finished_at=now)
-    told = fact("task.aborted", task, now, actor="handler", reason=command.reason)
+    held_by = signed(HANDLER, command.reason)
+    after = freed(task, Status.ABORTED, now, finished_at=now, held_by=held_by)
+    told = fact("task.aborted", task, now, actor=HANDLER, reason=command.reason)
     return Transition(task, after, (told,))
 
 

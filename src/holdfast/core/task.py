@@ -145,7 +145,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     idempotency_key: str | None = None
     request_hash: str | None = None
     held_by: str | None = None
-    """Who paused it, and why."""
+    """Who paused or aborted it, and why."""
 
     @property
     def run(self) -> RunId:
@@ -181,6 +181,13 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
         """The latest failure in one line."""
         failure = self.failure
         return failure.message if failure else None
+
+    @property
+    def why_ended(self) -> str:
+        """Why it has no result, in one line: who aborted it, or the latest failure."""
+        if self.status is Status.ABORTED:
+            return f"by {self.held_by}" if self.held_by else "no reason was recorded"
+        return self.error or "no error was recorded"
 
     @property
     def progress(self) -> codec.Json:

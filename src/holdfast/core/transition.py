@@ -52,6 +52,11 @@ def fact(kind: str, task: Task, now: float, **data: Any) -> Fact:
     return Fact(kind, now, task.id, task.type, data)
 
 
+def signed(actor: str, reason: str) -> str:
+    """Who did it and why, as the row keeps it."""
+    return f"{actor}: {reason}" if reason else actor
+
+
 def evidence(failure: Failure) -> dict[str, Any]:
     return {"failure_json": codec.dumps(failure), "fingerprint": failure.fingerprint}
 

@@ -19,6 +19,12 @@ class Source(Protocol):
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task: ...
 
 
+def no_result(task: Task) -> str:
+    """A sentence about a task that ended without one."""
+    verb = "was" if task.status is Status.ABORTED else "has"
+    return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
+
+
 class TaskHandle(str):
     """The id of a task (it is text), with what can be asked about it."""
 
@@ -64,8 +70,7 @@ class TaskHandle(str):
         """The handler's value once completed; TaskFailed when the task ends without one."""
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
-            why = task.error or task.status.value
-            raise TaskFailed(f"task {self.id} ({task.type}) has {task.status}: {why}")
+            raise TaskFailed(no_result(task))
         return task.result
 
     def __repr__(self) -> str:

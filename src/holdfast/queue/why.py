@@ -128,6 +128,8 @@ def _ended(task: Task) -> Reason:
         case Status.FAILED:
             text = f"it is a dead letter after {task.attempts} attempts: {task.error}; replay it to try again"
             return Reason("dead", text, {"fingerprint": task.fingerprint})
+        case Status.ABORTED:
+            return Reason("aborted", f"it was aborted: {task.why_ended}", {"by": task.held_by})
         case _:
             return Reason(task.status.value, f"it has {task.status}", {})
 

@@ -22,7 +22,7 @@ from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
-from holdfast.queue.handle import TaskHandle
+from holdfast.queue.handle import TaskHandle, no_result
 
 
 def enqueue(
@@ -105,6 +105,4 @@ def _answer(printer: Printer, task: Task, *, wait: bool) -> None:
     elif task.status is Status.COMPLETED:
         print(dumps(task.result))
     if wait and task.status is not Status.COMPLETED:
-        raise TaskFailed(
-            f"task {task.id} ({task.type}) has {task.status}: {task.error or 'no result'}"
-        )
+        raise TaskFailed(no_result(task))

@@ -117,7 +117,7 @@ def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
         ("started", item["started_at_iso"]),
         ("finished", item["finished_at_iso"]),
         ("node", item["node"]),
-        ("held by", item["held_by"]),
+        ("aborted by" if item["status"] == Status.ABORTED else "held by", item["held_by"]),
         ("limits", ", ".join(item["limits"])),
         ("gate", item["gate"]),
         ("depends on", ", ".join(edge["task_id"] for edge in item["depends_on"])),
@@ -137,8 +137,14 @@ def _columns(now: float) -> list[Column]:
         Column("QUEUE", lambda item: item["queue"], flex=True),
         Column("ATTEMPTS", lambda item: f"{item['attempts']}/{item['max_attempts']}"),
         Column("CREATED", lambda item: relative(item["created_at"], now)),
-        Column("ERROR", lambda item: item["error"], flex=True),
+        Column("ERROR", _what_ended, flex=True),
     ]
+
+
+def _what_ended(item: dict[str, Any]) -> str | None:
+    is_aborted = item["status"] == Status.ABORTED and item["held_by"]
+    found: str | None = f"aborted by {item['held_by']}" if is_aborted else item["error"]
+    return found
 
 
 EVENT_COLUMNS = [
