@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Cancel, Status, Task, TaskQueue
 from holdfast.core.task import FailureKind
-from holdfast.errors import BadConfig, IllegalTransition, TaskFailed, UnknownType
+from holdfast.errors import BadConfig, IllegalTransition, InvalidInput, TaskFailed, UnknownType
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Feed, Worker
@@ -108,6 +108,36 @@ async def test_a_process_handler_that_dies_fails_with_evidence(
         assert f"exit code {evidence} " in (ended.error or "")
         assert (ended.attempts, ended.deaths) == (1, 0)
         assert await (await queue.enqueue("process_pid", {})).result(20) != os.getpid()
+
+
+async def test_a_process_handler_that_dies_and_leaves_a_process_behind(url: str) -> None:
+    """What it has forked has the socket open too, so nothing is closed with its end."""
+    async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:
+        payload = {"how": "fork", "gate": gate.address}
+        task = await queue.enqueue("process_leave", payload, max_attempts=1)
+        await gate.arrived(1, "grandchild")
+        ended = await task.wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.LOST)
+        assert "exit code 5 " in (ended.error or "")
+        gate.open()
+
+
+@pytest.mark.parametrize("kind", ["overdo", "thread_overdo", "process_overdo"])
+async def test_a_handler_may_catch_what_its_context_refuses(url: str, kind: str) -> None:
+    async with make_queue(url, kind, **QUICK) as queue:
+        task = await queue.enqueue(kind, {}, max_attempts=1)
+        assert await task.result(20) == InvalidInput.code
+        assert (await task.get()).progress == {"done": 0.5, "note": "less"}
+
+
+@pytest.mark.parametrize("kind", ["thread_chatter", "process_chatter"])
+async def test_threads_of_a_handler_get_the_answers_to_their_own_questions(
+    url: str, kind: str
+) -> None:
+    async with make_queue(url, kind, **{**QUICK, "lease_seconds": 9.0}) as queue:
+        task = await queue.enqueue(kind, {}, max_attempts=1)
+        assert await task.result(20) == 0
 
 
 @pytest.mark.parametrize("kind", ["leave", "thread_leave"])

@@ -17,6 +17,7 @@ import pickle
 import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,11 +34,14 @@ from holdfast.core.task import Task
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, place_of
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, LeaseLost
 
 IDLE_MAX: Final = 4
 SEND_SECONDS_MAX: Final = 60.0
 """A process that has not taken its task by then never will."""
+ALIVE_SECONDS: Final = 1.0
+"""Between two looks whether a process that says nothing is still there."""
+LAST_SECONDS: Final = 0.1
 
 
 class ProcessDied(Exception):
@@ -95,14 +99,29 @@ class Child:
         loop = asyncio.get_running_loop()
         parts = bytearray()
         while len(parts) < size:
+            receiving = asyncio.create_task(loop.sock_recv(self.socket, size - len(parts)))
             try:
-                part = await loop.sock_recv(self.socket, size - len(parts))
+                await self._wait(receiving)
+                part = receiving.result()
             except OSError:
                 part = b""
+            finally:
+                receiving.cancel()
             if not part:
                 raise self._died()
             parts += part
         return bytes(parts)
+
+    async def _wait(self, receiving: asyncio.Future[bytes]) -> None:
+        """Until something has come, or the process has ended. Its end need not close the socket, nor the
+        sentinel of multiprocessing: a process that the handler has forked has both open too."""
+        was_alive = True
+        while not receiving.done():
+            if not was_alive:
+                raise self._died()
+            was_alive = self.process.is_alive()
+            # Once more after its end: what it has sent before is there.
+            await asyncio.wait({receiving}, timeout=ALIVE_SECONDS if was_alive else LAST_SECONDS)
 
     def is_there(self) -> bool:
         """Whether an idle child still waits for its next task. Its end of the socket closes with it; asking
@@ -180,19 +199,8 @@ class ProcessHost:
                     error = type(error_type, (Remote,), {})(message)
                     error.add_note(text)
                     raise error
-                case "progress":
-                    await context.progress(*value)
-                    await child.send(("ok", None))
-                case "save":
-                    await context.save(value)
-                    await child.send(("ok", None))
-                case "parents":
-                    await child.send(("ok", await context.parents()))
-                case "ask":
-                    await child.send(("ok", context.step_ask(*value)))
-                case "step":
-                    ask, wanted = value
-                    await child.send(("ok", settled(await context.do_step(ask, wanted, None))))
+                case _:
+                    await child.send(await _served(kind, value, context))
 
     async def _spawn(self) -> Child:
         """A new process; when nobody waits for it any more, it is killed as soon as it is there."""
@@ -211,11 +219,43 @@ class ProcessHost:
         self._spawner.shutdown(wait=False)
 
 
+async def _served(kind: str, value: Any, context: Context) -> tuple[str, object]:
+    """The answer to a question of a handler; an error is raised there, as in any other handler. A task that
+    was taken away ends the process."""
+    try:
+        return "ok", await _serve(kind, value, context)
+    except Exception as error:
+        if context.cancel_requested:
+            raise
+        return "raise", wire.portable(error)
+
+
+async def _serve(kind: str, value: Any, context: Context) -> object:
+    match kind:
+        case "progress":
+            await context.progress(*value)
+            return None
+        case "save":
+            await context.save(value)
+            return None
+        case "parents":
+            return await context.parents()
+        case "ask":
+            return context.step_ask(*value)
+        case "step":
+            ask, wanted = value
+            return settled(await context.do_step(ask, wanted, None))
+    raise AssertionError(f"a handler's process asked for '{kind}'")
+
+
 class PipeContext:
-    """The context inside the process; the parent does the writing."""
+    """The context inside the process; the parent does the writing. Any thread of the handler may use it, one
+    at a time, until the handler's end."""
 
     def __init__(self, pipe: wire.Pipe, task: Task) -> None:
         self._pipe = pipe
+        self._lock = threading.Lock()
+        self._is_over = False
         self.task = task
         self.attempt = task.attempts
         self.fence = task.fence
@@ -257,8 +297,20 @@ class PipeContext:
         return drive(course.call(on_error=on_error), perform)
 
     def _ask(self, kind: str, value: object) -> Any:
-        self._pipe.send((kind, value))
-        return self._pipe.recv()[1]
+        with self._lock:
+            if self._is_over:
+                raise LeaseLost(f"the handler of task {self.task.id} has ended: stop working on it")
+            self._pipe.send((kind, value))
+            answer, found = self._pipe.recv()
+        if answer == "raise":
+            raise found
+        return found
+
+    def end(self, kind: str, value: object) -> None:
+        """The last message of this attempt: a thread that goes on cannot speak in the next one."""
+        with self._lock:
+            self._is_over = True
+            self._pipe.send((kind, value))
 
 
 def serve(end: socket.socket, path: list[str], parent: int) -> None:
@@ -273,16 +325,15 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
             place, by_keyword, wants_context, context_name, task = pipe.recv()
         except (EOFError, OSError):
             return
+        context = PipeContext(pipe, task)
         try:
-            value = _call(
-                place, by_keyword, wants_context, context_name, task, PipeContext(pipe, task)
-            )
+            value = _call(place, by_keyword, wants_context, context_name, task, context)
             refusal = None if isinstance(value, Cancel | Snooze) else _refusal(value)
-            pipe.send(("refused", refusal) if refusal else ("result", value))
+            context.end(*(("refused", refusal) if refusal else ("result", value)))
         except Reject as error:
-            pipe.send(("reject", str(error)))
+            context.end("reject", str(error))
         except Exception as error:
-            pipe.send(("error", (type(error).__qualname__, str(error), traceback.format_exc())))
+            context.end("error", (type(error).__qualname__, str(error), traceback.format_exc()))
 
 
 def _refusal(value: object) -> str | None:

@@ -31,6 +31,15 @@ def size_of(header: bytes) -> int:
     return size
 
 
+def portable(error: Exception) -> Exception:
+    """The error, or one that says the same where it cannot be sent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__qualname__}: {error}")
+    return error
+
+
 class Pipe:
     """The child's side, which may block."""
 

@@ -12,9 +12,11 @@ import os
 import signal
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from holdfast import BlockingContext, Cancel, Context, Reject, Snooze, Task, TaskQueue
+from holdfast.errors import InvalidInput
 from tests.acceptance.apps import journal, steps
 from tests.acceptance.apps.gate import async_wait_at, wait_at
 
@@ -99,6 +101,11 @@ def leave(task: Task) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "segfault":
         ctypes.string_at(0)
+    if how == "fork":
+        if os.fork() == 0:
+            wait_at(payload_of(task)["gate"], "grandchild")
+            os._exit(0)
+        os._exit(5)
     raise AssertionError(f"'{how}' did not end the process")
 
 
@@ -132,6 +139,38 @@ def outcome(task: Task) -> Any:
     return "done"
 
 
+async def overdo(task: Task, ctx: Context) -> Any:
+    """Catches what the context refuses, and goes on."""
+    try:
+        await ctx.progress(0.5, "x" * 10_000)
+    except InvalidInput as error:
+        await ctx.progress(0.5, "less")
+        return error.code
+    return None
+
+
+def blocking_overdo(task: Task, ctx: BlockingContext) -> Any:
+    try:
+        ctx.progress(0.5, "x" * 10_000)
+    except InvalidInput as error:
+        ctx.progress(0.5, "less")
+        return error.code
+    return None
+
+
+def chatter(task: Task, ctx: BlockingContext) -> Any:
+    """Asks from several threads at once; how many answers were not those to the questions."""
+    note = "x" * 1_500
+
+    def tell(_: int) -> bool:
+        return ctx.progress(0.5, note) is not None  # type: ignore[func-returns-value]
+
+    with ThreadPoolExecutor(3) as pool:
+        told = pool.map(tell, range(60))
+        wrong = [ctx.parents() != {} for _ in range(60)]
+        return sum(wrong) + sum(told)
+
+
 def spin(task: Task) -> None:
     """Never ends by itself, and hears nobody."""
     payload = payload_of(task)
@@ -156,6 +195,11 @@ HANDLERS: dict[str, tuple[Any, dict[str, Any]]] = {
     "process_give_back": (process_give_back, {"isolation": "process"}),
     "thread_outcome": (outcome, {}),
     "process_outcome": (outcome, {"isolation": "process"}),
+    "overdo": (overdo, {}),
+    "thread_overdo": (blocking_overdo, {}),
+    "process_overdo": (blocking_overdo, {"isolation": "process"}),
+    "thread_chatter": (chatter, {}),
+    "process_chatter": (chatter, {"isolation": "process"}),
     "process_spin": (spin, {"isolation": "process"}),
     "pay_outside": (steps.pay_outside, {}),
     "thread_pay_outside": (steps.pay_outside_blocking, {}),
