@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.cli.worker.stops import ECHO_SECONDS, Stops
 from tests.acceptance.cli_support import APP, Cli
 
 HELD = "hold"
@@ -34,11 +35,11 @@ async def results(url: str, count: int) -> list[int]:
     return found
 
 
-async def until_running(url: str) -> str:
+async def until_running(url: str, type: str = HELD) -> str:
     """Enqueues a task that never ends, and waits until it runs."""
     queue = TaskQueue(url)
     start = await queue.position()
-    handle = await queue.enqueue(HELD)
+    handle = await queue.enqueue(type)
     async for event in queue.events(start):
         if event.kind == "task.started" and event.task_id == handle.id:
             break
@@ -74,7 +75,7 @@ def test_a_second_signal_gives_back_what_runs(local: Cli) -> None:
         task = asyncio.run(until_running(local.env["HOLDFAST_URL"]))
         worker.send(signal.SIGTERM)
         worker.until("waiting for those that run")
-        worker.send(signal.SIGTERM)
+        worker.send(signal.SIGINT)  # of another kind: never taken for an echo of the first
         assert worker.ends() == 130
     found = local.see("task", "show", task)
     assert (found["status"], found["attempts"], found["deaths"]) == ("queued", 0, 0)
@@ -88,6 +89,63 @@ def test_children_end_when_their_parent_is_killed(local: Cli) -> None:
         worker.until("the end of its parent process")
         worker.ends()  # the pipe to the children ends with the last of them
     assert local.see("stats")["nodes"] == 0
+
+
+DEAF = (
+    APP
+    + """
+@queue.task(queue="slow")
+async def deaf() -> None:
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+"""
+)
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(
+    local: Cli, processes: str
+) -> None:
+    with local.worker("-p", processes, "--shutdown-timeout", "0.1s", app=DEAF) as worker:
+        worker.ready(int(processes))
+        asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
+        worker.send(signal.SIGTERM)
+        assert worker.ends() == 0
+    assert any("do not heed their cancellation" in line for line in worker.said)
+    assert local.see("stats")["nodes"] == 0
+
+
+def test_a_deaf_handler_ends_with_the_parent_of_its_process(local: Cli) -> None:
+    with local.worker("-p", "2", "--shutdown-timeout", "0.1s", app=DEAF) as worker:
+        worker.ready(2)
+        asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
+        worker.send(signal.SIGKILL)
+        worker.ends()  # the pipe to the children ends with the last of them
+
+
+async def test_an_echo_of_a_signal_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda *_: None)
+    stops, now = Stops(), [10.0]
+    monkeypatch.setattr(stops, "_now", lambda: now[0])
+    stops.hear("SIGTERM")
+    now[0] += ECHO_SECONDS / 2
+    stops.hear("SIGTERM")
+    assert (stops.gentle.is_set(), stops.fast.is_set()) == (True, False)
+    now[0] += ECHO_SECONDS
+    stops.hear("SIGTERM")
+    assert stops.fast.is_set()
+
+
+async def test_another_signal_is_no_echo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda *_: None)
+    stops = Stops()
+    monkeypatch.setattr(stops, "_now", lambda: 10.0)
+    stops.hear("SIGTERM")
+    stops.hear("SIGINT")
+    assert stops.fast.is_set()
 
 
 def test_only_the_queues_asked_for_are_served(local: Cli) -> None:

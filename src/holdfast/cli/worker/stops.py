@@ -1,8 +1,9 @@
 """Signals that end a worker: first gently, then at once.
 
 Promises: the first SIGTERM, SIGINT or SIGHUP (a terminal that was closed) asks for a graceful stop, the
-second for a fast one, the third ends the process on the spot. The end of the process that started this one
-counts as the first. A SIGHUP that was ignored from the start (nohup) stays ignored.
+second for a fast one, the third ends the process on the spot. A repeat of the same signal within
+`ECHO_SECONDS` counts once: GNU timeout signals its child and then the child's group. The end of the process
+that started this one counts as the first. A SIGHUP that was ignored from the start (nohup) stays ignored.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final
 INTERRUPTED: Final = 130
 PARENT_VARIABLE: Final = "HOLDFAST_WORKER_PARENT"
 """Names a pipe whose end means that the parent is gone."""
+ECHO_SECONDS: Final = 0.2
 log = logging.getLogger("holdfast.worker")
 
 
@@ -26,11 +28,21 @@ class Stops:
         self.gentle = asyncio.Event()
         self.fast = asyncio.Event()
         loop = asyncio.get_running_loop()
+        self._now = loop.time
+        self._heard: dict[str, float] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue
-            loop.add_signal_handler(number, self.ask, signal.Signals(number).name)
+            loop.add_signal_handler(number, self.hear, signal.Signals(number).name)
         self._watch_parent(loop)
+
+    def hear(self, name: str) -> None:
+        """A signal has come; its echo asks for nothing."""
+        before, now = self._heard.get(name), self._now()
+        if before is not None and now - before < ECHO_SECONDS:
+            return
+        self._heard[name] = now
+        self.ask(name)
 
     def ask(self, why: str) -> None:
         """One more wish to stop."""
