@@ -39,6 +39,9 @@ class Desk:
     async def report(self, order: Order) -> Decision:
         return (await self._store.apply([order]))[0]
 
+    def holds_up(self, tx: object) -> bool:
+        return self._store.holds_up(tx)
+
     async def parents(self, task_id: str) -> dict[str, Task]:
         return {}
 

@@ -12,7 +12,7 @@ from holdfast import Status, Task, TaskQueue
 from holdfast.bus.port import WORK
 from holdfast.engine.engine import Engine
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.postgres.driver import WARM
+from holdfast.store.postgres.pool import RESERVED
 from holdfast.store.script import Call, Rows
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.jobs import make_queue
@@ -208,7 +208,7 @@ async def test_a_worker_warms_up_before_its_first_task(pg_dsn: str) -> None:
         "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'holdfast' "
         "AND datname = current_database()"
     )
-    assert open_ones == WARM
+    assert open_ones == RESERVED
     told = await connection.fetch("SELECT facts_json FROM holdfast_feed")
     assert ["node.registered" in str(row[0]) for row in told] == [True], "that it came, and no more"
     await connection.close()

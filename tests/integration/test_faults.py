@@ -30,6 +30,12 @@ def store_of(queue: TaskQueue) -> Store:
     return queue._backend.store
 
 
+def loops_store_of(queue: TaskQueue) -> Store:
+    """What the loops of its engine use."""
+    assert queue._engine is not None
+    return queue._engine._own
+
+
 def failing(
     verb: Callable[..., Awaitable[Any]],
     times: int | list[str],
@@ -61,7 +67,7 @@ async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
-        store = store_of(queue)
+        store = loops_store_of(queue)
         monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: False)  # all claims by `claim`
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
@@ -91,7 +97,7 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     monkeypatch.setattr(supervisor, "PAUSE_SECONDS_MAX", 0.002)
     queue = make_queue(url, "work", **QUICK)
     await queue.start()
-    store = store_of(queue)
+    store = loops_store_of(queue)
     for name in ("claim", "claim_next"):
         broken = failing(getattr(store, name), 10**6, RuntimeError("a bug"))
         monkeypatch.setattr(store, name, broken)
@@ -117,7 +123,7 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
 ) -> None:
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
-        store = store_of(queue)
+        store = loops_store_of(queue)
         monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
         monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: verb == "claim_next")
         away, once = StoreUnavailable("the answer was lost"), ["once"]
@@ -138,7 +144,7 @@ async def test_an_enqueue_whose_answer_is_lost_with_its_claim_runs_unpunished(
 ) -> None:
     """On SQLite a task may be claimed in the commit that brings it in."""
     async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work", **QUICK) as queue:
-        store = store_of(queue)
+        store = loops_store_of(queue)
         engine = queue._engine
         assert engine is not None
         await eventually(lambda: engine.dispatcher.is_idle)
@@ -185,7 +191,7 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
     url: str, runs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_queue(url, "work", **QUICK) as queue:
-        store = store_of(queue)
+        store = loops_store_of(queue)
         lost = failing(store.finish, 3, StoreUnavailable("the answer was lost"), after=True)
         monkeypatch.setattr(store, "finish", lost)
         tasks = [await queue.enqueue("work", {"value": n, "journal": runs}) for n in range(5)]

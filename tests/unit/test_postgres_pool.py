@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import NotFound
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.postgres.connection import Pool
+from holdfast.store.postgres.pool import Pool
 
 SIZE = 3
 
@@ -65,7 +65,7 @@ async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -
     draw, pool, out = random.Random(seed), Pool("", SIZE), set[int]()
 
     async def use() -> None:
-        connection: Any = await pool.take()
+        connection: Any = await pool.take(first=draw.random() < 0.3)
         out.add(id(connection))
         assert len(out) <= SIZE
         assert lines.alive <= SIZE
@@ -91,7 +91,8 @@ async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -
             await asyncio.gather(*users, return_exceptions=True)
         assert [u.exception() for u in users if not u.cancelled() and not _is_fine(u)] == []
         idle = pool.take_idle()
-        assert (pool._free, len(pool._waiting)) == (SIZE if idle is None else SIZE - 1, 0)
+        waiting = len(pool._waiting) + len(pool._waiting_first)
+        assert (pool._free, waiting) == (SIZE if idle is None else SIZE - 1, 0)
         if idle is not None:
             pool.back(idle)
     await pool.close()
@@ -113,6 +114,24 @@ async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
     pool.back(first)
     assert pool.take_idle() is first
     pool.back(first)
+    await pool.close()
+
+
+async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
+    pool = Pool("", 5)
+    engine = [await pool.take(first=True) for _ in range(3)]
+    callers = [await pool.take() for _ in range(2)]
+    caller, late = (asyncio.create_task(pool.take(first=first)) for first in (False, True))
+    await asyncio.sleep(0)
+    pool.back(callers[0])
+    engine.append(await late)  # Served first, though the caller came before.
+    for each in engine[:3]:
+        pool.back(each)  # The engine had four of five: with the first, the caller has its share.
+    callers[0] = await caller
+    assert pool.take_idle() is None
+    assert pool.take_idle(first=True) is not None
+    pool.back(callers[0])
+    assert pool.take_idle() is not None
     await pool.close()
 
 

@@ -190,6 +190,13 @@ def begin(seen: Entry | None, ask: Ask, now: float) -> Verdict:
     return Start(turn, seen.fence)
 
 
+def unseen(ask: Ask, now: float) -> Busy:
+    """The verdict where the entry is in a transaction that is not committed yet."""
+    owner = "a caller whose transaction is open"
+    entry = Entry(ask.place, ask.fingerprint, State.IN_PROGRESS, 0, owner, 1, now, None, None, None)
+    return Busy(entry)
+
+
 def is_held(seen: Entry, ask: Ask, now: float) -> bool:
     """Whether somebody else may still act on the entry. A step is held by a claim of its task: a newer
     claim proves that the older one is over, whatever its lease says."""

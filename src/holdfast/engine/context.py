@@ -29,7 +29,7 @@ from holdfast.core.once import Begin, End, ErrorPolicy, OnError, Run, Step
 from holdfast.core.steps import adrive, drive
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
-from holdfast.errors import LeaseLost
+from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.store.whole import Whole
 
 T = TypeVar("T")
@@ -41,6 +41,10 @@ class Services(Protocol):
 
     async def report(self, order: Order) -> Decision: ...
 
+    def holds_up(self, tx: object) -> bool:
+        """Whether every write waits for the transaction that is open there."""
+        ...
+
     async def parents(self, task_id: str) -> dict[str, Task]: ...
 
     async def begin_step(self, ask: Ask, tx: object) -> Verdict: ...
@@ -51,13 +55,15 @@ class Services(Protocol):
 class Context:
     """For handlers that run in the event loop."""
 
-    __slots__ = ("_cancelled", "_services", "_steps", "task")
+    __slots__ = ("_cancelled", "_carrier", "_services", "_steps", "task")
 
     def __init__(self, task: Task, services: Services) -> None:
         self.task = task
         self._services = services
         self._steps = 0
         self._cancelled: threading.Event | None = None
+        self._carrier: object = None
+        """The connection of the handler that carried the last such step."""
 
     @property
     def attempt(self) -> int:
@@ -144,6 +150,10 @@ class Context:
             match wanted:
                 case Begin():
                     self._check_held()
+                    if tx is not None:
+                        self._carrier = tx
+                    else:
+                        self._check_carrier()
                     return await self._finish(lambda: self._services.begin_step(ask, tx), tx)
                 case End(turn=turn, outcome=outcome):
                     return await self._finish(
@@ -165,8 +175,18 @@ class Context:
                 f"task {self.task.id} was taken away from this runner: stop working on it"
             )
 
+    def _check_carrier(self) -> None:
+        """Where there is one writer, a write beside the handler's own transaction would wait for itself."""
+        if self._carrier is None or not self._services.holds_up(self._carrier):
+            return
+        raise InvalidInput(
+            f"a step of task {self.task.id} is in a transaction that is still open, and this database has "
+            "one writer: commit that transaction before you report, save or begin another step without it"
+        )
+
     async def _report(self, report: Report) -> None:
         self._check_held()
+        self._check_carrier()
         decision = await self._services.report(Order(self.task.id, report, fence=self.task.fence))
         now = applied(decision)
         if now is None:

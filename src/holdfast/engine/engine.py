@@ -40,7 +40,7 @@ from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.metrics import Meter
 from holdfast.store.ledger import Entries
 from holdfast.store.scripts import nodes
-from holdfast.store.store import Store
+from holdfast.store.store import Store, is_held
 
 T = TypeVar("T")
 UNWIND_SECONDS: Final = 2.0
@@ -85,6 +85,8 @@ class Engine:
         self.config = config
         self._clock = clock
         self._store = store
+        """For what handlers ask; the loops have their own way to the database."""
+        self._own = own = store.reserved()
         self._entries = Entries(store)
         self._bus = bus
         self._handlers = handlers
@@ -92,7 +94,7 @@ class Engine:
         self.supervisor = Supervisor(clock, on_failed)
         self.executor = Executor(monotonic=clock.monotonic, on_returned=self._thread_returned)
         self._measures = meters.Measures(meter)
-        self.completer = Completer(clock, store, self._done, self._measures.written)
+        self.completer = Completer(clock, own, self._done, self._measures.written)
         self.pool = Pool(
             clock=clock,
             handlers=handlers,
@@ -108,7 +110,7 @@ class Engine:
         )
         self.dispatcher = Dispatcher(
             clock,
-            store,
+            own,
             bus,
             self.pool,
             handlers,
@@ -119,7 +121,7 @@ class Engine:
         )
         self.keeper = Keeper(
             clock,
-            store,
+            own,
             self.pool,
             handlers,
             node=config.node,
@@ -130,14 +132,14 @@ class Engine:
             defaults=config.defaults,
         )
         self.sweeper = self._sweeper(config)
-        self.scheduler = Scheduler(clock, store, make_scheduled, self._work_came, code_schedules)
+        self.scheduler = Scheduler(clock, own, make_scheduled, self._work_came, code_schedules)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._stopped = False
 
     def _sweeper(self, config: EngineConfig) -> Sweeper:
         return Sweeper(
             self._clock,
-            self._store,
+            self._own,
             config.retention,
             self._work_came,
             node=config.node,
@@ -151,7 +153,7 @@ class Engine:
 
     async def prepare(self) -> None:
         """Announces the node and its workers; starts nothing that ticks."""
-        self._store.on_cut_short = self.sweeper.wake
+        self._store.on_cut_short = self._own.on_cut_short = self.sweeper.wake
         self.dispatcher.refused = self._refused
         await self.keeper.tick()
         await self.dispatcher.warm_up()
@@ -189,7 +191,7 @@ class Engine:
         await self._last_claim()
         self.dispatcher.stopping = True
         self._unsubscribe()
-        self._store.on_cut_short = lambda: None
+        self._store.on_cut_short = self._own.on_cut_short = lambda: None
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
             abandoned = self.pool.abandon()
@@ -203,7 +205,7 @@ class Engine:
         await self.executor.close()
         try:
             await self.keeper.release_unknown()
-            await self._store.run(partial(nodes.leave, node=self.config.node))
+            await self._own.run(partial(nodes.leave, node=self.config.node))
             self._bus.publish(FEED)
         except StoreUnavailable:
             return
@@ -234,7 +236,11 @@ class Engine:
             self.pool.held.pop(task.run, None)
         orders = [Order(task.id, Release(reason), fence=task.fence) for task in tasks]
         try:
-            await self._store.apply(orders)
+            answers = await self._own.apply(orders, wait=False)
+            if held := [
+                order for order, each in zip(orders, answers, strict=True) if is_held(each)
+            ]:
+                await self._own.apply(held)
         except StoreUnavailable:
             return  # The leases run out by themselves.
         self._bus.publish(WORK)
@@ -326,6 +332,9 @@ class Engine:
         decisions = await self._outlast(lambda: self._store.apply([order]))
         self._bus.publish(FEED)
         return decisions[0]
+
+    def holds_up(self, tx: object) -> bool:
+        return self._store.holds_up(tx)
 
     async def parents(self, task_id: str) -> dict[str, Task]:
         rows = await self._store.query("dependencies", id=task_id)

@@ -7,7 +7,7 @@ though the work may be done. The store's time is the server's, read off now and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import apsw
 
@@ -38,6 +38,12 @@ class RemoteDriver:
         self._theirs = ServerClock(clock)
 
     file = None
+
+    def reserved(self) -> Self:
+        return self
+
+    def holds_up(self, connection: object) -> bool:
+        return False
 
     def now(self) -> float:
         return self._theirs.now()

@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task
+from holdfast.errors import StoreBusy
 from holdfast.store.claims import Claim, Claimed
-from holdfast.store.port import Dialect, Driver, RowExists
+from holdfast.store.port import Dialect, Driver, RowExists, RowHeld
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
 from holdfast.store.scripts.cascade import BITE
@@ -42,9 +43,14 @@ class Inserts:
         """One caller's tasks: all of them or none."""
         now = self.now()
         loose = insert_script.may_wait(group) and self._is_loose(group)
-        found = await self._driver.write(
-            lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
-        )
+        try:
+            found = await self._driver.write(
+                lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
+            )
+        except RowHeld as error:
+            if not insert_script.may_wait(group):
+                raise
+            raise _held_up(group, error) from error
         if loose:
             return await self._tie_new(group, found)
         return found
@@ -206,3 +212,11 @@ class Inserts:
             ),
             mark=self._mark,
         )
+
+
+def _held_up(group: Sequence[Submission], error: RowHeld) -> StoreBusy:
+    keys = sorted({s.task.idempotency_key or s.task.id for s in group if s.task.request_hash})
+    return StoreBusy(
+        "another transaction is open and has inserted the same idempotency key or task id (of "
+        f"{', '.join(keys[:3])}): nothing was changed; try again when it has ended ({error.__cause__})"
+    )

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from holdfast.core import ledger as rules
 from holdfast.core.ledger import Ask, Entry, Outcome, Place, Turn, Verdict
+from holdfast.store.port import RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import ledger as scripts
 from holdfast.store.store import Store
@@ -21,7 +23,14 @@ class Entries:
         self._store = store
 
     async def begin(self, ask: Ask, *, tx: object = None) -> Verdict:
-        return await self._write(lambda now: scripts.begin(ask, now, carried=tx is not None), tx=tx)
+        try:
+            return await self._write(
+                lambda now: scripts.begin(ask, now, carried=tx is not None), tx=tx
+            )
+        except RowHeld:
+            if ask.runner is not None:
+                raise  # The claim of the task decides who runs a step: that caller waits for its turn.
+            return rules.unseen(ask, self._store.now())
 
     async def end(self, turn: Turn, outcome: Outcome | None, *, tx: object = None) -> None:
         await self._write(lambda now: scripts.end(turn, outcome, now), tx=tx)
@@ -30,7 +39,10 @@ class Entries:
         await self._write(lambda now: scripts.extend(turn, lease_seconds, now))
 
     async def once(self, ask: Ask, effect: Callable[[Turn], Script[object]]) -> object:
-        return await self._write(lambda now: scripts.once(ask, effect, now), repeatable=False)
+        try:
+            return await self._write(lambda now: scripts.once(ask, effect, now), repeatable=False)
+        except RowHeld:
+            return rules.started(rules.unseen(ask, self._store.now()))
 
     async def get(self, place: Place) -> Entry | None:
         rows = await self._store.query(

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
+from holdfast.errors import StoreBusy
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Rows, Script
 
@@ -40,6 +41,11 @@ class RecordExists(RowExists):
     """The id of a feed record is taken: by another process, or by an earlier run of the same statement."""
 
 
+class RowHeld(StoreBusy):
+    """Another open transaction holds a row that a statement needs, for longer than it waits. Nothing was
+    changed. Verbs that know which row it is say so."""
+
+
 class Driver(Protocol):
     """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
     function that makes it. Raises StoreUnavailable when the database cannot be reached.
@@ -55,6 +61,15 @@ class Driver(Protocol):
 
     is_quick: bool
     """Whether a small write would be done on the spot, without a turn of the event loop."""
+
+    def reserved(self) -> Driver:
+        """The same database for the loops of an engine: callers, however many wait for a lock, leave it the
+        connections that it needs."""
+        ...
+
+    def holds_up(self, connection: object) -> bool:
+        """Whether every write of this store waits for the transaction that a caller has open here."""
+        ...
 
     async def open(self) -> None:
         """Connects and migrates; SchemaMismatch when the schema is newer than this code."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from copy import copy
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
@@ -17,10 +18,10 @@ from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId, Status, Task
-from holdfast.errors import StoreUnavailable
+from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.handouts import Handouts
-from holdfast.store.port import Dialect, RecordExists, WatchedFile
+from holdfast.store.port import Dialect, RecordExists, RowHeld, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
@@ -65,6 +66,19 @@ class Store(Handouts):
     async def close(self) -> None:
         await self._driver.close()
 
+    def reserved(self) -> Self:
+        """The same store for the loops of an engine, see `Driver.reserved`."""
+        driver = self._driver.reserved()
+        if driver is self._driver:
+            return self
+        made = copy(self)
+        made._driver = driver
+        return made
+
+    def holds_up(self, connection: object) -> bool:
+        """Whether every write waits for the transaction that a caller has open here: with one writer."""
+        return self._driver.holds_up(connection)
+
     @property
     def ids(self) -> Ids:
         """Where this store's ids come from."""
@@ -86,18 +100,22 @@ class Store(Handouts):
         self, orders: Sequence[Order], *, wait: bool = True, brief: bool = False
     ) -> list[Decision]:
         """Carries out orders; an answer for each, in their order. Without `wait`, a task that another
-        transaction holds is refused with the code `held`; a `brief` wait ends with StoreUnavailable."""
+        transaction holds is refused with the code `held`; a wait that takes long ends with StoreBusy, a
+        `brief` one soon."""
         now = self.now()
-        applied = await self._write(
-            lambda: apply_script.apply(
-                orders,
-                now=now,
-                batch=self._ids.record(now),
-                recorder=self._dialect,
-                wait=wait,
-                brief=brief,
+        try:
+            applied = await self._write(
+                lambda: apply_script.apply(
+                    orders,
+                    now=now,
+                    batch=self._ids.record(now),
+                    recorder=self._dialect,
+                    wait=wait,
+                    brief=brief,
+                )
             )
-        )
+        except RowHeld as error:
+            raise _held_up(orders, error) from error
         if applied.is_cut_short:
             self.on_cut_short()
         return applied.decisions
@@ -320,6 +338,17 @@ class Store(Handouts):
 def is_held(decision: Decision) -> bool:
     """Whether nothing was decided, because another transaction holds the task at this moment."""
     return isinstance(decision, Refusal) and decision.code == apply_script.HELD
+
+
+def _held_up(orders: Sequence[Order], error: RowHeld) -> StoreBusy:
+    names = sorted({order.task_id for order in orders})
+    which = (
+        f"task {names[0]}" if len(names) == 1 else f"one of {len(names)} tasks from {names[0]} on"
+    )
+    return StoreBusy(
+        f"another transaction is open and holds {which}, e.g. that of a handler which has ended a step in it "
+        f"(ctx.once with tx): nothing was changed; try again when it has ended ({error.__cause__})"
+    )
 
 
 def _single(statement: str, **params: Any) -> Script[list[Any]]:

@@ -113,6 +113,7 @@ async def was_committed(connection: postgres.Connection, proof: Proof) -> bool:
     probing = connection.transaction()
     await probing.start()
     try:
+        await connection.execute("SET LOCAL lock_timeout = 0")
         await postgres.execute(connection, call(proof.probe, number=proof.number))
     except asyncpg.UniqueViolationError:
         return True

@@ -1,18 +1,13 @@
-"""Connections to PostgreSQL: settings, a small pool, and running a script on one of them.
+"""Connections to PostgreSQL: settings, and running a script on one of them.
 
-Promises: plans that do not depend on statistics (a queue's table is empty one moment and full the next);
-a broken connection is thrown away and never handed out again; one that goes silent is found (`watch`).
-Never: more connections than allowed, but for the one that asks about others.
+Promises: plans that do not depend on statistics (a queue's table is empty one moment and full the next); no
+statement waits long for a lock.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-from bisect import insort
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -21,9 +16,7 @@ import asyncpg
 
 from holdfast.core.address import shown_url
 from holdfast.core.task import Priority, Status, Task
-from holdfast.errors import BadConfig, HoldfastError, StoreUnavailable
-from holdfast.forks import forget
-from holdfast.store.postgres.watch import Watch
+from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.store.script import Call, Rows, Script
 from holdfast.store.sql import Column, Statement, load_statements, only_reads
 
@@ -44,6 +37,8 @@ SETTINGS: Final = {
     "enable_mergejoin": "off",
     "idle_in_transaction_session_timeout": "5000",  # a client that froze holds locks that all need
     "jit": "off",
+    # Transactions of callers may stay open for minutes, and whoever waits for one has a connection meanwhile.
+    "lock_timeout": "2000",
     "plan_cache_mode": "force_generic_plan",
 }
 SYNCED: Final = """
@@ -174,156 +169,6 @@ async def run(connection: Connection, script: Script[T]) -> T:
     except StopIteration as end:
         value: T = end.value
         return value
-
-
-class Pool:
-    """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
-    statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one."""
-
-    def __init__(
-        self,
-        dsn: str,
-        size: int,
-        greet: Callable[[Connection], Awaitable[None]] | None = None,
-    ) -> None:
-        self._dsn = dsn
-        self._greet = greet
-        self._idle: list[tuple[int, Connection]] = []
-        """The oldest last."""
-        self._ages: dict[Connection, int] = {}
-        self._made = 0
-        self._free = size
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._closed = False
-        self._watch = Watch(lambda: connect(dsn), SETTINGS["application_name"])
-
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection for the caller alone; it is thrown away if it broke."""
-        connection = await self.take()
-        try:
-            yield connection
-        except BaseException as error:
-            self.back(connection, error)
-            raise
-        self.back(connection)
-
-    async def take(self) -> Connection:
-        """A connection for the caller alone, who gives it `back`, come what may."""
-        if self._free < 1 or self._waiting:
-            await self._wait()
-        self._free -= 1
-        try:
-            connection = self._idle_one() or await self._connect()
-        except BaseException:
-            self._release()
-            raise
-        self._watch.lent(connection)
-        return connection
-
-    async def _connect(self) -> Connection:
-        connection = await connect(self._dsn)
-        if self._greet is not None:
-            try:
-                await self._greet(connection)
-            except BaseException:
-                connection.terminate()
-                raise
-        self._made += 1
-        self._ages[connection] = -self._made
-        return connection
-
-    def take_idle(self) -> Connection | None:
-        """The same, if one is there and nobody waits for it."""
-        if self._free < 1 or self._waiting or (connection := self._idle_one()) is None:
-            return None
-        self._free -= 1
-        self._watch.lent(connection)
-        return connection
-
-    def back(self, connection: Connection, error: BaseException | None = None) -> None:
-        """With what went wrong on it, if anything did."""
-        self._watch.back(connection)
-        match error:
-            case None:
-                self._keep(connection)
-            case _ if isinstance(error, GONE):
-                # Those that idle are most likely as dead.
-                self._end(connection)
-                while self._idle:
-                    self._end(self._idle.pop()[1])
-            case HoldfastError() | asyncpg.PostgresError():
-                # A refusal: its transaction was rolled back, the connection itself is sound.
-                self._keep(connection)
-            case _:
-                # It may be in the middle of anything.
-                self._end(connection)
-        self._release()
-
-    def _keep(self, connection: Connection) -> None:
-        if self._closed or connection.is_closed() or connection.is_in_transaction():
-            self._end(connection)
-        else:
-            insort(self._idle, (self._ages[connection], connection))
-
-    def _end(self, connection: Connection) -> None:
-        self._ages.pop(connection, None)
-        connection.terminate()
-
-    def _idle_one(self) -> Connection | None:
-        while self._idle:
-            _, connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-            self._ages.pop(connection, None)
-        return None
-
-    async def _wait(self) -> None:
-        """Until it is this caller's turn: first come, first served."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except BaseException:
-            if turn.done() and not turn.cancelled():
-                self._release()  # The turn came, but its caller has gone.
-            raise
-        finally:
-            if turn in self._waiting:
-                self._waiting.remove(turn)
-        self._free += 1  # It was kept for this caller.
-
-    def _release(self) -> None:
-        """One more may take a connection: whoever has waited longest, for whom it is kept."""
-        self._free += 1
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._free -= 1
-                turn.set_result(None)
-                return
-
-    def terminate_idle(self) -> None:
-        """The event loop ends: what is not out is closed while that can be done."""
-        while self._idle:
-            self._end(self._idle.pop()[1])
-
-    def forget(self) -> None:
-        """For a pool whose event loop has ended, or is another process's."""
-        self._closed = True
-        for connection in self._ages:
-            forget(connection)
-
-    async def close(self) -> None:
-        self._closed = True
-        await self._watch.close()
-        while self._idle:
-            _, connection = self._idle.pop()
-            self._ages.pop(connection, None)
-            try:
-                await connection.close(timeout=2)
-            except GONE:
-                connection.terminate()
 
 
 async def connect(dsn: str) -> Connection:

@@ -12,17 +12,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeVar
+from copy import copy
+from typing import Any, Final, Self, TypeVar
 
 import asyncpg
 
 from holdfast.clock import Clock
-from holdfast.errors import DiskFull, HoldfastError, StoreUnavailable
+from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
-from holdfast.store.port import RecordExists, RowExists
+from holdfast.store.port import RecordExists, RowExists, RowHeld
 from holdfast.store.postgres import carried, connection as postgres
 from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
+from holdfast.store.postgres.pool import RESERVED
 from holdfast.store.postgres.pools import Pools
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.server_clock import ServerClock
@@ -32,8 +34,6 @@ from holdfast.store.steady import Steady
 T = TypeVar("T")
 TRIES: Final = 5
 POOL_SIZE: Final = 8
-WARM: Final = 3
-"""Connections that a worker has from the start: to claim, to complete, to keep house."""
 SETTLE_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 """Pauses between questions about a commit whose answer was lost."""
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
@@ -62,6 +62,17 @@ class PostgresDriver:
 
     file = None
 
+    _is_first = False
+    """Whether it is the engine's: served before callers, who leave it some connections."""
+
+    def reserved(self) -> Self:
+        made = copy(self)
+        made._is_first = True
+        return made
+
+    def holds_up(self, connection: object) -> bool:
+        return False
+
     async def open(self) -> None:
         try:
             async with self._pools.open().connection() as connection:
@@ -88,8 +99,9 @@ class PostgresDriver:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
             async with AsyncExitStack() as stack:
-                for _ in range(WARM):
-                    connection = await stack.enter_async_context(pool.connection())
+                for _ in range(RESERVED):
+                    taken = pool.connection(first=self._is_first)
+                    connection = await stack.enter_async_context(taken)
                     rehearsal = connection.transaction()
                     await rehearsal.start()
                     for each in calls:
@@ -116,7 +128,11 @@ class PostgresDriver:
 
     async def call(self, wanted: Call, *, small: bool = False) -> Rows:
         pool = self._pools.here()
-        if pool is None or self._theirs.is_due() or (connection := pool.take_idle()) is None:
+        if (
+            pool is None
+            or self._theirs.is_due()
+            or (connection := pool.take_idle(first=self._is_first)) is None
+        ):
             return await self._run(lambda: one(wanted), atomic=False)
         try:
             rows = await postgres.execute(connection, wanted)
@@ -124,6 +140,8 @@ class PostgresDriver:
             pool.back(connection, error)
             if isinstance(error, asyncpg.UniqueViolationError):
                 raise _exists(error) from error
+            if isinstance(error, asyncpg.LockNotAvailableError):
+                raise _strained(error) from error
             if not isinstance(error, (*RACES, *postgres.GONE, *postgres.STRAINED)):
                 raise
         else:
@@ -164,7 +182,8 @@ class PostgresDriver:
         tried: int = 0,
         snapshot: bool = False,
     ) -> T:
-        """Again after a lost race, and once after a connection that was found dead."""
+        """Again after a lost race, and once after a connection that was found dead. Not after a wait for a
+        row that another transaction holds: it would be as long again."""
         for attempt in range(tried + 1, TRIES + 1):
             try:
                 return await self._once(make, atomic=atomic, mark=mark, snapshot=snapshot)
@@ -179,6 +198,8 @@ class PostgresDriver:
                     return answer
                 if attempt > 1:
                     raise _gone(unsure.__cause__ or unsure) from unsure
+            except StoreBusy:
+                raise
             except StoreUnavailable:
                 if attempt > 1:
                     raise
@@ -196,7 +217,7 @@ class PostgresDriver:
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
-            connection = await pool.take()
+            connection = await pool.take(first=self._is_first)
             try:
                 if self._theirs.is_due():
                     await self._read_off_clock(connection)
@@ -225,7 +246,7 @@ class PostgresDriver:
             pool = self._pools.here()
             try:
                 if pool is not None:
-                    async with pool.connection() as connection:
+                    async with pool.connection(first=self._is_first) as connection:
                         return await was_committed(connection, proof)
             except (StoreUnavailable, *postgres.GONE, *postgres.STRAINED) as error:
                 if pause_seconds is None:
@@ -260,11 +281,18 @@ def _gone(error: BaseException) -> StoreUnavailable:
 def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull(f"the disk of PostgreSQL is full: free some space ({error})")
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return RowHeld(
+            "another transaction is open and holds a row that is needed: try again when it has ended, or "
+            f"find it in pg_stat_activity ({error})"
+        )
     return StoreUnavailable(f"PostgreSQL cannot do that now: try again later ({error})")
 
 
 async def _migrate(connection: postgres.Connection) -> None:
     async with connection.transaction():
+        # Another process may migrate right now, and its migration may take long.
+        await connection.execute("SET LOCAL lock_timeout = 0")
         await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         await connection.execute(schema.TABLE)
         rows = await connection.fetch(schema.APPLIED)

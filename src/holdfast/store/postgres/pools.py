@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from holdfast.forks import Unmoved, follow
-from holdfast.store.postgres.connection import Connection, Pool
+from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.pool import Pool
 
 
 class Pools(Unmoved):

@@ -39,6 +39,17 @@ def checked(connection: object) -> apsw.Connection:
     )
 
 
+def is_writing(connection: object) -> bool:
+    """Whether its transaction has the file's one write lock."""
+    try:
+        return (
+            isinstance(connection, apsw.Connection)
+            and connection.txn_state() == apsw.SQLITE_TXN_WRITE
+        )
+    except apsw.ConnectionClosedError:
+        return False
+
+
 def check_file(connection: apsw.Connection, path: str) -> None:
     """One file, however it is named. A database in memory belongs to its own connection alone."""
     try:

@@ -80,6 +80,12 @@ class SqliteDriver:
         """After each commit that changed something for this event loop, in this loop."""
         self._committed[asyncio.get_running_loop()] = listener
 
+    def reserved(self) -> Self:
+        return self
+
+    def holds_up(self, connection: object) -> bool:
+        return carried.is_writing(connection)
+
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
         if self._inline:

@@ -11,6 +11,12 @@ SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]);
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE;
 
+-- name: lock_reporting
+-- For what the runner itself says: not kept out by a step that its handler has ended in an open transaction.
+-- index: holdfast_task_pkey
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE;
+
 -- name: lock_free_tasks
 -- Those that no other transaction holds.
 -- index: holdfast_task_pkey

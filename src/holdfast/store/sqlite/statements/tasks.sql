@@ -11,6 +11,12 @@ SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
+-- name: lock_reporting
+-- The same, where there is one writer.
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
 -- name: lock_free_tasks
 -- All of them, where there is one writer.
 -- index: holdfast_task (primary key)

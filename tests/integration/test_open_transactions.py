@@ -1,0 +1,206 @@
+"""Calls that meet another transaction which stays open: a typed answer soon, and the engine goes on.
+
+Every wait ends with the deed that it is for; a fault makes it run out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import apsw
+import asyncpg
+import pytest
+
+from holdfast import Context, Status, TaskQueue
+from holdfast.errors import InProgress, InvalidInput, StoreBusy
+from holdfast.primitives.idempotency import Ledger
+
+CALLERS = 12
+"""More than a pool has connections."""
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+
+@pytest.fixture
+async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
+    made = await asyncpg.connect(pg_dsn)
+    yield made
+    await made.close()
+
+
+async def work(value: int = 0) -> int:
+    return value
+
+
+def made_queue(url: str, **options: object) -> TaskQueue:
+    queue = TaskQueue(url, **options)  # type: ignore[arg-type]
+    queue.task(work)
+    return queue
+
+
+async def pay(_turn: object) -> str:
+    return "paid"
+
+
+async def test_an_enqueue_whose_key_is_in_an_open_transaction_is_refused(
+    pg_dsn: str, connection: Connection
+) -> None:
+    async with made_queue(pg_dsn) as queue, asyncio.timeout(15):
+        async with connection.transaction():
+            inside = await queue.enqueue("work", {}, idempotency_key="K", tx=connection)
+            for answer in await all_of(lambda: queue.enqueue("work", {}, idempotency_key="K")):
+                assert isinstance(answer, StoreBusy)
+                assert answer.retryable
+                assert "idempotency key" in str(answer)
+        assert (await queue.enqueue("work", {}, idempotency_key="K")).id == inside.id
+
+
+async def all_of(call: Callable[[], Awaitable[object]]) -> list[object]:
+    return await asyncio.gather(*(call() for _ in range(CALLERS)), return_exceptions=True)
+
+
+async def test_callers_that_wait_for_a_lock_cost_no_lease(
+    pg_dsn: str, connection: Connection
+) -> None:
+    """Tasks are claimed, renewed and completed while more callers wait than there are connections."""
+    may_end, started = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> None:
+        started.set()
+        await may_end.wait()
+
+    queue, other = made_queue(pg_dsn, lease_seconds=1.5), TaskQueue(pg_dsn)
+    queue.task(slow)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(queue)
+        stack.push_async_callback(other.stop)
+        task = await other.enqueue("slow")
+        await started.wait()
+        transaction = connection.transaction()
+        await transaction.start()
+        await other.enqueue("work", {}, idempotency_key="K", tx=connection)
+        callers = [asyncio.create_task(knock(queue)) for _ in range(CALLERS)]
+        async with asyncio.timeout(15):
+            end = (await task.get()).lease_until or 0.0
+            for _ in range(3):  # Three leases, each renewed.
+                while (found := (await task.get()).lease_until or 0.0) <= end:
+                    pass
+                end = found
+            for n in range(3):
+                assert await (await other.enqueue("work", {"value": n})).result(5) == n
+        await transaction.commit()
+        await asyncio.gather(*callers)
+        may_end.set()
+        done = await task.wait(5)
+        assert (done.status, done.attempts, done.deaths) == (Status.COMPLETED, 1, 0)
+
+
+async def knock(queue: TaskQueue) -> None:
+    while True:
+        try:
+            await queue.enqueue("work", {}, idempotency_key="K")
+        except StoreBusy:
+            continue
+        return
+
+
+async def test_a_call_whose_key_is_in_an_open_transaction_is_in_progress(
+    pg_dsn: str, connection: Connection
+) -> None:
+    ledger = Ledger.connect(pg_dsn)
+    await ledger.open()
+    async with asyncio.timeout(15):
+        async with connection.transaction():
+            await ledger.run("shop", "pay", "K", {"n": 1}, pay, tx=connection)
+            for answer in await all_of(lambda: ledger.run("shop", "pay", "K", {"n": 1}, pay)):
+                assert isinstance(answer, InProgress)
+            assert await ledger.run("shop", "pay", "other", {"n": 1}, pay) == "paid"
+        assert await ledger.run("shop", "pay", "K", {"n": 1}, pay) == "paid"
+    await ledger.close()
+
+
+@pytest.mark.parametrize("verb", ["progress", "save", "once"])
+async def test_a_handler_reports_within_the_transaction_of_its_step(pg_dsn: str, verb: str) -> None:
+    queue = made_queue(pg_dsn, default_max_attempts=1)
+
+    async def report(ctx: Context) -> None:
+        mine = await asyncpg.connect(pg_dsn)
+        try:
+            async with mine.transaction():
+                await ctx.once("first", pay, tx=mine)
+                await say(ctx, verb)
+                await ctx.once("second", pay, tx=mine)
+        finally:
+            await mine.close()
+
+    queue.task(report)
+    async with queue:
+        done = await (await queue.enqueue("report")).wait(10)
+    assert done.status is Status.COMPLETED, done.error
+
+
+async def say(ctx: Context, verb: str) -> None:
+    match verb:
+        case "progress":
+            await ctx.progress(0.5)
+        case "save":
+            await ctx.save({"row": 7})
+        case _:
+            await ctx.once("beside", pay)
+
+
+@pytest.mark.parametrize("verb", ["progress", "save", "once"])
+async def test_one_writer_refuses_a_report_within_the_transaction_of_a_step(
+    tmp_path: Path, verb: str
+) -> None:
+    """It would wait for its own handler's transaction; after the commit it is fine."""
+    file = tmp_path / "queue.db"
+    queue = made_queue(f"sqlite:///{file}", default_max_attempts=1)
+
+    async def report(ctx: Context) -> None:
+        mine = apsw.Connection(str(file))
+        mine.set_busy_timeout(5_000)
+        mine.execute("BEGIN IMMEDIATE")
+        try:
+            await ctx.once("first", pay, tx=mine)
+            with pytest.raises(InvalidInput, match="commit"):
+                await say(ctx, verb)
+            mine.execute("COMMIT")
+            await say(ctx, verb)
+        finally:
+            mine.close()
+
+    queue.task(report)
+    async with queue:
+        done = await (await queue.enqueue("report")).wait(10)
+    assert done.status is Status.COMPLETED, done.error
+
+
+async def test_a_task_whose_step_is_in_an_open_transaction_is_cancelled_after_it(
+    pg_dsn: str, connection: Connection
+) -> None:
+    """Until then the cancellation is refused: the step and its effect would commit for a task that was
+    taken away."""
+    started, may_commit, hung = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def hang(ctx: Context) -> None:
+        async with connection.transaction():
+            await ctx.once("first", pay, tx=connection)
+            started.set()
+            await may_commit.wait()
+        hung.set()
+        await asyncio.Event().wait()
+
+    queue = made_queue(pg_dsn, task_timeout=None)
+    queue.task(hang)
+    async with queue, asyncio.timeout(15):
+        task = await queue.enqueue("hang")
+        await started.wait()
+        for answer in await all_of(lambda: queue.cancel(task.id)):
+            assert isinstance(answer, StoreBusy)
+            assert task.id in str(answer)
+        may_commit.set()
+        await hung.wait()
+        assert (await queue.cancel(task.id)).status is Status.ABORTED
