@@ -78,6 +78,9 @@ class Dispatcher(Loop):
         self.refused: Callable[[], frozenset[str]] = frozenset
         """Types that this process has handlers for and cannot run at the moment."""
         self.stopping = False
+        """Claims nothing more."""
+        self.ending = False
+        """A tick makes one claim at most: a steady flow of short tasks must not keep a stop waiting."""
         self.claiming = False
         self._trickle = False
         self._is_saturated = True
@@ -107,6 +110,8 @@ class Dispatcher(Loop):
                 self._pool.give(await self._claim(room))
             finally:
                 self.claiming = False
+            if self.ending:
+                break
             if self._is_saturated:
                 await self._open_gates(self._gates_at)
                 continue

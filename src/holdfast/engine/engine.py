@@ -223,6 +223,7 @@ class Engine:
     async def _last_claim(self) -> None:
         """Work that was enqueued before the stop and has an idle worker still starts. A claim that is
         on its way is waited for: torn off, it would leave tasks that nobody runs."""
+        self.dispatcher.ending = True
         async with self.dispatcher.ticking:
             await self.supervisor.stop(self.dispatcher.name)
         if self.dispatcher.is_woken:

@@ -1,7 +1,7 @@
 """A worker process: `python -m tests.acceptance.apps.worker URL SETTINGS-AS-JSON [TYPE ...]`.
 
-Prints `ready` once it works; on SIGTERM it prints `stopping`, stops in good order, and prints `stopped`
-with its statistics.
+Prints `ready` once it works; on SIGTERM it stops in good order: it prints `stopping` once it
+takes no more tasks, and `stopped` with its statistics at the end.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ async def main(url: str, settings: str, *types: str) -> int:
     failed.cancel()
     engine = queue._engine
     assert engine is not None
+    stop = asyncio.create_task(queue.stop())
+    while not engine.dispatcher.stopping:
+        await asyncio.sleep(0)
     print("stopping", flush=True)
-    await queue.stop()
+    await stop
     left = {"fenced": engine.completer.fenced, "lost": engine.keeper.lost}
     print(f"stopped {json.dumps(left)}", flush=True)
     return 0
