@@ -25,6 +25,8 @@ DRIFT_SECONDS: Final = 0.002
 RENEWALS: Final = 3
 """A lease is renewed so often within its ttl: one renewal may be missed."""
 JITTER_SHARE: Final = 0.1
+TOLERANCE_SECONDS: Final = 1e-6
+"""A wait that is short by no more has ended: epoch seconds as floats are no finer."""
 
 
 class LossReason(StrEnum):

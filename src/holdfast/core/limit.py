@@ -18,8 +18,11 @@ from msgspec.structs import replace
 _RATE: Final = re.compile(r"^(\d+)\s*/\s*(\d+)?\s*(s|m|h|d)$")
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-TOLERANCE_SECONDS: Final = 1e-6
-"""Epoch seconds as floats are no finer than this."""
+TICKS_PER_SECOND: Final = 2**22
+"""The resolution of epoch seconds as floats. Whole ticks add up exactly, so that a limit that says two permits
+gives two."""
+TOLERANCE_TICKS: Final = 4
+"""About a microsecond: a start that is early by no more is on time."""
 LET_IN_SECONDS: Final = 0.5
 """Tasks that were let in take their permits within this time; if not, the next ones are let in."""
 
@@ -75,11 +78,16 @@ def permits(limit: Limit, now: float) -> float:
     if rule.max_running is not None:
         free = max(0, rule.max_running - limit.running)
     if rule.rate_count is not None:
-        interval = rule.rate_seconds / rule.rate_count
-        slack = interval * (rule.burst - 1) + min(TOLERANCE_SECONDS, interval / 2)
-        ahead = max(limit.full_until, now) - now
-        free = min(free, 0 if ahead > slack else math.floor((slack - ahead) / interval) + 1)
+        interval = _interval_ticks(rule, rule.rate_count)
+        slack = interval * (rule.burst - 1) + min(TOLERANCE_TICKS, interval // 2)
+        ahead = round((max(limit.full_until, now) - now) * TICKS_PER_SECOND)
+        free = min(free, max(0, (slack - ahead) // interval + 1))
     return free
+
+
+def _interval_ticks(rule: Rule, rate_count: int) -> int:
+    """The time between two starts, rounded up: a rate is never exceeded."""
+    return max(1, math.ceil(rule.rate_seconds * TICKS_PER_SECOND / rate_count))
 
 
 def take(limit: Limit, now: float) -> Limit:
@@ -87,7 +95,7 @@ def take(limit: Limit, now: float) -> Limit:
     rule = limit.rule
     if rule.rate_count is None:
         return replace(limit, running=limit.running + 1)
-    interval = rule.rate_seconds / rule.rate_count
+    interval = _interval_ticks(rule, rule.rate_count) / TICKS_PER_SECOND
     return replace(
         limit, running=limit.running + 1, full_until=max(limit.full_until, now) + interval
     )
@@ -100,7 +108,7 @@ def opens_at(limit: Limit, now: float) -> float | None:
         return None
     if rule.rate_count is None:
         return now
-    slack = rule.rate_seconds / rule.rate_count * (rule.burst - 1)
+    slack = _interval_ticks(rule, rule.rate_count) * (rule.burst - 1) / TICKS_PER_SECOND
     return max(now, limit.full_until - slack)
 
 

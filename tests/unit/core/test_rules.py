@@ -98,6 +98,7 @@ def test_a_limit_is_exact(rule: Rule, gaps: list[float], ends: bool) -> None:
             assert starts[n + most] - starts[n] >= rule.rate_seconds - 1e-5
 
 
+@example(rule=Rule(rate_count=5, rate_seconds=1.0, burst=2), running=0, ahead=1e-6)
 @given(rule=rules, running=st.integers(0, 6), ahead=st.floats(0, 100))
 def test_permits_are_what_can_be_taken(rule: Rule, running: int, ahead: float) -> None:
     now = 1_800_000_000.0

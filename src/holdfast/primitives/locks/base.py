@@ -19,8 +19,7 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.check import check_flag, check_name, check_number, shown
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Held
-from holdfast.core.limit import TOLERANCE_SECONDS
+from holdfast.core.lease import TOLERANCE_SECONDS, Held
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
 from holdfast.forks import Unmoved, follow

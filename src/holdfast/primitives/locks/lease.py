@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from holdfast.clock import Clock
 from holdfast.core import lease as rules
-from holdfast.core.lease import LossReason
-from holdfast.core.limit import TOLERANCE_SECONDS
+from holdfast.core.lease import TOLERANCE_SECONDS, LossReason
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.primitives.locks import meters
 from holdfast.primitives.metrics import Meter
