@@ -100,18 +100,16 @@ async def test_stopping_under_load_leaves_nothing_behind(shared_url: str) -> Non
 async def test_a_stop_does_not_wait_for_a_backlog_of_short_tasks(shared_url: str) -> None:
     """A claim that is under way ends; no other follows it, however fast the workers come free."""
     queue = TaskQueue(shared_url)
-    stop: list[asyncio.Task[None]] = []
+    ran = asyncio.Event()
 
     async def short(task: Task) -> None:
-        if not stop:
-            stop.append(asyncio.create_task(queue.stop()))
+        ran.set()
 
     queue.register_handler("short", short)
     await queue.enqueue_many([{"type": "short"}] * 4_000)
     await queue.start(max_workers=100)
-    while not stop:
-        await asyncio.sleep(0)
-    await stop[0]
+    await ran.wait()
+    await queue.stop()
     watcher = TaskQueue(shared_url)
     stats = await watcher.get_stats()
     await watcher.stop()

@@ -19,8 +19,8 @@ _RATE: Final = re.compile(r"^(\d+)\s*/\s*(\d+)?\s*(s|m|h|d)$")
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 TICKS_PER_SECOND: Final = 2**22
-"""The resolution of epoch seconds as floats. Whole ticks add up exactly, so that a limit that says two permits
-gives two."""
+"""The resolution of epoch seconds as floats. Whole ticks add up exactly, so that a limit that says two
+permits gives two."""
 TOLERANCE_TICKS: Final = 4
 """About a microsecond: a start that is early by no more is on time."""
 LET_IN_SECONDS: Final = 0.5

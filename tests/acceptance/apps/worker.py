@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 
+from tests.acceptance.apps.harness import eventually
 from tests.acceptance.apps.jobs import make_queue
 
 
@@ -31,8 +32,7 @@ async def main(url: str, settings: str, *types: str) -> int:
     engine = queue._engine
     assert engine is not None
     stop = asyncio.create_task(queue.stop())
-    while not engine.dispatcher.stopping:
-        await asyncio.sleep(0)
+    await eventually(lambda: engine.dispatcher.stopping)
     print("stopping", flush=True)
     await stop
     left = {"fenced": engine.completer.fenced, "lost": engine.keeper.lost}
