@@ -101,7 +101,8 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     for name in ("claim", "claim_next"):
         broken = failing(getattr(store, name), 10**6, RuntimeError("a bug"))
         monkeypatch.setattr(store, name, broken)
-    await queue.enqueue("work", {})
+    # Not due at once: an idle worker would start it with the enqueue, without a claim.
+    await queue.enqueue("work", {}, delay=0.01)
     async with asyncio.timeout(10):
         failure = await queue.wait_failed()
     assert isinstance(failure, EngineFailed)
