@@ -51,6 +51,7 @@ async def transaction(url: str) -> AsyncIterator[Any]:
     """Rolled back at the end."""
     if url.startswith("sqlite"):
         connection = apsw.Connection(url.removeprefix("sqlite:///"))
+        connection.set_busy_timeout(5_000)
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield connection
