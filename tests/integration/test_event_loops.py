@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.bus.peers import Peers
+from holdfast.engine import dispatcher
 from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.locks.locks import Locks
+from holdfast.queue import waiters
 
 
 def in_threads(*works: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -100,6 +103,33 @@ async def test_a_producer_in_another_thread_is_heard_at_once(shared_url: str, wh
         assert queue.is_running()
         assert await asyncio.to_thread(in_threads, produce()) == [42]
         assert queue.is_running(), "a producer that stops must not stop the workers"
+
+
+async def test_event_loops_hear_of_each_other_without_datagrams(
+    shared_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a system without them. Polls are so rare here that only a hint can start the task in time."""
+
+    def refuse(_: Peers) -> int:
+        raise OSError("this system has no Unix sockets")
+
+    monkeypatch.setattr(Peers, "open", refuse)
+    monkeypatch.setattr(dispatcher, "PUSHED_POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(waiters, "LOOK_SECONDS", 3_600.0)
+    queue = TaskQueue(shared_url)
+
+    @queue.task
+    async def double(n: int) -> int:
+        return 2 * n
+
+    async def produce() -> Any:
+        results = [await (await double.enqueue(n)).result(timeout=20) for n in range(3)]
+        await queue.stop()
+        return results
+
+    async with queue:
+        assert await (await double.enqueue(21)).result(timeout=20) == 42
+        assert await asyncio.to_thread(in_threads, produce()) == [[0, 2, 4]]
 
 
 async def test_workers_belong_to_the_loop_that_started_them(shared_url: str) -> None:

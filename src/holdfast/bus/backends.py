@@ -21,7 +21,7 @@ class File(Protocol):
     path: str
 
     def version(self) -> int:
-        """Changes with every commit of another connection."""
+        """Changes with every commit of another connection, and of another event loop of this process."""
         ...
 
     def on_commit(self, listener: Callable[[], None]) -> None:

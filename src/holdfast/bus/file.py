@@ -1,8 +1,8 @@
 """Hints between processes that share one SQLite file.
 
 A process that commits sends a datagram to the others (`peers.py`): about work at once, about other changes at
-most each `TOUCH_SECONDS`. The file's version, which changes with every commit of another connection, is the
-safety net.
+most each `TOUCH_SECONDS`. The file's version, which changes with every commit of another connection or of
+another event loop of this process, is the safety net.
 Promises: a lost datagram costs `NET_SECONDS`; where there are no datagrams, the version is read each
 `WATCH_SECONDS`; a version that cannot be read is said in `mode` and in the log, and is tried again.
 """

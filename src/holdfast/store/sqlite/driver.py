@@ -24,6 +24,7 @@ from holdfast.store.port import RowExists
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.sqlite import carried, connection as sqlite
 from holdfast.store.sqlite.jobs import Job, Jobs, commit_group, deliver, next_job, read
+from holdfast.store.sqlite.loops import Commits
 from holdfast.store.sqlite.stillness import Stillness
 from holdfast.store.steady import Steady
 
@@ -58,7 +59,7 @@ class SqliteDriver:
         self._answering = False
         self._version = 0
         self._changes = 0
-        self._committed: dict[asyncio.AbstractEventLoop, Callable[[], None]] = {}
+        self._commits = Commits()
         follow(self)
 
     @property
@@ -66,19 +67,19 @@ class SqliteDriver:
         return None if self.path == ":memory:" or self._inline else self
 
     def version(self) -> int:
-        """Read on the writing connection, whose own commits do not count: a process does not wake itself.
-        While that connection is busy, the last answer."""
+        """Read on the writing connection, whose own commits do not count; those of other event loops of this
+        process are added: a loop does not wake itself. While that connection is busy, the last answer."""
         if self._writer is not None and self._writing.acquire(blocking=False):
             try:
                 found = self._writer.execute("PRAGMA data_version").fetchall()
                 self._version = int(str(found[0][0]))
             finally:
                 self._writing.release()
-        return self._version
+        return self._version + self._commits.elsewhere(asyncio.get_running_loop())
 
     def on_commit(self, listener: Callable[[], None]) -> None:
         """After each commit that changed something for this event loop, in this loop."""
-        self._committed[asyncio.get_running_loop()] = listener
+        self._commits.listen(asyncio.get_running_loop(), listener)
 
     def reserved(self) -> Self:
         return self
@@ -126,9 +127,9 @@ class SqliteDriver:
     ) -> tuple[list[threading.Thread], list[apsw.Connection]]:
         """What is to be ended now that this loop needs it no more: all, or nothing while others do."""
         with self._still.opening:
-            self._loops = {
-                each for each in self._loops if each is not loop and not each.is_closed()
-            }
+            left = {each for each in self._loops if each is loop or each.is_closed()}
+            self._loops -= left
+            self._commits.drop(left)
             if self._loops:
                 return [], []
             if self._answering:
@@ -141,7 +142,7 @@ class SqliteDriver:
         threads, self._threads = self._threads, []
         found = (self._reader, self._writer)
         self._reader = self._writer = None
-        self._committed = {}
+        self._commits = Commits()
         self._changes = 0
         return threads, [connection for connection in found if connection is not None]
 
@@ -279,9 +280,12 @@ class SqliteDriver:
             if self._writer is not None:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(begun)
+            loop = asyncio.get_running_loop()
             has_changed = self._has_changed()
+            if has_changed:
+                self._commits.count((loop,))
             self._writing.release()
-            if has_changed and (tell := self._committed.get(asyncio.get_running_loop())):
+            if has_changed and (tell := self._commits.listeners.get(loop)):
                 tell()
 
     def _took(self, begun: float) -> None:
@@ -297,8 +301,10 @@ class SqliteDriver:
                 answers = commit_group(writer, first, following)
                 if len(answers) == 1:
                     self._took(begun)
-                told = self._committed if self._has_changed() else {}
-            deliver(answers, told)
+                has_changed = self._has_changed()
+                if has_changed:
+                    self._commits.count({answer.job.loop for answer in answers})
+            deliver(answers, self._commits.listeners if has_changed else {})
 
     def _has_changed(self) -> bool:
         """Whether rows were written since this was asked last. Only with `_writing` held."""
