@@ -13,9 +13,18 @@ from holdfast.core.check import shown
 from holdfast.errors import BadConfig
 
 HIDDEN: Final = "***"
-_SECRET: Final = re.compile(
-    r"([?&;](?:\w*pass(?:word|wd|file|phrase)?|pwd|\w*secret|\w*token|\w*key)=)[^&]*", re.IGNORECASE
+PORT_MAX: Final = 65_535
+_WORDS: Final = r"(?:\w*pass(?:word|wd|file|phrase)?|pwd|\w*secret|\w*token|\w*key)"
+_SECRET: Final = re.compile(rf"([?&;]{_WORDS}=)[^&]*", re.IGNORECASE)
+_NEXT: Final = (
+    r"(?=\s+(?:host|hostaddr|port|dbname|user|sslmode|application_name|connect_timeout)\s*=|\s*$)"
 )
+"""Up to the next word that libpq knows and that is no secret, or to the end."""
+_KEYWORD: Final = re.compile(
+    rf"((?:^|[\s,]){_WORDS}\s*=\s*)(?:'(?:\\.|[^'\\])*'{_NEXT}|'.*|(?:\\.|.)*?{_NEXT})",
+    re.IGNORECASE | re.DOTALL,
+)
+"""A secret in a string of keywords and values (`host=x password=y`), as libpq reads it."""
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:/+)?(.*)", re.DOTALL)
 _END: Final = re.compile(r"[/?#]")
 
@@ -25,9 +34,12 @@ def shown_url(url: str) -> str:
     found = _SCHEME.fullmatch(_SECRET.sub(rf"\1{HIDDEN}", url))
     assert found is not None
     scheme, rest = found[1] or "", found[2]
-    login, at, place = rest.rpartition("@")
+    plain = _KEYWORD.sub(rf"\1{HIDDEN}", rest)
+    if plain != rest and not scheme:
+        return plain
+    login, at, place = plain.rpartition("@")
     if not at:
-        return scheme + _without_wrong_port(rest)
+        return scheme + _without_wrong_port(plain)
     user, colon, _ = login.partition(":")
     if not colon and _END.search(login):
         user, colon = HIDDEN, ""
@@ -40,7 +52,7 @@ def _without_wrong_port(rest: str) -> str:
         return rest
     host, colon, port = rest.partition(":")
     digits = _END.split(port, maxsplit=1)[0]
-    if not colon or not digits or all(part.isdigit() for part in re.split(r",[^:]*:", digits)):
+    if not colon or not digits or all(map(_is_port, re.split(r",[^:]*:", digits))):
         return rest
     return f"{host}:{HIDDEN}"
 
@@ -66,8 +78,9 @@ def check_url(url: str) -> None:
     hosts = login_and_host.rpartition("@")[2].split(",")
     if "#" in rest or "@" in behind or not all(map(_is_host, hosts)):
         raise BadConfig(
-            f"the address {shown_url(url)} cannot be read: write user:password@host:port/database, and in "
-            "the password %2F for /, %23 for #, %3F for ?, %40 for @, %3A for :, %25 for %"
+            f"the address {shown_url(url)} cannot be read: write user:password@host:port/database, a port "
+            f"from 1 to {PORT_MAX}, and in the password %2F for /, %23 for #, %3F for ?, %40 for @, "
+            "%3A for :, %25 for %"
         )
 
 
@@ -75,6 +88,11 @@ def _is_host(host: str) -> bool:
     """A name or an address, and a port that is a number if there is one."""
     if host.startswith("["):
         _, _, port = host.rpartition("]")
-        return port in ("", ":") or (port[0] == ":" and port[1:].isdigit())
+        return port in ("", ":") or (port[0] == ":" and _is_port(port[1:]))
     _, _, port = host.partition(":")
-    return port == "" or port.isdigit()
+    return port == "" or _is_port(port)
+
+
+def _is_port(text: str) -> bool:
+    is_short_number = text.isascii() and text.isdigit() and len(text) <= len(str(PORT_MAX))
+    return is_short_number and 1 <= int(text) <= PORT_MAX

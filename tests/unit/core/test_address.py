@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Callable
 
@@ -22,7 +23,11 @@ PASSWORDS = st.text(
 ).map(lambda text: f"S3{text}Q9")
 
 
-@given(st.sampled_from(SCHEMES), PASSWORDS, st.booleans())
+URL_PASSWORDS = PASSWORDS.filter(lambda text: " " not in text or "=" not in text)
+WORDS = ("password", "PASSWORD", "sslpassword", "passfile", "sslkey")
+
+
+@given(st.sampled_from(SCHEMES), URL_PASSWORDS, st.booleans())
 def test_no_part_of_a_password_is_shown(scheme: str, password: str, has_user: bool) -> None:
     user = "joe" if has_user else ""
     shown = shown_url(f"{scheme}://{user}:{password}@db.example:5432/app")
@@ -33,6 +38,38 @@ def test_no_part_of_a_password_is_shown(scheme: str, password: str, has_user: bo
 def test_nor_one_among_the_options(password: str, name: str) -> None:
     shown = shown_url(f"postgresql://db.example/app?user=joe&{name}={password}&sslmode=require")
     assert shown == f"postgresql://db.example/app?user=joe&{name}={HIDDEN}&sslmode=require"
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("\\", r"\\").replace("'", r"\'") + "'"
+
+
+def escaped(text: str) -> str:
+    return re.sub(r"([\\'\s])", r"\\\1", text)
+
+
+@given(
+    st.text(alphabet=string.ascii_letters + "/#@?:&=%'\\ \t,", max_size=12),
+    st.sampled_from([quoted, escaped]),
+    st.sampled_from(WORDS),
+    st.sampled_from(["=", " = "]),
+)
+def test_nor_one_in_a_string_of_keywords(
+    password: str, write: Callable[[str], str], word: str, equals: str
+) -> None:
+    """libpq takes `host=x password=y`, in quotes or with backslashes; it is no URL, and still not shown."""
+    shown = shown_url(f"host=db {word}{equals}{write(f'S3{password}Q9')} user=joe")
+    assert shown == f"host=db {word}{equals}{HIDDEN} user=joe"
+
+
+@given(
+    st.text(alphabet="ab'\\ =@:/?&#", max_size=12), st.sampled_from(["", "postgresql://db/app "])
+)
+def test_nor_one_that_is_quoted_wrongly(password: str, before: str) -> None:
+    for start in ("'S3", "S3"):
+        shown = shown_url(f"{before}password={start}{password}Q9")
+        assert "S3" not in shown
+        assert "Q9" not in shown
 
 
 @pytest.mark.parametrize(
@@ -81,6 +118,30 @@ OPENS: dict[str, Callable[[str], object]] = {
     "other redlock": lambda rest: Redlock.connect(f"http://{rest}"),
     "kv": lambda rest: RedisKV.connect(f"redis://{rest}"),
 }
+
+
+@pytest.mark.parametrize("port", ["99999", "0", "65536", "²", pytest.param("9" * 5_000, id="long")])
+@pytest.mark.parametrize("host", ["db.example", "[::1]", "a:1,b"])
+@pytest.mark.parametrize("name", OPENS)
+def test_a_port_that_cannot_be_is_refused(name: str, host: str, port: str) -> None:
+    with pytest.raises(BadConfig):
+        OPENS[name](f"joe:s3@{host}:{port}/x")
+
+
+@pytest.mark.parametrize("open_it", [store_for, RedisKV.connect, Redlock.connect, Locks.connect])
+def test_a_string_of_keywords_is_refused_without_its_secret(open_it: Callable[..., object]) -> None:
+    more = (SystemClock(),) if open_it is store_for else ()
+    with pytest.raises(BadConfig) as told:
+        open_it("host=db.example user=joe password='s3 cret'", *more)
+    assert "s3" not in str(told.value)
+    assert "cret" not in str(told.value)
+
+
+async def test_a_port_among_the_options_that_cannot_be_is_refused() -> None:
+    from holdfast.store.postgres import connection as postgres
+
+    with pytest.raises(BadConfig):
+        await postgres.connect("postgresql:///app?host=127.0.0.1&port=99999")
 
 
 @pytest.mark.parametrize("password", ["s3/cret", "s3#cret", "s3?cret", "s3/12"])

@@ -191,8 +191,8 @@ async def connect(dsn: str) -> Connection:
         ) from error
     except asyncpg.ClientConfigurationError as error:
         raise BadConfig(f"PostgreSQL cannot be reached with these options: {error}") from None
-    except ValueError:
-        # What it says may hold a part of the password.
+    except (ValueError, OverflowError):
+        # OverflowError: a port among the options is out of range. The text may hold a part of the password.
         raise BadConfig(f"the address {shown_url(dsn)} cannot be read: check its parts") from None
     except GONE as error:
         raise StoreUnavailable(
