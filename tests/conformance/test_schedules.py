@@ -15,7 +15,7 @@ from holdfast.core.event import Event
 from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule
 from holdfast.core.submit import Submission
-from holdfast.engine.scheduler import FORGET_SECONDS, SILENT_SECONDS, Scheduler
+from holdfast.engine.scheduler import ANNOUNCE_SECONDS, FORGET_SECONDS, SILENT_SECONDS, Scheduler
 from holdfast.errors import Conflict, NotFound, UnknownType
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script
@@ -222,6 +222,49 @@ async def test_a_schedule_of_the_code_is_put_while_running_and_keeps_its_pause(
     assert (found.paused, found.spec) == (1, "@every 30")
     with pytest.raises(Conflict, match="belongs to the code"):
         await put(store, every("tick"))
+
+
+async def specs(store: Store, clock: VirtualClock, *nodes: Node) -> list[str]:
+    """What is in force after each look of these nodes, for a while."""
+    found = []
+    for _ in range(10):
+        clock.set(clock.now() + ANNOUNCE_SECONDS + 1)
+        for node in nodes:
+            await node.tick()
+        current = await row(store, "tick")
+        assert current is not None
+        found.append(current.spec)
+    return found
+
+
+async def test_a_definition_that_no_running_node_has_gives_way(
+    store: Store, clock: VirtualClock
+) -> None:
+    """During a roll-out an old node starts last and puts its definition back; then it ends."""
+    old = Node(store, clock, [every("tick", 7_200, owner=CODE)])
+    new = Node(store, clock, [every("tick", 3_600, owner=CODE)])
+    await new.tick()
+    await old.tick()
+    assert set(await specs(store, clock, new, old)) == {"@every 7200"}, "the last start decides"
+    assert (await specs(store, clock, new))[-1] == "@every 3600"
+    put_again = [each for each in await events(store) if each.kind == "schedule.put"]
+    assert len(put_again) == 3, "definitions do not alternate"
+    await old.tick()
+    assert set(await specs(store, clock, new, old)) == {"@every 3600"}
+
+
+async def test_a_changed_definition_of_a_running_node_is_put(
+    store: Store, clock: VirtualClock
+) -> None:
+    code = [every("tick", 60, owner=CODE)]
+    node = Node(store, clock, code)
+    await node.tick()
+    for changed in (every("tick", 30, owner=CODE), every("tick", 30, owner=CODE, type="other")):
+        code[0] = changed
+        await node.tick()
+        found = await row(store, "tick")
+        assert found is not None
+        assert (found.spec, found.type) == (changed.spec, changed.type)
 
 
 async def test_a_schedule_made_at_run_time_stays_without_any_code(

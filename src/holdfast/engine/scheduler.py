@@ -3,7 +3,9 @@
 Promises: a schedule that is due gets one task, in the transaction that moves it to its next time; fires
 that were missed while nothing ran are made up for by one. A schedule that this node cannot evaluate is
 left to other nodes as it is, told once in the log and shown by `doctor`; the others fire. One that belongs
-to the code is fired only by nodes whose code has it, and forgotten a week after the last of them.
+to the code is fired only by nodes whose code has one of its name, and forgotten a week after the last of
+them. Where nodes define it differently, the definition of the node that started last is in force for as long
+as a node with that definition runs, and `SILENT_SECONDS` longer; then another node puts its own.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.core.schedule import CODE, Schedule
+from holdfast.core.schedule import CODE, Schedule, is_changed
 from holdfast.core.submit import Submission
 from holdfast.engine.loop import Loop
 from holdfast.errors import StoreUnavailable
@@ -44,7 +46,7 @@ class Scheduler(Loop):
         self._make = make
         self._on_fired = on_fired
         self._code = code
-        self._announced: list[Schedule] = []
+        self._announced: dict[str, Schedule] = {}
         self._announced_at = float("-inf")
         self._silent: set[str] = set()
         self.fired = 0
@@ -52,12 +54,13 @@ class Scheduler(Loop):
         """Schedules that this node cannot fire, and why."""
 
     async def tick(self) -> float:
-        await self._announce()
-        rows = await self._store.query("schedules")
+        await self._put_code()
+        schedules = [Schedule(*row) for row in await self._store.query("schedules")]
         now = self._store.now()
+        await self._announce(schedules, now)
         active = []
-        for schedule in [Schedule(*row) for row in rows]:
-            if schedule.owner == CODE and not self._has(schedule):
+        for schedule in schedules:
+            if schedule.owner == CODE and schedule.name not in self._announced:
                 await self._leave(schedule, now)
             elif not schedule.paused:
                 active.append(schedule)
@@ -69,31 +72,43 @@ class Scheduler(Loop):
         waits = [schedule.next_at - now for schedule in active if schedule.next_at > now]
         return max(0.0, min([LOOK_SECONDS, *waits]))
 
-    async def _announce(self) -> None:
+    async def _put_code(self) -> None:
         """Makes the schedules of the code known, also those that were defined while running."""
-        code = list(self._code())
-        now = self.clock.monotonic()
-        if code != self._announced:
-            for schedule in code:
-                await self._put(schedule)
-        elif now - self._announced_at < ANNOUNCE_SECONDS:
+        code = {schedule.name: schedule for schedule in self._code()}
+        if code == self._announced:
             return
-        elif code:
-            names = [schedule.name for schedule in code]
-            await self._store.execute("announce_schedules", names=names, now=self._store.now())
-        self._announced, self._announced_at = code, now
+        for schedule in code.values():
+            await self._put(schedule)
+        self._announced, self._announced_at = code, self.clock.monotonic()
+
+    async def _announce(self, schedules: Sequence[Schedule], now: float) -> None:
+        """Says of those in force that this code has them. One that differs from the code of all running nodes
+        is put again: a node that has ended defined it."""
+        monotonic = self.clock.monotonic()
+        if monotonic - self._announced_at < ANNOUNCE_SECONDS:
+            return
+        same = []
+        for schedule in schedules:
+            own = self._announced.get(schedule.name)
+            if own is None or schedule.owner != CODE:
+                continue
+            if not is_changed(schedule, own):
+                same.append(schedule.name)
+            elif _silent_seconds(schedule, now) > SILENT_SECONDS:
+                await self._put(own)
+                self.wake()
+        if same:
+            await self._store.execute("announce_schedules", names=same, now=now)
+        self._announced_at = monotonic
 
     async def _put(self, schedule: Schedule) -> None:
         await self._store.run(
             lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=CODE)
         )
 
-    def _has(self, schedule: Schedule) -> bool:
-        return any(each.name == schedule.name for each in self._announced)
-
     async def _leave(self, schedule: Schedule, now: float) -> None:
         """What belongs to code that this node does not have."""
-        silent_seconds = now - (schedule.announced_at or 0.0)
+        silent_seconds = _silent_seconds(schedule, now)
         if silent_seconds > FORGET_SECONDS:
             if await self._store.run(
                 lambda dialect, ids, at: scripts.forget(dialect, ids, at, schedule=schedule)
@@ -135,3 +150,8 @@ class Scheduler(Loop):
             self.fired += 1
             self._on_fired()
         self.wake()
+
+
+def _silent_seconds(schedule: Schedule, now: float) -> float:
+    """How long no node has announced it."""
+    return now - (schedule.announced_at or 0.0)
