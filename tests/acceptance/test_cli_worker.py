@@ -176,6 +176,36 @@ def test_a_wrong_target_is_refused(local: Cli, target: str, word: str) -> None:
     assert word in local.fails(2, "worker", target)
 
 
+@pytest.mark.parametrize("command", [("worker",), ("simulate", "--app")])
+@pytest.mark.parametrize(
+    ("source", "error", "at"),
+    [
+        ("def f():\n    return {}['region']\nx = f()", "KeyError: 'region'", ("helpers.py", 2)),
+        ("x = 1\ny = (2", "SyntaxError: '(' was never closed", ("helpers.py", 2)),
+        ("\nimport nosuch", "ModuleNotFoundError: No module named 'nosuch'", ("helpers.py", 2)),
+        ("import sys\n\nsys.exit(3)", "SystemExit: 3", ("helpers.py", 3)),
+        ("x = 1", "BadConfig: timeout is '30s'", ("app.py", 5)),
+    ],
+)
+def test_an_error_of_the_application_is_shown_with_its_place(
+    local: Cli, command: tuple[str, ...], source: str, error: str, at: tuple[str, int]
+) -> None:
+    """Frames of the application only, also when the error is raised within Holdfast."""
+    (local.folder / "app.py").write_text(
+        "from holdfast import TaskQueue\nimport helpers\n\nqueue = TaskQueue()\n"
+        "@queue.task(timeout='30s')\nasync def f() -> None: ...\n"
+    )
+    (local.folder / "helpers.py").write_text(source)
+    said = local.fails(2, *command, "app:queue").splitlines()
+    path, line = local.folder / at[0], at[1]
+    assert said[0].startswith(f"error[bad-config]: module 'app' cannot be imported: {error}")
+    assert said[0].endswith(f" ({path}, line {line})")
+    frames = [each for each in said if each.startswith("  File ")]
+    assert f'"{path}", line {line}' in frames[-1]
+    assert all(str(local.folder) in frame for frame in frames)
+    assert error in said[-1]
+
+
 def test_a_wrong_target_ends_all_processes(local: Cli) -> None:
     assert "it can not start" in local.fails(2, "worker", "nowhere:queue", "--processes", "2")
 

@@ -1,7 +1,8 @@
 """Errors as users see them.
 
 Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457); the exit code
-is that of `holdfast.outcomes.OUTCOMES`. Never: a traceback, unless HOLDFAST_DEBUG is set.
+is that of `holdfast.outcomes.OUTCOMES`. Notes of an error (the place of a fault in the application) follow on
+lines of their own. Never: a traceback of Holdfast, unless HOLDFAST_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 from typing import Any, NamedTuple
 
-from holdfast.core.text import json_text, one_line
+from holdfast.core.text import json_text, lines, one_line
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.outcomes import OUTCOMES, outcome_of
 
@@ -31,6 +32,7 @@ class Problem(NamedTuple):
     exit: int
     http: int
     retryable: bool = False
+    notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +62,8 @@ def show(problem: Problem, *, as_json: bool) -> None:
         print(json_text(json.dumps(problem.as_json())), file=sys.stderr)
     else:
         print(f"error[{problem.code}]: {one_line(problem.message)}", file=sys.stderr)
+        for note in problem.notes:
+            print(lines(note), file=sys.stderr)
 
 
 def describe(error: BaseException) -> Problem:
@@ -67,7 +71,8 @@ def describe(error: BaseException) -> Problem:
     if isinstance(error, HoldfastError):
         outcome = outcome_of(error)
         code = "usage" if isinstance(error, Usage) else error.code
-        return Problem(code, str(error), outcome.exit, outcome.http, error.retryable)
+        notes = tuple(getattr(error, "__notes__", ()))
+        return Problem(code, str(error), outcome.exit, outcome.http, error.retryable, notes)
     if type(error).__module__.startswith("cyclopts"):
         message = " ".join(str(error).split())
         return Problem("usage", message, OUTCOMES["invalid-input"].exit, 422)

@@ -1,7 +1,7 @@
 """Finds the queue object that `MODULE:ATTRIBUTE` names.
 
 Promises: the working folder is importable; whatever is wrong with the name, or with the module itself,
-is one error that says what to do.
+is one error that says what to do; an error of the module names its file and line.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from holdfast.cli.worker.blame import file_and_line, short_trace
 from holdfast.errors import BadConfig
 from holdfast.queue.queue import Queue
 
@@ -43,9 +44,17 @@ def _import(name: str) -> ModuleType:
                 f"there is no module '{name}' in {Path.cwd().name}/ nor installed: run this where "
                 "your application lives, or check the name"
             ) from None
-        raise BadConfig(f"module '{name}' cannot be imported: {error}") from error
-    except Exception as error:
-        raise BadConfig(f"module '{name}' cannot be imported: {error!r}") from error
+        raise _broken(name, error) from error
+    except (Exception, SystemExit) as error:
+        raise _broken(name, error) from error
+
+
+def _broken(name: str, error: BaseException) -> BadConfig:
+    text = str(error.msg if isinstance(error, SyntaxError) else error)
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    found = BadConfig(f"module '{name}' cannot be imported: {said}{file_and_line(error)}")
+    found.add_note(short_trace(error))
+    return found
 
 
 def _advice(module: ModuleType) -> str:
