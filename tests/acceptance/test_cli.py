@@ -92,6 +92,8 @@ def test_help_in_all_its_forms(cli: Cli) -> None:
         (("task", "list", "more"), "more"),
         (("task", "show"), "requires an argument"),
         (("worker",), "requires an argument"),
+        (("--frobnicate",), "'--frobnicate' is not an option of holdfast"),
+        (("--url", "sqlite://", "--install-completion"), "'--install-completion' is not an option"),
     ],
 )
 def test_bad_usage_is_exit_code_2(tmp_path: Path, args: tuple[str, ...], word: str) -> None:

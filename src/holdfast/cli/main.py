@@ -46,7 +46,10 @@ def dispatch(tokens: list[str]) -> int:
     if tokens[:1] in (["--version"], ["-V"]):
         return version()
     leading, rest = split_leading(tokens)
-    if not rest or rest[0] in HELP:
+    if not rest:
+        check_alone(leading)
+        return _print_help(None)
+    if rest[0] in HELP:
         return _print_help(None)
     if rest[0] in NOUNS and (len(rest) == 1 or rest[1] in HELP):
         return _print_help(rest[0])
@@ -64,6 +67,16 @@ def split_leading(tokens: list[str]) -> tuple[list[str], list[str]]:
     while at < len(tokens) and tokens[at].startswith("-") and tokens[at] not in HELP:
         at += 2 if tokens[at] in VALUED else 1
     return tokens[:at], tokens[at:]
+
+
+def check_alone(leading: list[str]) -> None:
+    """Usage when options without a command hold one that no command has."""
+    from holdfast.cli.problem import Usage
+
+    for at, token in enumerate(leading):
+        is_value = at > 0 and leading[at - 1] in VALUED
+        if not is_value and not token.startswith(VALUED):
+            raise Usage(f"'{token}' is not an option of holdfast: see holdfast --help")
 
 
 def find(tokens: list[str]) -> tuple[Verb, list[str]]:
