@@ -30,10 +30,26 @@ _any: Final = msgspec.json.Decoder()
 
 def dumps(value: object) -> str:
     """Canonical JSON text; TypeError or ValueError names what does not fit."""
-    text = _canonical.encode(value).decode()
+    try:
+        text = _canonical.encode(value).decode()
+    except TypeError:
+        _refuse_keys(value)
+        raise
     if "null" in text:
         _refuse_nan(value)
     return text
+
+
+def _refuse_keys(value: object) -> None:
+    """The encoder does not say which key of which dict is not text."""
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"a key of a dict is {key!r}, and keys of JSON are text") from None
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            _refuse_keys(item)
 
 
 def _refuse_nan(value: object) -> None:

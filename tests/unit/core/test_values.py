@@ -102,6 +102,12 @@ def test_texts_of_a_kind_go_as_text() -> None:
         codec.dumps({"x": object()})
 
 
+@pytest.mark.parametrize("value", [{1: 2}, {"a": [{"b": {1: 2}}]}, ({1: 2},)])
+def test_a_key_that_is_not_text_is_named(value: object) -> None:
+    with pytest.raises(TypeError, match=r"^a key of a dict is 1, and keys of JSON are text$"):
+        codec.dumps(value)
+
+
 @given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
 def test_digests_tell_texts_apart(one: list[str], two: list[str]) -> None:
     assert (codec.digest(*one) == codec.digest(*two)) == (one == two)
