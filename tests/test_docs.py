@@ -11,7 +11,9 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
@@ -185,6 +187,43 @@ def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path
     assert said == [promised[1] if promised else "sent 'Hello' to a@example.com\n", ""]
 
 
+def programs(path: Path) -> dict[str, str]:
+    """The Python of a page as files: blocks that begin with `# NAME.py` are files of their own, the others
+    are one program in several pieces. Blocks that cannot be compiled (an `await` outside of a function)
+    are fragments."""
+    found: dict[str, str] = {}
+    for block in EXAMPLE.findall(path.read_text("utf-8")):
+        try:
+            compile(block, path.name, "exec")
+        except SyntaxError:
+            continue
+        named = re.match(r"# (\w+\.py)\n", block)
+        name = named[1] if named else f"page_{path.stem.lower()}.py"
+        found[name] = f"{found[name]}\n\n{block}" if name in found else block
+    return found
+
+
+def test_the_programs_of_the_pages_pass_a_strict_type_check(tmp_path: Path) -> None:
+    for path in [ROOT / "README.md", *sorted((DOCS / "howto").glob("*.md"))]:
+        for name, text in programs(path).items():
+            assert not (tmp_path / name).exists(), f"{path.name}: a second {name}"
+            (tmp_path / name).write_text(text, "utf-8")
+    assert len(list(tmp_path.iterdir())) >= 17
+    # With a cache: what the pages import (Holdfast itself) is checked once for each change of it.
+    cache = ROOT / ".mypy_cache" / "pages"
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"),
+            *("--python-executable", sys.executable, "--cache-dir", str(cache), "."),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("", "", 0)
+
+
 def test_every_command_that_a_page_names_exists() -> None:
     """`holdfast NOUN VERB`; nouns and verbs of the tree."""
     wrong = []
@@ -321,7 +360,10 @@ def queue_page() -> str:
     lines += ["", "## Options of a task type", ""]
     lines += ["`@queue.task(...)` and `queue.register_handler(...)` take:", ""]
     lines += [inspect.cleandoc(TypeOptions.__doc__ or ""), "", "| option | type |", "|---|---|"]
-    lines += [f"| `{name}` | `{kind}` |" for name, kind in TypeOptions.__annotations__.items()]
+    for name, kind in get_type_hints(TypeOptions).items():
+        shown = kind.__name__ if isinstance(kind, type) else str(kind)
+        shown = shown.replace("holdfast.core.task.", "").replace("|", "\\|")
+        lines.append(f"| `{name}` | `{shown}` |")
     return "\n".join([*lines, ""])
 
 
@@ -338,11 +380,32 @@ def member(cls: type, name: str) -> list[str]:
     found = inspect.getattr_static(cls, name)
     text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
     if callable(found):
-        shown = str(inspect.signature(found)).replace("'", "").replace("(self, ", "(")
-        shown = shown.replace("(self)", "()").replace("holdfast.", "")
+        shown = signature_of(found).replace("(self, ", "(").replace("(self)", "()")
+        shown = shown.replace("holdfast.", "")
         kind = "async " if is_async(found) else ""
         return ["```", f"{kind}{name}{shown}", "```", "", text]
     return [text] if isinstance(found, property) else []
+
+
+class Bare(str):
+    """An annotation, shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def signature_of(function: Callable[..., object]) -> str:
+    """As it is written: annotations are bare, texts that are defaults have their quotes."""
+    found = inspect.signature(function)
+    given = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]
+    shown = str(found.replace(parameters=given, return_annotation=bare(found.return_annotation)))
+    return re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", shown)
+
+
+def bare(annotation: object) -> object:
+    return Bare(annotation) if isinstance(annotation, str) else annotation
 
 
 def is_async(function: object) -> bool:
@@ -351,6 +414,16 @@ def is_async(function: object) -> bool:
 
 def test_the_page_of_the_queue_is_up_to_date() -> None:
     assert page("queue.md") == queue_page()
+
+
+def test_the_signatures_of_the_page_are_python() -> None:
+    """What a reader may copy: no default is missing, nothing is shown as an object of this process."""
+    text = page("queue.md")
+    shown = re.findall(r"^```\n(?:async )?(\w+\(.*)\n```", text, re.MULTILINE)
+    assert len(shown) > 40
+    for signature in shown:
+        ast.parse(f"def {signature}: ...")
+    assert re.findall(r"ForwardRef|<\w+\.| at 0x", text) == []
 
 
 def test_everything_public_of_the_queue_has_a_docstring() -> None:
