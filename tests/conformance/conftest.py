@@ -14,6 +14,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.scripts.cascade import BITE
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
@@ -22,8 +23,10 @@ from holdfast.store.store import Store
 class Bench:
     """A backend that can open any number of stores on the same data."""
 
-    def __init__(self, clock: VirtualClock) -> None:
+    def __init__(self, clock: VirtualClock, cascade_bite: int = BITE) -> None:
         self.clock = clock
+        self.cascade_bite = cascade_bite
+        """Of the stores that it makes from now on."""
         self._seeds = 0
         self._stores: list[Store] = []
 
@@ -52,12 +55,13 @@ class Bench:
 
 
 class SqliteBench(Bench):
-    def __init__(self, clock: VirtualClock, path: str) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: VirtualClock, path: str, cascade_bite: int = BITE) -> None:
+        super().__init__(clock, cascade_bite)
         self._path = path
 
     def make(self) -> Store:
-        return Store(SqliteDriver(self._path, self.clock), SqliteDialect(), self._ids())
+        dialect = SqliteDialect(self.cascade_bite)
+        return Store(SqliteDriver(self._path, self.clock), dialect, self._ids())
 
     async def sql(self, text: str) -> list[Any]:
         driver = self._stores[0]._driver
@@ -76,13 +80,14 @@ SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
 
 
 class PostgresBench(Bench):
-    def __init__(self, clock: VirtualClock, dsn: str) -> None:
-        super().__init__(clock)
+    def __init__(self, clock: VirtualClock, dsn: str, cascade_bite: int = BITE) -> None:
+        super().__init__(clock, cascade_bite)
         self.dsn = dsn
 
     def make(self) -> Store:
         driver = PostgresDriver(self.dsn, self.clock, server_time=False)
-        return Store(driver, PostgresDialect(self.clock.monotonic), self._ids())
+        dialect = PostgresDialect(self.clock.monotonic, self.cascade_bite)
+        return Store(driver, dialect, self._ids())
 
     async def close(self) -> None:
         found = await self.sql(INSANE) if self._stores else []
@@ -102,9 +107,17 @@ def clock() -> VirtualClock:
     return VirtualClock()
 
 
+@pytest.fixture
+def cascade_bite() -> int:
+    """Edges to dependents that one transaction looks at; tests parametrize it."""
+    return BITE
+
+
 @pytest.fixture(params=["sqlite-memory", "sqlite-file", "postgres"])
-def any_bench(request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path) -> Bench:
-    return make_bench(request, clock, tmp_path)
+def any_bench(
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_bite: int
+) -> Bench:
+    return make_bench(request, clock, tmp_path, cascade_bite)
 
 
 @pytest.fixture
@@ -114,8 +127,10 @@ async def bench(any_bench: Bench) -> AsyncIterator[Bench]:
 
 
 @pytest.fixture(params=["sqlite-file", "postgres"])
-def any_shared_bench(request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path) -> Bench:
-    return make_bench(request, clock, tmp_path)
+def any_shared_bench(
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_bite: int
+) -> Bench:
+    return make_bench(request, clock, tmp_path, cascade_bite)
 
 
 @pytest.fixture
@@ -125,14 +140,19 @@ async def shared_bench(any_shared_bench: Bench) -> AsyncIterator[Bench]:
     await any_shared_bench.close()
 
 
-def make_bench(request: pytest.FixtureRequest, clock: VirtualClock, folder: Path) -> Bench:
+def make_bench(
+    request: pytest.FixtureRequest,
+    clock: VirtualClock,
+    folder: Path,
+    cascade_bite: int = BITE,
+) -> Bench:
     match request.param:
         case "sqlite-memory":
-            return SqliteBench(clock, "")
+            return SqliteBench(clock, "", cascade_bite)
         case "sqlite-file":
-            return SqliteBench(clock, str(folder / "holdfast.db"))
+            return SqliteBench(clock, str(folder / "holdfast.db"), cascade_bite)
         case _:
-            return PostgresBench(clock, request.getfixturevalue("pg_dsn"))
+            return PostgresBench(clock, request.getfixturevalue("pg_dsn"), cascade_bite)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from holdfast.core.command import Abort, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.dependency import Edge, Policy
 from holdfast.core.task import Status
-from holdfast.store.scripts import cascade
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench
 from tests.conformance.helpers import (
@@ -31,10 +30,7 @@ from tests.conformance.helpers import (
     statuses,
 )
 
-
-@pytest.fixture
-def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascade, "BITE", 3)
+small_bites = pytest.mark.parametrize("cascade_bite", [3])
 
 
 async def settle_all(store: Store) -> int:
@@ -54,7 +50,7 @@ async def family(store: Store, children: int) -> list[str]:
     return names
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 @pytest.mark.parametrize("children", [2, 3, 4, 6, 7, 10])
 @pytest.mark.parametrize("ends", ["completed", "failed", "aborted"])
 async def test_a_wide_family_is_settled_in_bites(store: Store, children: int, ends: str) -> None:
@@ -83,7 +79,7 @@ async def test_a_wide_family_is_settled_in_bites(store: Store, children: int, en
     await check_counters(store)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> None:
     store = await shared_bench.open()
     names = await family(store, 20)
@@ -95,7 +91,7 @@ async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> Non
     assert await other.settle("p") == 0
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
     """Replayed in the middle: those that fell come back, the others have not noticed anything."""
     names = await family(store, 8)
@@ -112,7 +108,7 @@ async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
     await check_counters(store)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -> None:
     names = await family(store, 8)
     await complete(store, await claim_one(store))
@@ -126,9 +122,7 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_bites_of_any_size_come_to_the_same_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+async def test_bites_of_any_size_come_to_the_same_end(bench: Bench, seed: int) -> None:
     """A drawn graph whose roots end in drawn ways: with any bite each task ends the same."""
     draw = random.Random(seed)
     size = 24
@@ -140,10 +134,10 @@ async def test_bites_of_any_size_come_to_the_same_end(
         for n in range(4, size)
     }
     fails = {f"t{n:02}" for n in range(size) if draw.random() < 0.3}
-    store = await bench.open()
 
     async def run(bite: int, prefix: str) -> dict[str, str]:
-        monkeypatch.setattr(cascade, "BITE", bite)
+        bench.cascade_bite = bite
+        store = await bench.open()
         for n in range(size):
             depends = tuple(Edge(prefix + e.parent_id, e.policy) for e in edges.get(n, []))
             await put(store, f"{prefix}t{n:02}", depends_on=depends)
@@ -157,6 +151,7 @@ async def test_bites_of_any_size_come_to_the_same_end(
                 await runner_says(store, task, failing(final=True))
             else:
                 await complete(store, task)
+        await check_counters(store)
         found = await statuses(store)
         return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
 
@@ -164,4 +159,3 @@ async def test_bites_of_any_size_come_to_the_same_end(
     assert set(whole.values()) <= {"completed", "failed"}
     assert await run(1, "a-") == whole
     assert await run(2, "b-") == whole
-    await check_counters(store)

@@ -11,7 +11,6 @@ from holdfast.core.decide import Refusal, Transition
 from holdfast.core.dependency import Edge, Policy
 from holdfast.core.task import Status
 from holdfast.core.upkeep_rules import fell_with_a_parent
-from holdfast.store.scripts import cascade
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench
 from tests.conformance.helpers import (
@@ -30,12 +29,7 @@ from tests.conformance.helpers import (
     runner_says,
     statuses,
 )
-from tests.conformance.test_cascades import family, settle_all
-
-
-@pytest.fixture
-def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascade, "BITE", 3)
+from tests.conformance.test_cascades import family, settle_all, small_bites
 
 
 async def dead_family(store: Store, children: int) -> list[str]:
@@ -50,7 +44,7 @@ async def replay(store: Store, task_id: str) -> None:
     assert isinstance(await order(store, task_id, Replay("me")), Transition)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 @pytest.mark.parametrize("children", [2, 3, 4, 6, 7, 10])
 async def test_a_wide_dead_family_comes_back_in_bites(store: Store, children: int) -> None:
     names = await dead_family(store, children)
@@ -72,7 +66,7 @@ async def test_a_wide_dead_family_comes_back_in_bites(store: Store, children: in
     await check_counters(store)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: Bench) -> None:
     store = await shared_bench.open()
     names = await dead_family(store, 20)
@@ -84,7 +78,7 @@ async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: 
     assert await other.settle("p") == 0
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 @pytest.mark.parametrize("bites", [0, 1, 2])
 async def test_a_parent_that_completes_first_takes_all_along(store: Store, bites: int) -> None:
     """Its return has not reached all of its dependents when it ends."""
@@ -109,7 +103,7 @@ async def test_a_parent_that_completes_first_takes_all_along(store: Store, bites
     await check_counters(store)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 @pytest.mark.parametrize("bites", [0, 1, 2])
 @pytest.mark.parametrize("ends", ["failed", "aborted"])
 async def test_a_parent_that_dies_again_takes_all_along(
@@ -134,7 +128,7 @@ async def test_a_parent_that_dies_again_takes_all_along(
     await check_counters(store)
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_what_comes_back_anyway_is_not_started_before_its_parent(store: Store) -> None:
     names = await dead_family(store, 6)
     await replay(store, "p")
@@ -145,7 +139,7 @@ async def test_what_comes_back_anyway_is_not_started_before_its_parent(store: St
     assert (await get(store, names[-1])).status is Status.BLOCKED
 
 
-@pytest.mark.usefixtures("small_bites")
+@small_bites
 async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: Store) -> None:
     for parent in ("p", "q"):
         await put(store, parent)
@@ -169,13 +163,10 @@ async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: S
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("bite", [1, 2, 1_000])
-async def test_in_any_interleaving_every_family_comes_to_its_end(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, seed: int, bite: int
-) -> None:
+@pytest.mark.parametrize("cascade_bite", [1, 2, 1_000])
+async def test_in_any_interleaving_every_family_comes_to_its_end(bench: Bench, seed: int) -> None:
     """A drawn graph whose tasks fail, are replayed and end while earlier bites are under way: in the end
     everything has completed, each task after its parents."""
-    monkeypatch.setattr(cascade, "BITE", bite)
     draw = random.Random(seed)
     store = await bench.open()
     size = 16

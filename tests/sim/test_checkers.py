@@ -7,15 +7,16 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast.core.task import Status
+from holdfast.core.task import Failure, FailureKind, Status
 from holdfast.sim.campaign import Options
 from holdfast.sim.checkers import CHECKERS, judge
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.record import Belief, Granted, Wait
-from holdfast.sim.server import PRUNED, Change
+from holdfast.sim.server import PRUNED, Change, Left
 from holdfast.sim.temper import NIGHTLY
 from holdfast.sim.trades import Placed
 from holdfast.sim.world import World
@@ -141,7 +142,27 @@ def with_a_key_used_twice(outcome: Outcome) -> Outcome:
     return replace(outcome, history=both)
 
 
+def with_a_child_that_waits(outcome: Outcome) -> Outcome:
+    """Its parent has just ended."""
+    child = outcome.history[-1]._replace(
+        id="child", was=None, status="blocked", transaction=10**9, type="quick"
+    )
+    parent = child._replace(id="parent", was="running", status="completed")
+    return replace(outcome, history=[child, parent], edges=[("child", "parent")], left=[])
+
+
+def with_one_who_fell_alone(outcome: Outcome) -> Outcome:
+    """The parent that it names as its cause is well."""
+    parent = next(t for t in outcome.tasks.values() if t.status is Status.COMPLETED)
+    failure = Failure(FailureKind.DEPENDENCY, "its parent failed", cause=parent.id)
+    failure_json = msgspec.json.encode(failure).decode()
+    child = replace(parent, id="child", status=Status.FAILED, failure_json=failure_json)
+    return replace(outcome, tasks={**outcome.tasks, "child": child})
+
+
 TAMPERS: dict[str, Tamper] = {
+    "dependents are settled with their parent": with_a_child_that_waits,
+    "who fell with a parent has a dead one": with_one_who_fell_alone,
     "no worker idles beside a task that may run": noted("idle"),
     "a task does not run beside itself": noted("overlaps"),
     "a runner that renews keeps its tasks": noted("innocent"),
@@ -201,3 +222,16 @@ def test_a_run_that_broke_the_law_is_noticed(good: Outcome, law: str) -> None:
         for name, value in vars(trades).items():
             setattr(trades, name, copy.copy(value))
     assert list(CHECKERS[law](TAMPERS[law](replace(good, record=kept))))
+
+
+def test_a_child_may_wait_while_the_cascade_of_its_parent_is_written_down(good: Outcome) -> None:
+    """But not for ever."""
+    law = CHECKERS["dependents are settled with their parent"]
+    cut = with_a_child_that_waits(good)
+    left = Left(10**9, 1.0, "w0", frozenset({"parent"}))
+    ended = left._replace(transaction=10**9 + 1, parents=frozenset())
+    told = cut.history[0]._replace(was="blocked", status="queued", transaction=10**9 + 1)
+    assert not list(law(replace(cut, left=[left, ended], history=[*cut.history, told])))
+    assert list(law(replace(cut, left=[left])))
+    beside = told._replace(id="beside", was=None)
+    assert list(law(replace(cut, left=[left, ended], history=[*cut.history, beside])))

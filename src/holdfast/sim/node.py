@@ -25,6 +25,7 @@ from holdfast.sim.part import Machine
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Database
 from holdfast.sim.trace import Trace
+from holdfast.store.scripts.cascade import BITE
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
@@ -75,7 +76,14 @@ class Node:
     """One process, through all its lives."""
 
     def __init__(
-        self, name: str, cluster: Cluster, main: Main, settings: Settings, *, together: bool = False
+        self,
+        name: str,
+        cluster: Cluster,
+        main: Main,
+        settings: Settings,
+        *,
+        together: bool = False,
+        cascade_bite: int = BITE,
     ) -> None:
         self.name = name
         self.cluster = cluster
@@ -98,6 +106,7 @@ class Node:
         self._settings = settings
         self._together = together
         """Enqueue and claim may share a transaction."""
+        self._cascade_bite = cascade_bite
 
     @property
     def life(self) -> str:
@@ -135,7 +144,7 @@ class Node:
         driver = RemoteDriver(
             self.name, cluster.net, cluster.database, self.clock, cluster.loop.time
         )
-        dialect = SqliteDialect() if self._together else ManyWriters()
+        dialect = (SqliteDialect if self._together else ManyWriters)(self._cascade_bite)
         assert self.bus is not None
         return Backend(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
 

@@ -12,7 +12,7 @@ from holdfast.core.task import Task
 from holdfast.sim.node import Node
 from holdfast.sim.record import Record
 from holdfast.sim.schedules import SCHEDULED
-from holdfast.sim.server import Change
+from holdfast.sim.server import Change, Left
 from holdfast.sim.strand import Killed
 from holdfast.sim.swarm import Plan
 from holdfast.sim.trace import Trace
@@ -32,6 +32,8 @@ class Outcome(msgspec.Struct, frozen=True):
     events: list[Event]
     edges: list[tuple[str, str]]
     """(child, parent)"""
+    left: list[Left]
+    """Parents whose dependents were not all told, as of each transaction that changed which."""
     counters: list[tuple[str, str, int, str, int]]
     held: dict[str, int]
     """Tasks that each worker still holds."""

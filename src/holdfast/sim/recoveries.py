@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Final
 
 from holdfast.sim.outcome import Outcome
-from holdfast.sim.server import PRUNED, Change
+from holdfast.sim.server import PRUNED, Change, Left
 
 RECOVERIES: Final = {
     "taken-back": "a lease ended and the task went back into the queue",
@@ -19,6 +19,8 @@ RECOVERIES: Final = {
     "retried": "a failed attempt was tried again",
     "buried": "a task became a dead letter",
     "replayed": "a dead letter got new attempts",
+    "cascade-continued": "dependents that a transaction had left were told by a later one",
+    "cascade-taken-over": "the same by another process, after a crash of the one that had left them",
     "pruned": "a finished task was forgotten",
     "unanswered-but-durable": "a commit without an answer was there after a power loss",
     "feed-resumed": "a subscriber that had crashed went on where it was",
@@ -60,6 +62,7 @@ def recoveries(outcome: Outcome) -> Counter[str]:
     found["replayed"] = kinds["task.replayed"]
     _from_rows(outcome.history, found)
     _from_runs(outcome, found)
+    _from_cascades(outcome, found)
     return found
 
 
@@ -86,3 +89,17 @@ def _from_runs(outcome: Outcome, found: Counter[str]) -> None:
         life = last.get(run.task_id)
         found["redelivered"] += life is not None and life != run.life and life in died
         last[run.task_id] = run.life
+
+
+def _from_cascades(outcome: Outcome, found: Counter[str]) -> None:
+    """Each is counted when nothing of it is left."""
+    begun: dict[str, Left] = {}
+    for left in outcome.left:
+        for parent_id in sorted(begun.keys() - left.parents):
+            first = begun.pop(parent_id)
+            found["cascade-continued"] += 1
+            found["cascade-taken-over"] += any(
+                first.at <= at <= left.at and life.partition("#")[0] == first.by
+                for life, at in outcome.record.died.items()
+            )
+        begun |= {each: left for each in left.parents if each not in begun}

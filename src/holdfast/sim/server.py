@@ -50,6 +50,7 @@ CREATE TEMP TRIGGER sim_delete AFTER DELETE ON main.holdfast_task BEGIN
         old.deaths, old.gate);
 END;
 """
+NONE: Final[frozenset[str]] = frozenset()
 TAKE: Final = f"DELETE FROM sim_change RETURNING {COLUMNS}, seq"
 
 
@@ -78,6 +79,15 @@ class Change(NamedTuple):
     gate: str | None
 
 
+class Left(NamedTuple):
+    """Parents whose dependents were not all told when a transaction had ended."""
+
+    transaction: int
+    at: float
+    by: str
+    parents: frozenset[str]
+
+
 class Database:
     """The server's side. Without a disk, what is committed is safe by definition."""
 
@@ -87,6 +97,8 @@ class Database:
         self._trace = trace
         self.driver = SqliteDriver(disk.url if disk else "", clock, inline=True)
         self.history: list[Change] = []
+        self.left: list[Left] = []
+        """Of each commit that changed which cascades are left."""
         self.transactions = 0
         self.lost: list[str] = []
         """Commits that were acknowledged and are not there after a power loss."""
@@ -94,6 +106,9 @@ class Database:
         self._maybe: dict[str, list[Change]] = {}
         """What transactions without a known end would have made of each task."""
         self._pending: list[Change] = []
+        self._pending_left: Left | None = None
+        self._maybe_left: dict[int, Left] = {}
+        """The same of cascades, by transaction."""
         self.when_lost: Callable[[Change, Change], None] = lambda before, after: None
         """Called when a runner is taken for dead."""
 
@@ -113,6 +128,13 @@ class Database:
         ).fetchall()
         return [(row[0], row[1]) for row in rows]
 
+    def cascades(self) -> frozenset[str]:
+        """Parents whose dependents are not all told yet."""
+        rows: list[Any] = self._connection.execute(
+            "SELECT parent_id FROM holdfast_cascade"
+        ).fetchall()
+        return frozenset(row[0] for row in rows)
+
     def rows(self, text: str, *values: object) -> list[Any]:
         """What an onlooker reads."""
         found: list[Any] = self._connection.execute(text, values).fetchall()
@@ -130,7 +152,7 @@ class Database:
     def run(self, make: Callable[[], Script[T]], by: str, at: float) -> T:
         """One script, committed."""
         self.transactions += 1
-        self._pending = []
+        self._pending, self._pending_left = [], None
         answers: list[T] = []
         if self.disk is not None:
             self.disk.has_committed = False
@@ -150,7 +172,7 @@ class Database:
                 raise
         finally:
             NODE.reset(caller)
-        self._committed(self._pending)
+        self._committed(self._pending, self._pending_left)
         return answers[-1]
 
     def read(self, make: Callable[[], Script[T]]) -> T:
@@ -171,8 +193,11 @@ class Database:
             return
         rows: list[Any] = sorted(self._connection.execute(TAKE).fetchall(), key=lambda r: r[-1])
         self._pending = [Change(self.transactions, at, by, *row[:-1]) for row in rows]
+        self._pending_left = Left(self.transactions, at, by, self.cascades())
 
-    def _committed(self, changes: list[Change]) -> None:
+    def _committed(self, changes: list[Change], left: Left | None) -> None:
+        if left is not None and left.parents != (self.left[-1].parents if self.left else NONE):
+            self.left.append(left)
         for change in changes:
             before = self._state.get(change.id)
             if before is not None and change.deaths > before.deaths:
@@ -184,6 +209,8 @@ class Database:
     def _unknown(self) -> None:
         for change in self._pending:
             self._maybe.setdefault(change.id, []).append(change)
+        if self._pending_left is not None:
+            self._maybe_left[self.transactions] = self._pending_left
 
     def power_loss(self) -> None:
         """The machine dies and comes back: what was acknowledged must be there."""
@@ -216,6 +243,7 @@ class Database:
             if known is None or state[0] > known.version:
                 self._adopt(task_id, state)
         self._maybe.clear()
+        self._maybe_left.clear()
 
     def _was_pruned(self, task_id: str) -> bool:
         """By a transaction without an answer that was durable after all."""
@@ -231,6 +259,9 @@ class Database:
         for change in maybe:
             if (change.version, change.status, change.fence) == state:
                 self._trace.sometimes("unanswered-but-durable")
-                self._committed([c for c in maybe if c.transaction == change.transaction])
+                wrote = change.transaction
+                self._committed(
+                    [c for c in maybe if c.transaction == wrote], self._maybe_left.get(wrote)
+                )
                 return
         self.lost.append(f"{task_id} is in a state {state} that nobody wrote")

@@ -21,7 +21,13 @@ RUNS_MAX: Final = 80
 ACT_SECONDS_MAX: Final = 60.0
 """Clients that want less than this are not worth a try: there is hardly any work."""
 HOURS_MIN: Final = 0.001
-FEWER: Final = (("clients", 1), ("holders", 0), ("lock_servers", 0), ("traders", ()))
+FEWER: Final = (
+    ("clients", 1),
+    ("holders", 0),
+    ("lock_servers", 0),
+    ("traders", ()),
+    ("children", 1),
+)
 """Whom a run may do without, and what is left of them."""
 
 Run = Callable[[Plan], Verdict]

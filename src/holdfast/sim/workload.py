@@ -26,9 +26,17 @@ class Client:
     """Asks for work, changes its mind, repairs what failed."""
 
     def __init__(
-        self, name: str, queue: Queue, record: Record, draw: Draw, own: Own | None = None
+        self,
+        name: str,
+        queue: Queue,
+        record: Record,
+        draw: Draw,
+        own: Own | None = None,
+        *,
+        children: int = 1,
     ) -> None:
         self._own = own
+        self._children = children
         self._name = name
         self._queue = queue
         self._record = record
@@ -103,7 +111,7 @@ class Client:
             self._record.acked(handle.id, task_type)
 
     async def _enqueue_family(self) -> None:
-        """Parents and a child; the child's child fails or not as the edges say."""
+        """Parents and children; the first child's child fails or not as the edges say."""
         parents = []
         for _ in range(self._draw.whole(1, 3)):
             parent = await self._queue.enqueue(self._draw.pick(("quick", "flaky", "rejecting")))
@@ -112,6 +120,9 @@ class Client:
         policy = self._draw.pick(("fail", "ignore"))
         child = await self._queue.enqueue("quick", depends_on=dict.fromkeys(parents, policy))
         self._record.acked(child.id, "quick")
+        for _ in range(1, self._children):
+            other = await self._queue.enqueue("quick", depends_on=dict.fromkeys(parents, policy))
+            self._record.acked(other.id, "quick")
         grandchild = await self._queue.enqueue("quick", depends_on=[child.id])
         self._record.acked(grandchild.id, "quick")
 

@@ -92,7 +92,14 @@ class World:
         self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
 
     def _add(self, name: str, main: Main = idle, *, settings: Settings) -> Node:
-        node = Node(name, self.cluster, main, settings, together=self.plan.together)
+        node = Node(
+            name,
+            self.cluster,
+            main,
+            settings,
+            together=self.plan.together,
+            cascade_bite=self.plan.cascade_bite,
+        )
         self.cluster.nodes[name] = node
         return node
 
@@ -109,7 +116,7 @@ class World:
 
     async def _client(self, node: Node, queue: Queue) -> None:
         draw = self._draw.stream(f"client {node.life}")
-        client = Client(node.life, queue, self.record, draw, self._own)
+        client = Client(node.life, queue, self.record, draw, self._own, children=self.plan.children)
         while not self._calm:
             await node.clock.sleep(draw.wait(self.plan.act_seconds))
             if not self._calm:
@@ -177,7 +184,8 @@ class World:
             await asyncio.sleep(LOOK_SECONDS)
             waiting = [task for task in (await all_tasks(store)) if task.status not in ENDED]
             waiting = [task for task in waiting if task.type not in ENDLESS]
-            is_at_rest = not waiting and all(part.is_at_rest() for part in self.parts)
+            is_at_rest = not (waiting or self.database.cascades())
+            is_at_rest = is_at_rest and all(part.is_at_rest() for part in self.parts)
             if is_at_rest or self.loop.time() > end:
                 return waiting
             for task in waiting:
@@ -214,6 +222,7 @@ class World:
             tasks=tasks,
             events=events,
             edges=self.database.edges(),
+            left=self.database.left,
             counters=await store.counters(),
             held=held(self.cluster.nodes.values()),
             lost=self.database.lost,

@@ -20,7 +20,6 @@ from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists, RowHeld
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
-from holdfast.store.scripts.cascade import BITE
 from holdfast.store.scripts.edges import Pair, Tied, Ties
 from holdfast.store.scripts.insert import Inserted
 
@@ -170,9 +169,10 @@ class Inserts:
         edges = {each.task.id: each.edges for each in group}
         pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
         statuses: dict[str, Status] = {}
+        bite = self._dialect.cascade_bite
         try:
-            for start in range(0, len(pairs), BITE):
-                statuses |= (await self.tie_these(pairs[start : start + BITE])).statuses
+            for start in range(0, len(pairs), bite):
+                statuses |= (await self.tie_these(pairs[start : start + bite])).statuses
         except Exception as error:
             log.warning("new tasks are tied to their parents by the next sweep after %r", error)
         return [

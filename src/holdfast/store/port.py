@@ -135,6 +135,8 @@ class Dialect(Protocol):
 
     one_writer: bool
     """Transactions never overlap, so that several verbs may as well share one."""
+    cascade_bite: int
+    """Edges to dependents that one transaction looks at; the rest is left for the next one."""
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str

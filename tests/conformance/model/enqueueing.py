@@ -78,13 +78,13 @@ class Enqueueing(Hands):
         is_dead = self.model.status[submission.task.id] is Status.FAILED
         self.did("insert_child of the dead" if is_dead else "insert_child")
 
-    @rule()
-    def insert_family(self) -> None:
-        """Two parents, a child and its child, in one go."""
+    @rule(children=st.integers(1, 4))
+    def insert_family(self, children: int) -> None:
+        """Two parents, their children and a child of the first one, in one go."""
         self.tick()
         group = [self.asked(), self.asked()]
         above = [submission.task.id for submission in group]
-        group.append(self.asked(depends_on=tuple(Edge(i) for i in above)))
+        group += [self.asked(depends_on=tuple(Edge(i) for i in above)) for _ in range(children)]
         group.append(self.asked(depends_on=(Edge(group[2].task.id),)))
         self.both(lambda store: store.insert(group))
         for submission in group:

@@ -6,10 +6,11 @@ import asyncio
 import inspect
 import random
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 import asyncpg
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from holdfast.clock import VirtualClock
@@ -26,9 +27,11 @@ from tests.conformance.helpers import all_tasks, read_all, shown
 from tests.conformance.model.model import MAX_ATTEMPTS, MAX_DEATHS, Model
 
 T = TypeVar("T")
+BITES = (1, 2, 3, 1_000)
+"""Edges to dependents that one transaction looks at; small ones cut the cascades of the families here."""
 QUEUES = ("default", "mail")
 EMPTY = """TRUNCATE holdfast_task, holdfast_edge, holdfast_feed, holdfast_counter, holdfast_limit,
-    holdfast_queue, holdfast_schedule, holdfast_node CASCADE;
+    holdfast_queue, holdfast_schedule, holdfast_node, holdfast_cascade CASCADE;
 UPDATE holdfast_feed_head SET head = 0, oldest = 1, counted_through = 0"""
 
 
@@ -55,19 +58,20 @@ class Hands(RuleBasedStateMachine):
 
     dsn: ClassVar[str]
     loop: ClassVar[asyncio.AbstractEventLoop]
-    postgres: ClassVar[Store]
+    over_postgres: ClassVar[Callable[[int], Store]]
+    """A store, given its bite, over the one driver that is open."""
     clock: ClassVar[VirtualClock] = VirtualClock()
     done: ClassVar[Counter[str]] = Counter()
     commands: ClassVar[Counter[type]] = Counter()
     kinds: ClassVar[Counter[str]] = Counter()
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(bite=st.sampled_from(BITES))
+    def begin(self, bite: int) -> None:
         driver = SqliteDriver("", self.clock, inline=True)
-        self.sqlite = WatchedStore(driver, SqliteDialect(), Ids(random.Random(1)))
+        self.sqlite = WatchedStore(driver, SqliteDialect(bite), Ids(random.Random(1)))
         self.run(self.sqlite.open())
         self.run(empty(self.dsn))
-        self.stores = (self.sqlite, self.postgres)
+        self.stores = (self.sqlite, type(self).over_postgres(bite))
         self.model = Model()
         self.claims: dict[str, Task] = {}
         self.old_claims: list[Task] = []
@@ -104,7 +108,24 @@ class Hands(RuleBasedStateMachine):
             except HoldfastError as error:
                 answers.append(error.code)
         assert digest(answers[0]) == digest(answers[1])
+        self.settle()
         return answers[0]
+
+    def settle(self) -> None:
+        """What the transactions have left of cascades, as sweepers do: the stores agree after each bite, and
+        with the model, which knows no bites, when nothing is left."""
+        while parents := self.cascades():
+            for parent_id in parents:
+                done = [self.run(store.settle(parent_id)) for store in self.stores]
+                assert done[0] == done[1] > 0
+                rows = [{t.id: shown(t) for t in self.run(all_tasks(s))} for s in self.stores]
+                assert rows[0] == rows[1]
+                self.did("settle")
+
+    def cascades(self) -> list[str]:
+        left = [self.run(store.cascades()) for store in self.stores]
+        assert left[0] == left[1]
+        return left[0]
 
     def order(self, *orders: Order) -> list[Decision]:
         self.tick()

@@ -133,6 +133,7 @@ class Running(Hands):
                     self.model.die(task_id)
                     self.did("expire")
                     self.commands[c.Expire] += 1
+        self.settle()
 
     @rule()
     def tie(self) -> None:

@@ -14,9 +14,9 @@ class Machine(Enqueueing, Running, Operating):
     """All rules."""
 
 
-def tour(machine: Machine) -> None:
+def tour(machine: Machine, bite: int) -> None:
     """All three are compared after each part."""
-    machine.begin()
+    machine.begin(bite=bite)
     for part in (
         _bring_in,
         _run,
@@ -61,9 +61,9 @@ def _run(machine: Machine) -> None:
 
 
 def _fail_and_come_back(machine: Machine) -> None:
-    """Two parents die, come back one after the other, and the child with the second."""
-    machine.insert_family()
-    family = sorted(machine.model.status)[-4:]
+    """Two parents die, come back one after the other, and their children with the second."""
+    machine.insert_family(children=4)
+    family = sorted(machine.model.status)[-7:]
     machine.claim(queues=QUEUES, node="y")
     machine.bury_all()
     machine.all_three_agree()
@@ -72,7 +72,7 @@ def _fail_and_come_back(machine: Machine) -> None:
         dead = sorted(i for i, s in machine.model.status.items() if s is Status.FAILED)
         machine.replay(number=dead.index(parent))
         machine.all_three_agree()
-    assert [machine.model.status[i] for i in family[2:]] == [Status.BLOCKED] * 2
+    assert [machine.model.status[i] for i in family[2:]] == [Status.BLOCKED] * 5
     machine.insert_child(first=0, second=0, policy=Policy.IGNORE, dead=True)
     machine.claim(queues=QUEUES, node="x")
     machine.complete(number=0, count=3)

@@ -16,7 +16,6 @@ from holdfast.core.task import RunId
 from holdfast.engine.completer import BATCH_MAX, TRIES_MAX
 from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
 from holdfast.errors import StoreUnavailable
-from holdfast.store.scripts import cascade
 from holdfast.testing import Harness, harness
 
 Ended = Sequence[tuple[Task, Order]]
@@ -117,11 +116,9 @@ async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
         assert h.engine.completer._size == BATCH_MAX
 
 
-async def test_a_wide_failure_leaves_the_completer_alive(
-    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cascade, "BITE", 5)
+async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> None:
     async with harness(queue) as h:
+        h.engine._store._dialect.cascade_bite = 5
 
         async def fail(task: Task) -> None:
             raise Reject("no")

@@ -7,7 +7,6 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.core.task import Status, Task
 from holdfast.queue import dead
-from holdfast.store.scripts import cascade
 from holdfast.testing import harness
 
 
@@ -19,7 +18,6 @@ async def test_replaying_all_keeps_the_order_of_dependencies(
     """A child comes back with its parent, also in a later transaction; it is not run while that one is not
     done."""
     monkeypatch.setattr(dead, "REPLAY_BATCH", batch)
-    monkeypatch.setattr(cascade, "BITE", bite)
     queue = TaskQueue()
     ran: list[str] = []
     fixed: list[bool] = []
@@ -31,6 +29,7 @@ async def test_replaying_all_keeps_the_order_of_dependencies(
 
     queue.register_handler("work", work, max_attempts=1)
     async with harness(queue) as h:
+        h.engine._store._dialect.cascade_bite = bite
         for n in range(3):
             above = await queue.enqueue("work", f"{n} p")
             other = await queue.enqueue("work", f"{n} q")

@@ -13,6 +13,8 @@ from holdfast.store.script import Script
 from holdfast.store.scripts import apply, cascade, insert, work
 from holdfast.store.sqlite import connection, dialect
 
+BITTEN: Final = (("cascade_bite", "1"), ("children", "4"))
+
 
 def _fence() -> list[Swap]:
     def unfenced(task: Any, order: Any, now: float) -> Any:
@@ -59,6 +61,14 @@ def _dependents() -> list[Swap]:
 
     plain = statement("complete_plain", ("AND t.has_dependents = 0 ", ""))
     return [*plain, (cascade, "settle_dependents", unsettled)]
+
+
+def _bites() -> list[Swap]:
+    def forget(work: work.Work, _: Any) -> Script[None]:
+        work.is_cut_short = True
+        yield from ()
+
+    return [(cascade, "_leave", forget)]
 
 
 def _limits() -> list[Swap]:
@@ -118,6 +128,7 @@ ENGINE: Final = (
     Ablation("event", "changes of rows without their events", _feed_record),
     Ablation("idempotency", "a repeated request is taken for a new one", _idempotency),
     Ablation("dependents", "children are not settled with their parents", _dependents),
+    Ablation("bites", "what a bite leaves of a cascade is forgotten", _bites, BITTEN),
     Ablation("limits", "limits let everybody in", _limits),
     Ablation("cron", "every instance fires a schedule that is due", _cron),
     Ablation("expiry", "nobody takes back what dead runners held", _expiry),

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.sim.checkers import (
     attempts,
+    families,
     feed,
     limits,
     locks,
@@ -52,7 +53,8 @@ CHECKERS: Final[dict[str, Check]] = {
     "attempts count what failed": attempts.attempts_count_what_failed,
     "budgets of attempts and deaths hold": attempts.budgets_hold,
     "dead letters have their evidence": attempts.dead_letters_have_their_evidence,
-    "dependents are settled with their parent": tasks.dependents_are_settled_with_their_parents,
+    "dependents are settled with their parent": families.dependents_are_settled_with_their_parents,
+    "who fell with a parent has a dead one": families.who_fell_with_a_parent_has_a_dead_one,
     "cron fires once": starts.cron_fires_once,
     "a yes to cancel is final": tasks.a_yes_to_cancel_is_final,
     "counters are exact": feed.counters_are_exact,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from holdfast.core.task import ENDED, TERMINAL, TRANSITIONS, Status
-from holdfast.sim.checkers.history import transactions
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import PRUNED
 
@@ -99,27 +98,6 @@ def one_task_for_a_key(outcome: Outcome) -> Iterator[str]:
     for key, n in keys.items():
         if n > 1:
             yield f"key {key} made {n} tasks"
-
-
-def dependents_are_settled_with_their_parents(outcome: Outcome) -> Iterator[str]:
-    """When the last parent has ended, no child waits any longer: not even for a moment."""
-    parents: dict[str, list[str]] = defaultdict(list)
-    children: dict[str, list[str]] = defaultdict(list)
-    for child, parent in outcome.edges:
-        parents[child].append(parent)
-        children[parent].append(child)
-    status: dict[str, str] = {}
-    for group in transactions(outcome.history):
-        touched: set[str] = set()
-        for change in group:
-            status[change.id] = change.status
-            touched.add(change.id)
-            touched.update(children[change.id])
-        for task_id in touched:
-            if status.get(task_id) == "blocked" and parents[task_id]:
-                waits = [p for p in parents[task_id] if status[p] not in OVER]
-                if not waits:
-                    yield f"{task_id} is blocked at {group[0].at:.3f} though all its parents have ended"
 
 
 def a_yes_to_cancel_is_final(outcome: Outcome) -> Iterator[str]:

@@ -18,6 +18,7 @@ from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import SLACK_SECONDS, Floors
 from holdfast.store.postgres.lanes import Lanes, firsts_of
 from holdfast.store.script import Call, Script, call
+from holdfast.store.scripts import cascade
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
@@ -57,10 +58,11 @@ def facts_of(ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape],
 class PostgresDialect:
     """See `holdfast.store.port.Dialect`."""
 
-    __slots__ = ("_floors", "_lanes", "_monotonic")
+    __slots__ = ("_floors", "_lanes", "_monotonic", "cascade_bite")
     one_writer = False
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], cascade_bite: int = cascade.BITE) -> None:
+        self.cascade_bite = cascade_bite
         self._monotonic = monotonic
         self._floors = Floors(monotonic)
         self._lanes = Lanes(monotonic)

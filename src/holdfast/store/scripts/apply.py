@@ -107,7 +107,9 @@ def carry_out(work: Work, order: Order) -> Decision:
 def finish(work: Work, batch: int, recorder: Recorder, left: int | None = None) -> Script[None]:
     """Everything that follows from the changes so far, then the write. `left`: how many dependents may
     still be settled in this transaction."""
-    left = yield from cascade.settle_dependents(work, cascade.BITE if left is None else left)
+    left = yield from cascade.settle_dependents(
+        work, recorder.cascade_bite if left is None else left
+    )
     yield from cascade.revive_dependents(work, left)
     yield from limits.give_back(work)
     yield from work.save(recorder, batch)
@@ -116,7 +118,7 @@ def finish(work: Work, batch: int, recorder: Recorder, left: int | None = None) 
 def go_on(parent_id: str, *, now: float, batch: int, recorder: Recorder) -> Script[int]:
     """One more bite of a cascade that was left; how much was done."""
     work = Work(now)
-    done = yield from cascade.next_bite(work, parent_id)
+    done = yield from cascade.next_bite(work, parent_id, recorder.cascade_bite)
     if done:
-        yield from finish(work, batch, recorder, cascade.BITE - done)
+        yield from finish(work, batch, recorder, recorder.cascade_bite - done)
     return done

@@ -1,10 +1,10 @@
 """What the end of a task, or its return from the dead letters, means for those that wait for it, in bites.
 
-Promises: a transaction looks at no more than `BITE` edges to dependents. What is left is written down in the
-same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits for ever; `next_bite`
-continues, in any process. The row names a parent and the last child that was told of it; what the others are
-told depends on the parent's state by then, so a parent that ends, comes back and ends again needs no more.
-Any width and depth works. Locks go from parents to children.
+Promises: a transaction looks at no more edges to dependents than its dialect's `cascade_bite`. What is left
+is written down in the same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits
+for ever; `next_bite` continues, in any process. The row names a parent and the last child that was told of
+it; what the others are told depends on the parent's state by then, so a parent that ends, comes back and ends
+again needs no more. Any width and depth works. Locks go from parents to children.
 Never: decides by itself, never two bites of one parent at once (its row is locked).
 """
 
@@ -23,7 +23,7 @@ from holdfast.store.scripts.revive import blame_others, bring_back, came_back
 from holdfast.store.scripts.work import Work, load
 
 BITE: Final = 1_000
-"""Edges to dependents that one transaction looks at."""
+"""Edges to dependents that one transaction looks at, unless a dialect is made with another number."""
 
 Edge: TypeAlias = tuple[str, str, str]
 """Child, parent, policy."""
@@ -43,17 +43,17 @@ def revive_dependents(work: Work, left: int) -> Script[None]:
     yield from blame_others(work)
 
 
-def next_bite(work: Work, parent_id: str) -> Script[int]:
+def next_bite(work: Work, parent_id: str, bite: int) -> Script[int]:
     """Goes on with what an earlier transaction left; how much was done. 0: nothing could be."""
     rows = yield call("lock_cascade", parent_id=parent_id)
     if not rows:
         return 0
     yield from load(work, [parent_id])
     parent = work.tasks[parent_id]
-    edges = yield call("more_edges", parent_id=parent_id, after_child=rows[0][0], limit=BITE)
+    edges = yield call("more_edges", parent_id=parent_id, after_child=rows[0][0], limit=bite)
     tell = settle if parent.status in ENDED else _revive
     yield from tell(work, {parent_id: parent}, edges)
-    if len(edges) == BITE:
+    if len(edges) == bite:
         yield from _leave(work, {parent_id: edges[-1][0]})
     else:
         yield call("end_cascade", parent_id=parent_id)

@@ -91,7 +91,7 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
     yield from cascade.settle(work, ended, settled)
     yield from _settle_orphans(work, [edge for edge in waiting if edge[1] in gone])
     yield call_rows("tie_edges", [(row[0], row[1]) for row in rows])
-    yield from apply.finish(work, batch, recorder, cascade.BITE - len(settled))
+    yield from apply.finish(work, batch, recorder, recorder.cascade_bite - len(settled))
     changed = {each.after.id for each in work.transitions}
     return Ties(len(rows), {task_id: work.tasks[task_id].status for task_id in changed})
 

@@ -184,7 +184,7 @@ def _fail_with(
         if not is_met and edge.parent_id in dead
     ]
     yield from cascade.settle(work, dead, lost)
-    yield from apply.finish(work, batch, recorder, cascade.BITE - len(lost))
+    yield from apply.finish(work, batch, recorder, recorder.cascade_bite - len(lost))
 
 
 def _insert_edges(

@@ -22,7 +22,12 @@ DeltaKey = tuple[str, str, Priority, Status]
 
 
 class Recorder(Protocol):
-    """How a dialect appends a record to the feed."""
+    """How a dialect appends a record to the feed, and how much one of its transactions may settle."""
+
+    @property
+    def cascade_bite(self) -> int:
+        """Edges to dependents that one transaction looks at."""
+        ...
 
     def place(self, batch: int) -> Script[int]:
         """What rows remember a record by, given an id made for it."""

@@ -15,6 +15,7 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.one import insert_one, insert_started
 from holdfast.store.script import Call, Script, call, call_rows
+from holdfast.store.scripts import cascade
 from holdfast.store.scripts.claim import claim_these
 from holdfast.store.scripts.work import counted, record, shifted
 from holdfast.store.sqlite import rows as rows_of
@@ -26,8 +27,11 @@ BITE: Final = 20_000
 class SqliteDialect:
     """See `holdfast.store.port.Dialect`."""
 
-    __slots__ = ()
+    __slots__ = ("cascade_bite",)
     one_writer = True
+
+    def __init__(self, cascade_bite: int = cascade.BITE) -> None:
+        self.cascade_bite = cascade_bite
 
     def record(
         self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
