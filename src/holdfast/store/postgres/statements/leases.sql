@@ -17,10 +17,11 @@ UPDATE holdfast_lease SET fence = :fence::bigint, claim_id = :claim_id::text, ow
 WHERE resource = :resource::text;
 
 -- name: guard_lease
--- Nobody can be granted until the caller's transaction ends.
+-- The fence cannot rise until the caller's transaction ends: it is a key column (holdfast_lease_fence). So no other
+-- claim is granted and nothing is revoked meanwhile, and the holder still renews.
 -- index: holdfast_lease_pkey
 -- returns: fence claim_id
-SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource::text FOR SHARE;
+SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource::text FOR KEY SHARE;
 
 -- name: lease_queue
 -- The claim's own place, and the first waiter that is alive.
