@@ -115,8 +115,13 @@ class PostgresStore(Store):
     def is_up(self) -> bool:
         return self._server.proc is not None and self._server.proc.poll() is None
 
+    async def _operate(self) -> asyncpg.Connection[asyncpg.Record]:
+        """A session of the harness, which no limit of the database stops."""
+        unlimited = {"statement_timeout": "0"}
+        return await asyncpg.connect(self.url(), timeout=5, server_settings=unlimited)
+
     async def kill_connections(self) -> int:
-        connection = await asyncpg.connect(self.url(), timeout=5)
+        connection = await self._operate()
         try:
             rows = await connection.fetch(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -125,6 +130,17 @@ class PostgresStore(Store):
         finally:
             await connection.close(timeout=5)
         return len(rows)
+
+    async def set_for_all(self, **settings: str) -> int:
+        """Defaults of the database, as an operator sets them. Every session is ended, so that no old one is
+        left; how many."""
+        connection = await self._operate()
+        try:
+            for name, value in settings.items():
+                await connection.execute(f"ALTER DATABASE postgres SET {name} = '{value}'")
+        finally:
+            await connection.close(timeout=5)
+        return await self.kill_connections()
 
     async def hold_snapshot(self) -> None:
         """A reader that began and never ends."""

@@ -8,12 +8,14 @@ from chaos.cases import (
     cut,
     disk,
     half_open,
+    isolation,
     kill_once,
     kill_repeatedly,
     old_reader,
     open_transaction,
     restart,
     slow,
+    time_limits,
     worker_kill,
     zombie,
 )
@@ -35,4 +37,6 @@ CASES: tuple[Case, ...] = (
     slow.CASE,
     answer_lost.CASE,
     open_transaction.CASE,
+    isolation.CASE,
+    time_limits.CASE,
 )

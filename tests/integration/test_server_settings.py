@@ -30,6 +30,19 @@ async def test_the_default_isolation_is_not_taken_over(pg_empty_dsn: str, isolat
         assert (await queue.get_stats()).restarts == 0
 
 
+@pytest.mark.parametrize("name", ["statement_timeout", "idle_in_transaction_session_timeout"])
+async def test_a_short_time_limit_of_the_database_is_not_taken_over(
+    pg_empty_dsn: str, name: str
+) -> None:
+    """It is meant for the statements of an application; a migration takes longer, and so does the wait for a
+    task that another transaction holds."""
+    await set_for_all(pg_empty_dsn, name, "1ms")
+    async with make_queue(pg_empty_dsn, "work") as queue:
+        tasks = [await queue.enqueue("work", {"value": n}) for n in range(10)]
+        assert [await task.result(30) for task in tasks] == list(range(10))
+        assert (await queue.get_stats()).restarts == 0
+
+
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],

@@ -153,7 +153,13 @@ class PostgresBus(LocalBus):
 
     async def _session(self, ready: asyncio.Event) -> None:
         """One connection, until it breaks."""
-        connection = await asyncpg.connect(self._dsn, timeout=10, command_timeout=10)
+        # A time limit of the database is meant for others: a NOTIFY may wait for the commits before it.
+        connection = await asyncpg.connect(
+            self._dsn,
+            timeout=10,
+            command_timeout=10,
+            server_settings={"statement_timeout": "0"},
+        )
         self._connection = connection
         try:
             self._lost.clear()

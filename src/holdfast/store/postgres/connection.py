@@ -40,6 +40,9 @@ SETTINGS: Final = {
     # Transactions of callers may stay open for minutes, and whoever waits for one has a connection meanwhile.
     "lock_timeout": "2000",
     "plan_cache_mode": "force_generic_plan",
+    # Every statement has its limit here already. One of the database's, meant for an application, may be
+    # shorter than a migration takes, or than a wait for a task that another transaction holds.
+    "statement_timeout": "0",
 }
 SYNCED: Final = """
 SELECT set_config('synchronous_commit', 'on', false)
