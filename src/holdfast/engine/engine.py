@@ -1,7 +1,8 @@
 """The engine of one process: its loops, put together, started and stopped in order.
 
 Promises: `stop` takes no new work, waits for what runs up to a limit, gives the rest back unpunished, and
-leaves nothing uncommitted. Stopping twice is fine.
+leaves nothing uncommitted where the store answers. Handlers that were given up are not waited for. Stopping
+twice is fine.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ from holdfast.store.store import Store, is_held
 
 T = TypeVar("T")
 UNWIND_SECONDS: Final = 2.0
+"""For handlers that a stop has cancelled to clean up."""
+FLUSH_SECONDS: Final = 5.0
+"""For outcomes to be committed when running tasks have used up the time of a stop."""
 SKIPPED_MAX: Final = 20
 
 
@@ -188,6 +192,7 @@ class Engine:
         if self._stopped:
             return
         self._stopped = True
+        flush_until = self._clock.monotonic() + self.config.shutdown_timeout
         await self._last_claim()
         self.dispatcher.stopping = True
         self._unsubscribe()
@@ -198,7 +203,8 @@ class Engine:
             # Let cancelled handlers clean up while the lease is still theirs.
             await self.pool.wait_quiet(UNWIND_SECONDS)
             await self._give_back(abandoned, "the worker stops and the task took too long")
-        await self.completer.flush(self.config.shutdown_timeout)
+        left_seconds = flush_until - self._clock.monotonic()
+        await self.completer.flush(max(left_seconds, FLUSH_SECONDS))
         if self.watchdog is not None:
             self.watchdog.stop()
         await self.supervisor.stop()

@@ -252,8 +252,8 @@ class Pool:
                 self._is_untold = True
             else:
                 self._tell_free()
-            if self.busy == 0:
-                self._quiet.set()
+            if self.busy <= len(self._deaf):
+                self._check_quiet()
             turns += 1
             if turns % TURNS_MAX == 0:
                 await asyncio.sleep(0)
@@ -336,6 +336,7 @@ class Pool:
             self._deliver(held.current, Order(held.task.id, failed, fence=held.task.fence))
         else:
             self.held.pop(held.run, None)
+        self._check_quiet()
 
     @property
     def deaf(self) -> int:
@@ -361,15 +362,20 @@ class Pool:
         return [held.task for held in waiting]
 
     async def wait_quiet(self, seconds: float) -> bool:
-        """Until no handler runs, at most this long."""
-        while self.busy:
+        """Until no handler runs but those that were given up, at most this long."""
+        until = self._clock.monotonic() + seconds
+        while self.busy > self.deaf:
             if self._hurried:
                 self._hurried = False
                 return False
             self._quiet.clear()
-            if not await self._clock.wait(self._quiet, seconds):
+            if not await self._clock.wait(self._quiet, until - self._clock.monotonic()):
                 return False
         return True
+
+    def _check_quiet(self) -> None:
+        if self.busy <= self.deaf:
+            self._quiet.set()
 
     def hurry(self) -> None:
         """Whoever waits for quiet waits no longer."""

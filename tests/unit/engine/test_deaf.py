@@ -10,7 +10,9 @@ import pytest
 
 from holdfast import Status, Task, TaskQueue
 from holdfast.engine import execute, supervisor
+from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
 from holdfast.engine.held import GIVE_UP_SECONDS
+from holdfast.errors import StoreUnavailable
 from holdfast.testing import drive, harness
 from tests.acceptance.apps.harness import eventually
 
@@ -91,6 +93,57 @@ async def test_a_deaf_handler_does_not_keep_its_process_from_stopping(
             await queue.enqueue("work")
             await h.run_until_idle()
         assert "left behind" in caplog.text
+
+
+async def test_a_stop_does_not_wait_for_handlers_that_were_given_up(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "STOP_SECONDS_MAX", 0.05)
+    async with Deaf(ignores=10_000) as deaf:
+        async with harness(queue, shutdown_timeout=30.0) as h:
+            queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
+            await queue.enqueue("work")
+            await h.advance(5.0 + GIVE_UP_SECONDS + 10)
+            assert h.engine.pool.deaf == 1
+            before = h.now()
+        assert h.now() == before
+
+
+async def test_a_handler_that_is_given_up_during_a_stop_ends_the_wait(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "STOP_SECONDS_MAX", 0.05)
+    async with Deaf(ignores=10_000) as deaf, harness(queue) as h:
+        queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
+        await queue.enqueue("work")
+        await h.advance(6.0)
+        waiting = asyncio.create_task(h.engine.pool.wait_quiet(600.0))
+        await h.advance(GIVE_UP_SECONDS + 10)
+        assert waiting.done()
+        assert await waiting
+
+
+async def test_a_stop_waits_once_for_handlers_and_a_store_that_is_away(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running tasks use up the time of the stop; outcomes that cannot be written get little more."""
+
+    async def wait(task: Task) -> None:
+        await asyncio.Event().wait()
+
+    async def away(*_: object, **__: object) -> object:
+        raise StoreUnavailable("the store is away")
+
+    queue.register_handler("wait", wait, timeout=600.0)
+    queue.register_handler("quick", lambda payload: payload)
+    async with harness(queue, shutdown_timeout=30.0) as h:
+        await queue.enqueue("wait")
+        await h.run_until_idle()
+        monkeypatch.setattr(h.engine.completer._store, "finish", away)
+        await queue.enqueue("quick")
+        await h.run_until_idle()
+        before = h.now()
+    assert h.now() - before <= 30.0 + UNWIND_SECONDS + FLUSH_SECONDS
 
 
 async def test_threads_that_do_not_come_back_are_bounded(
