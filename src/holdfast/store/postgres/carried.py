@@ -31,10 +31,11 @@ def checked(connection: object) -> postgres.Connection:
         raise InvalidInput(
             "the connection has no open transaction: use `async with connection.transaction():`"
         )
-    if isinstance(connection, asyncpg.Connection):
-        return connection
-    found: postgres.Connection = connection._con  # type: ignore[attr-defined]
-    return found
+    # First the proxy: asyncpg makes it pass for a connection.
+    if isinstance(connection, asyncpg.pool.PoolConnectionProxy):
+        inner: postgres.Connection = connection._con  # type: ignore[attr-defined]
+        return inner
+    return connection
 
 
 async def run(
