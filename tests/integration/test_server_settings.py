@@ -9,6 +9,7 @@ import pytest
 
 from holdfast.cli.commands.checks import Level, durability
 from holdfast.clock import SystemClock
+from holdfast.errors import StoreUnavailable
 from holdfast.store.backends import store_for
 from holdfast.store.postgres import connection as postgres
 from tests.acceptance.apps.jobs import make_queue
@@ -55,6 +56,16 @@ async def test_a_commit_is_synced_whatever_the_database_says(
     assert await connection.fetchval("SHOW synchronous_commit") == ours
     assert await connection.fetchval("SHOW transaction_isolation") == "read committed"
     await connection.close()
+
+
+async def test_a_session_that_the_server_breaks_off_at_its_start_is_an_outage(
+    pg_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by an operator who cancels whatever runs: an error of ours, which loops wait out."""
+    monkeypatch.setitem(postgres.SETTINGS, "statement_timeout", "10")
+    monkeypatch.setattr(postgres, "SYNCED", "SELECT pg_sleep(60)")
+    with pytest.raises(StoreUnavailable, match="canceling statement"):
+        await postgres.connect(pg_dsn)
 
 
 async def test_doctor_says_when_a_power_loss_would_cost_writes(

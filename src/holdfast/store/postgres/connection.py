@@ -201,6 +201,10 @@ async def connect(dsn: str) -> Connection:
         raise StoreUnavailable(
             f"PostgreSQL cannot be reached: is it running, is the address right? ({error})"
         ) from error
+    except STRAINED as error:
+        raise StoreUnavailable(
+            f"PostgreSQL broke off a new session: try again later ({error})"
+        ) from error
 
 
 async def _settle_in(connection: Connection) -> None:
