@@ -278,6 +278,28 @@ async def test_a_parent_that_is_held_is_tied_later(store: Store, caller: Caller)
     assert (await store.tie()).done == 1
 
 
+async def test_a_child_that_is_held_is_tied_later(store: Store, caller: Caller) -> None:
+    """Its parent has ended, so the tie would change it. More such children than one look takes come first."""
+    await put(store, "a")
+    await put(store, "b")
+    names = [f"a-{n:05}" for n in range(TIE_BITE + 1)]
+    children = [asked(store, name, depends_on=after("a")) for name in names]
+    connection = caller.connection
+    await store.insert_carried(connection, [*children, asked(store, "free", depends_on=after("b"))])
+    for _ in range(2):
+        await complete(store, await claim_one(store))
+    await caller.commit()
+    async with connection.transaction():
+        await connection.execute("SELECT FROM holdfast_task WHERE id LIKE 'a-%' FOR UPDATE")
+        assert await soon(store.tie()) == (1, False)
+        assert await status(store, "free") is Status.QUEUED
+        assert await soon(store.tie()) == (0, False)
+    assert await store.tie() == (TIE_BITE, False)
+    assert await store.tie() == (1, True)
+    assert await status(store, names[0]) is Status.QUEUED
+    await check_counters(store)
+
+
 async def test_a_held_parent_with_many_children_keeps_no_other_parent(
     store: Store, caller: Caller
 ) -> None:
@@ -415,7 +437,7 @@ async def test_two_ties_settle_an_edge_to_a_pruned_parent_once(
     await store.prune(before=later, dead_before=later, feed_before=0.0)
     await caller.commit()
     async with connection.transaction():
-        await connection.execute("SELECT FROM holdfast_task WHERE id = 'child' FOR UPDATE")
+        await connection.execute("LOCK TABLE holdfast_edge IN SHARE MODE")  # locks, no updates
         first = asyncio.create_task(store.tie())
         await _until_one_waits(connection)
         assert (await soon(store.tie())).done == 0

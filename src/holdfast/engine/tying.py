@@ -2,7 +2,7 @@
 
 Promises: one child that cannot be tied keeps no other: after a failure each is tied alone, and those that
 fail are logged, counted and left out until the next pruning. While nothing moves because other transactions
-hold the parents, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`.
+hold the parents or the children, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`.
 """
 
 from __future__ import annotations

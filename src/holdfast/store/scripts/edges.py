@@ -6,8 +6,9 @@ transaction of ours ties them later: it locks the parent, marks that it has depe
 then, settles the children. So either the parent's end sees the edge or the tie sees the parent's end.
 
 Promises: a parent that another transaction holds is left for the next time and keeps no other parent from
-being tied. Each edge is settled once, however many nodes tie. A tie touches no children but those it ties, so
-a child that cannot be settled fails only the ties that name it.
+being tied; so is a child that is to be settled, and a tie waits for neither. Each edge is settled once,
+however many nodes tie. A tie touches no children but those it ties, so a child that cannot be settled fails
+only the ties that name it.
 """
 
 from __future__ import annotations
@@ -42,9 +43,13 @@ class Ties(NamedTuple):
     done: int
     statuses: dict[str, Status]
     """Of the tasks that it changed."""
+    held: frozenset[str] = frozenset()
+    """Children that it left because other transactions hold them."""
 
 
 NONE: Final = Ties(0, {})
+LOOKS_MAX: Final = 10
+"""Bites of children that are all held, before the rest waits for the next time."""
 
 
 def look(limit: int, without: Collection[str]) -> Script[list[Pair]]:
@@ -62,13 +67,19 @@ def tie_some(
     *, now: float, batch: int, recorder: Recorder, limit: int, without: Collection[str]
 ) -> Script[Tied]:
     """Ties some loose edges of any children but these."""
-    pairs = yield from look(limit, without)
-    ties = yield from tie(pairs, now=now, batch=batch, recorder=recorder)
+    passed_over, ties = set(without), NONE
+    for _ in range(LOOKS_MAX):
+        pairs = yield from look(limit, passed_over)
+        ties = yield from tie(pairs, now=now, batch=batch, recorder=recorder)
+        if ties.done or not ties.held:
+            break
+        passed_over |= ties.held
     return Tied(ties.done, not (yield from is_any(without)))
 
 
 def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) -> Script[Ties]:
-    """Ties those of these edges that are loose and whose parents are free."""
+    """Ties those of these edges that are loose and whose parents are free; where a child is to be settled, it
+    must be free as well."""
     if not pairs:
         return NONE
     work = Work(now)
@@ -81,19 +92,35 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
         return NONE
     # Read when the parents are locked: an end that came before has settled what it saw.
     rows = yield call_rows("lock_loose_edges", wanted)
+    ended = {i: work.tasks[i] for i in known if work.tasks[i].status in ENDED}
+    told = {row[0] for row in rows if not row[3] and (row[1] in ended or row[1] in gone)}
+    held = yield from _lock_free(work, told)
+    rows = [row for row in rows if row[0] not in held]
     if not rows:
-        return NONE
+        return Ties(0, {}, held)
     waiting: list[Edge] = [(row[0], row[1], row[2]) for row in rows if not row[3]]
     if known:
         yield call("mark_parents", ids=known)
-    ended = {i: work.tasks[i] for i in known if work.tasks[i].status in ENDED}
     settled = [edge for edge in waiting if edge[1] in ended]
     yield from cascade.settle(work, ended, settled)
     yield from _settle_orphans(work, [edge for edge in waiting if edge[1] in gone])
     yield call_rows("tie_edges", [(row[0], row[1]) for row in rows])
     yield from apply.finish(work, batch, recorder, recorder.cascade_bite - len(settled))
     changed = {each.after.id for each in work.transitions}
-    return Ties(len(rows), {task_id: work.tasks[task_id].status for task_id in changed})
+    statuses = {task_id: work.tasks[task_id].status for task_id in changed}
+    return Ties(len(rows), statuses, held)
+
+
+def _lock_free(work: Work, children: set[str]) -> Script[frozenset[str]]:
+    """Locks those that no other transaction holds; the others."""
+    missing = sorted(children.difference(work.seen))
+    if not missing:
+        return frozenset()
+    work.load((yield call("lock_free_tasks", ids=missing)))
+    left = sorted(set(missing).difference(work.seen))
+    if not left:
+        return frozenset()
+    return frozenset(task.id for task in (yield call("get_tasks", ids=left)))
 
 
 def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
