@@ -4,19 +4,20 @@ Promises: an expired lease becomes a queued task (or a dead letter) within about
 all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
 small bites; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
 row. Correctness never waits for a sweeper; only time does. A sweeper whose own time has jumped (a suspended
-machine, a clock that was set forward, an outage of the store) first lets one lease pass, in which living
-runners renew.
+machine, a clock that was set forward, an outage of the store) first lets the longest lease pass that the jump
+endangers, of any node, in which living runners renew: three times the jump at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.clock import Clock
+from holdfast.core import codec, node as node_rules
 from holdfast.core.decide import Decision
 from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
@@ -40,6 +41,8 @@ PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
 WAITS_MAX: Final = 10
 """How often a wait for living runners starts again: time that jumps for ever must not keep dead ones."""
+LATE_SECONDS: Final = 0.3
+"""A tick that is late by more than this asks which leases the nodes work with."""
 NODE_SECONDS: Final = 3_600.0
 MARK_SECONDS: Final = 3_600.0
 """A transaction proves by its mark that it was committed; far longer than any caller waits for the proof."""
@@ -60,7 +63,7 @@ class Patience:
 
     Runners renew each third of a lease, so a jump of less than that endangers no runner that is alive. After
     a longer one the runners may have stood still as the sweeper did, or judge by a clock that has not jumped
-    yet.
+    yet. Nodes may work with leases of different lengths: the longest that is endangered decides.
     """
 
     def __init__(self, lease_seconds: float) -> None:
@@ -73,11 +76,18 @@ class Patience:
         """The next tick is to come then, or earlier."""
         self._planned_at = at
 
-    def left(self, now: float) -> float:
-        """Seconds to wait before leases are judged. A jump during a wait starts it again, some times."""
-        planned_at = now if self._planned_at is None else self._planned_at
-        if now - planned_at > self._lease_seconds / 3 and self._waits < WAITS_MAX:
-            self._until = now + self._lease_seconds
+    def is_late(self, now: float) -> bool:
+        """Whether the time may have jumped over a lease of some node."""
+        return self._planned_at is not None and now - self._planned_at > LATE_SECONDS
+
+    def left(self, now: float, leases: Collection[float] = ()) -> float:
+        """Seconds to wait before leases are judged. `leases`: lengths that other nodes work with. A jump
+        during a wait starts it again, some times."""
+        jump = 0.0 if self._planned_at is None else now - self._planned_at
+        endangered = [each for each in (self._lease_seconds, *leases) if jump > each / 3]
+        if endangered and self._waits < WAITS_MAX:
+            until = now + max(endangered)
+            self._until = until if self._until is None else max(self._until, until)
             self._waits += 1
         if self._until is None:
             return 0.0
@@ -122,7 +132,8 @@ class Sweeper(Loop):
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
-        patience = self._patience.left(began)
+        leases = await self._leases() if self._patience.is_late(began) else ()
+        patience = self._patience.left(began, leases)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
         tie_seconds = await self.apart("tying children to their parents", self._tying.round())
         is_cut_short = await self.apart("settling dependents", self._settle())
@@ -150,6 +161,15 @@ class Sweeper(Loop):
             # By the time at which this tick began: a jump during the tick must be seen by the next one.
             self._patience.plan(began + self.clock.monotonic() - before + delay)
         return delay
+
+    async def _leases(self) -> Collection[float]:
+        """Which lengths the nodes work with."""
+
+        async def look() -> set[float]:
+            rows = await self._store.query("nodes")
+            return {node_rules.lease_seconds_of(codec.loads_object(row[3])) for row in rows}
+
+        return await self.apart("looking at the leases of the nodes", look()) or ()
 
     async def _sweep(self) -> Swept:
         swept = await self._bite()

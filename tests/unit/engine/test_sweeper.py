@@ -35,19 +35,25 @@ async def test_pruning_goes_on_at_once_while_there_is_more(
 class Jumping:
     """A store whose time jumps while it is swept, as when a server's clock is read off just then."""
 
-    def __init__(self) -> None:
+    def __init__(self, jump: float = 500.0, lease_seconds: float = 9.0) -> None:
         self.at = 1_000.0
         self.swept_at: list[float] = []
+        self._jump = jump
+        self._lease_seconds = lease_seconds
+        """Of another node."""
 
     def now(self) -> float:
         return self.at
+
+    async def query(self, _: str) -> list[tuple[object, ...]]:
+        return [("other", 0.0, self.at, f'{{"lease_seconds": {self._lease_seconds}}}')]
 
     async def cascades(self) -> list[str]:
         return []
 
     async def sweep(self, **_: object) -> Swept:
         self.swept_at.append(self.at)
-        self.at += 500.0
+        self.at += self._jump
         return Swept([], next_at=1_009.0)
 
     async def tie(self, _: int, **__: object) -> Tied:
@@ -81,6 +87,32 @@ async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> No
     assert await made.step() == 0.0
     assert await made.step() > 0.0
     assert store.swept_at == [1_000.0]
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "jump", "wait"),
+    [(9.0, 300.0, 500.0, 300.0), (300.0, 3.0, 50.0, 3.0), (9.0, 300.0, 90.0, 9.0)],
+    ids=["a longer lease", "a shorter lease", "a longer lease that is not in danger"],
+)
+async def test_a_jump_of_time_gives_runners_with_other_leases_time_to_renew(
+    own: float, other: float, jump: float, wait: float
+) -> None:
+    store = Jumping(jump, other)
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=own,
+    )
+    made.is_looping = True
+    await made.step()
+    landed = store.at
+    assert landed == 1_000.0 + jump
+    while len(store.swept_at) < 2:
+        store.at += await made.step()
+    assert store.swept_at[1] == landed + wait
 
 
 class Growing:
