@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from holdfast.core import command as c, operator_rules, runner_rules, upkeep_rules
 from holdfast.core.event import Fact
-from holdfast.core.task import Status, Task
+from holdfast.core.task import RUNNING, Status, Task
 from holdfast.core.transition import (
     Decision,
     Refusal,
@@ -41,7 +41,7 @@ def decide(task: Task, order: c.Order, now: float) -> Decision:
     command = order.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
-        if order.fence != task.fence or task.status is not Status.RUNNING:
+        if order.fence != task.fence or task.status is not RUNNING:
             return runner_rules.stale(task, order, now)
         return rule(task, command, now)
     if order.version is not None and order.version != task.version:
@@ -59,7 +59,7 @@ def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transit
     """Queued to running, under a new fence. The store picks which task; this says how it changes."""
     after = moved(
         task,
-        Status.RUNNING,
+        RUNNING,
         now,
         attempts=task.attempts + 1,
         fence=task.fence + 1,

@@ -27,6 +27,9 @@ class Pressure(StrEnum):
     REJECTED = "rejected"
 
 
+ACCEPTED: Final = Pressure.ACCEPTED
+
+
 class Bounds(msgspec.Struct, frozen=True):
     """When to warn and when to refuse; None means no bound."""
 

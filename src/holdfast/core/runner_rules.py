@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, command as c, retry
 from holdfast.core.event import Fact, with_result
-from holdfast.core.task import Status, Task
+from holdfast.core.task import COMPLETED, Status, Task
 from holdfast.core.transition import (
     Decision,
     Refusal,
@@ -28,7 +28,7 @@ HANDLER: Final = "handler"
 
 def complete(task: Task, command: c.Complete, now: float) -> Transition:
     result_json = command.result_json
-    after = freed(task, Status.COMPLETED, now, finished_at=now, result_json=result_json)
+    after = freed(task, COMPLETED, now, finished_at=now, result_json=result_json)
     data = {
         "worker_id": task.node,
         "attempt": task.attempts,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec
 from holdfast.core.event import Fact
-from holdfast.core.task import ENDED, Failure, Status, Task, may_move
+from holdfast.core.task import ENDED, RUNNING, Failure, Status, Task, may_move
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
@@ -115,5 +115,4 @@ def ended(transition: Transition) -> bool:
 
 def left_running(transition: Transition) -> bool:
     """Whether this change gives back what the task held of its limits."""
-    running = Status.RUNNING
-    return transition.before.status is running and transition.after.status is not running
+    return transition.before.status is RUNNING and transition.after.status is not RUNNING

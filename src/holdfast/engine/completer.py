@@ -80,7 +80,9 @@ class Completer(Loop):
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
-        return self._is_roomy
+        if self._suspects or self._held:
+            return self._is_roomy
+        return len(self._waiting) < WAITING_MAX
 
     @property
     def _is_roomy(self) -> bool:
@@ -146,13 +148,13 @@ class Completer(Loop):
         self._room.set()
         done = []
         for (task, order), decision in zip(batch, decisions, strict=True):
-            if type(decision) is Refusal and is_held(decision):
-                self._held.append((task, order))
-                continue
-            done.append((task, decision))
             if type(decision) is Refusal or type(order.command) is Fail:
+                if is_held(decision):
+                    self._held.append((task, order))
+                    continue
                 self.fenced += is_stale(decision)
                 outcome_log.ended(task, order, decision)
+            done.append((task, decision))
         self._on_done(done)
 
     async def _set_right(self, suspect: Suspect, error: Exception) -> None:

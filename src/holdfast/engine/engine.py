@@ -19,12 +19,12 @@ import msgspec
 from holdfast.bus.port import FEED, WORK, Bus, is_of_children, is_of_one
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.command import Order, Release
-from holdfast.core.decide import Decision, applied
+from holdfast.core.decide import Decision, Transition, applied
 from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
-from holdfast.core.task import Status, Task
+from holdfast.core.task import QUEUED, Task
 from holdfast.engine import meters
 from holdfast.engine.completer import Completer
 from holdfast.engine.dispatcher import Dispatcher
@@ -299,10 +299,10 @@ class Engine:
         held, ended = self.pool.held, list[Task]()
         for task, decision in answers:
             held.pop(task.run, None)
-            now = applied(decision)
+            now = decision.after if type(decision) is Transition else applied(decision)
             if now is not None:
                 ended.append(now)
-                if now.status is Status.QUEUED or now.limits or now.has_dependents:
+                if now.status is QUEUED or now.limits or now.has_dependents:
                     more_work = True
             if task.has_dependents or task.limits:
                 more_work = True

@@ -16,7 +16,7 @@ from holdfast.core.command import Cancel, Complete, Fail, RunnerCommand, Snooze
 from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine.context import BlockingContext, Context
-from holdfast.engine.handlers import Handler, Isolation, Reject
+from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handler, Reject
 from holdfast.engine.loop import log
 from holdfast.engine.process import ProcessDied, ProcessHost, ResultRefused
 from holdfast.engine.threads import ThreadHost
@@ -40,12 +40,11 @@ class Executor:
         self.abandoned_threads = 0
         """Plain handlers that outlived their timeout; a thread cannot be killed."""
 
-    async def run(self, handler: Handler, context: Context) -> RunnerCommand:
-        """The command that the attempt amounts to. CancelledError passes through, and LeaseLost of the task's
-        own lease: the context has asked to cancel then."""
-        begun = self._monotonic()
+    async def run(self, handler: Handler, context: Context, begun: float) -> RunnerCommand:
+        """The command that an attempt amounts to that has just begun. CancelledError passes through, and
+        LeaseLost of the task's own lease: the context has asked to cancel then."""
         try:
-            if handler.isolation is Isolation.LOOP:
+            if handler.isolation is IN_LOOP:
                 value = await _invoke(handler, context.task, context)
             else:
                 value = await self._call_elsewhere(handler, context)
@@ -70,7 +69,7 @@ class Executor:
         return Fail(failure, self._monotonic() - begun, final=final)
 
     async def _call_elsewhere(self, handler: Handler, context: Context) -> Any:
-        if handler.isolation is Isolation.THREAD:
+        if handler.isolation is IN_THREAD:
             return await self._in_thread(handler, context)
         return await self._processes.run(handler, context)
 

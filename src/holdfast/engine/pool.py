@@ -20,7 +20,7 @@ from holdfast.engine import outcome_log
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
-from holdfast.engine.handlers import Handlers, Isolation
+from holdfast.engine.handlers import IN_THREAD, Handlers
 from holdfast.engine.held import LOST, RELEASED, TIMEOUT, Held
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import LeaseLost
@@ -157,9 +157,9 @@ class Pool:
         """Claimed tasks, in order; none are no sign of work."""
         if not tasks:
             return
-        if any(task.deaths for task in tasks):
-            tasks = self._set_apart(tasks)
-        if any(task.fence > 1 for task in tasks):
+        if any(task.fence > 1 for task in tasks):  # Else none of them has run before.
+            if any(task.deaths for task in tasks):
+                tasks = self._set_apart(tasks)
             self._lose_older({task.id for task in tasks})
         for task in tasks:
             held = Held(task)
@@ -243,8 +243,8 @@ class Pool:
                 held.worker = None
                 self._busy_at = self._freed_at = self._clock.monotonic()
             if command is not None:
-                order = Order(held.task.id, command, fence=held.task.fence)
-                if not self._deliver(held.current, order):
+                task = held.current
+                if not self._deliver(task, Order(task.id, command, fence=task.fence)):
                     await self._room()
             elif held.cancelled == LOST:
                 self.held.pop(held.run, None)
@@ -265,7 +265,7 @@ class Pool:
         if handler is None:
             message = f"no handler for '{task.type}' in this process"
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
-        if handler.isolation is Isolation.THREAD and not self._executor.has_threads:
+        if handler.isolation is IN_THREAD and not self._executor.has_threads:
             return Release("too many threads of this process do not come back")
         held.context = Context(task, self._services)
         timeout = timeout_of(task.options, self._default_timeout)
@@ -274,7 +274,7 @@ class Pool:
         begun = self._clock.monotonic()
         command: RunnerCommand | None
         try:
-            command = await self._executor.run(handler, held.context)
+            command = await self._executor.run(handler, held.context, begun)
         except LeaseLost:
             command = None
             held.cancelled = held.cancelled or LOST

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.bus.port import WORK, of_children
 from holdfast.core.check import check_name, check_number, shown
-from holdfast.core.pressure import Pressure
+from holdfast.core.pressure import ACCEPTED
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
 from holdfast.core.task import Priority, Task
 from holdfast.engine.batcher import Batcher
@@ -135,7 +135,7 @@ class Produce(Requests):
         now = backend.store.now()
         submission = self._submission(backend, config, type, payload, id, given, now)
         if self._is_at_ease(submission.task.queue, now):
-            pressure = Pressure.ACCEPTED
+            pressure = ACCEPTED
         else:
             pressure = await self._pressure(
                 backend, submission.task.queue, 1, carried=tx is not None

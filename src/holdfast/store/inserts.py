@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
-from holdfast.core.task import Status, Task
+from holdfast.core.task import QUEUED, Status, Task
 from holdfast.errors import StoreBusy
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.port import Dialect, Driver, RowExists, RowHeld
@@ -67,7 +67,7 @@ class Inserts:
         except RowExists:
             if not await self._is_ours(task.id, batch):
                 return (await self.insert([submission], hint=hint))[0]
-        return Inserted(task.id, Status.QUEUED, True)
+        return Inserted(task.id, QUEUED, True)
 
     async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """Tasks of many callers with nothing to check, in one statement where the dialect can."""
@@ -81,7 +81,7 @@ class Inserts:
             if not await self._is_ours(group[0].task.id, batch):
                 return await self.insert(group, hint=hint)
             new = {s.task.id for s in group}
-        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group]
+        return [Inserted(s.task.id, QUEUED, s.task.id in new) for s in group]
 
     async def _is_ours(self, task_id: str, batch: int) -> bool:
         """Whether a row that exists was inserted with this record: by a first run without an answer. Else
@@ -103,11 +103,11 @@ class Inserts:
 
         try:
             if len(group) == 1 and (started := await self._start_one(group[0].task, claim, now)):
-                return [Inserted(started.id, Status.QUEUED, True)], Claimed([started])
+                return [Inserted(started.id, QUEUED, True)], Claimed([started])
             new, claimed = await self._driver.write_one(script, small=True)
         except RowExists:
             return await self.insert(group), Claimed([])
-        return [Inserted(s.task.id, Status.QUEUED, s.task.id in new) for s in group], claimed
+        return [Inserted(s.task.id, QUEUED, s.task.id in new) for s in group], claimed
 
     async def _start_one(self, task: Task, claim: Claim, now: float) -> Task | None:
         """By the shortest way, where nobody is before it in line."""

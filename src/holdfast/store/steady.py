@@ -34,9 +34,11 @@ class Steady:
     def now(self) -> float:
         mark, at = self._mark
         monotonic = self._monotonic()
-        carried = mark + PACE * (monotonic - at) if monotonic > at else mark
-        source = self._source()
-        now = max(source, carried)
+        if monotonic > at:
+            mark += PACE * (monotonic - at)
+        now = self._source()
+        if now < mark:
+            now = mark
         self._mark = (now, monotonic)
         return now
 

@@ -138,16 +138,18 @@ class Store(Handouts):
         the rest, and whatever is not as the runner believes, goes the general way. A task that another
         transaction holds is refused with the code `held`: its end is to be handed in again."""
         now = self.now()
-        plain: dict[str, tuple[int, Transition]] = {}
+        plain: dict[str, int] = {}
+        moves: list[Transition] = []
         for n, (task, order) in enumerate(ended):
             # One outcome of a task: that of another run of it goes the general way, in its turn.
             if type(order.command) is Complete and not task.limits and task.id not in plain:
                 moved = decide(task, order, now)
                 if type(moved) is Transition:
-                    plain[task.id] = n, moved
+                    plain[task.id] = n
+                    moves.append(moved)
         answers: dict[int, Decision] = {}
         if plain:
-            batch, moves = self._ids.record(now), [moved for _, moved in plain.values()]
+            batch = self._ids.record(now)
             try:
                 written = await self._driver.write_one(
                     lambda: self._dialect.complete_plain(moves, now=now, batch=batch),
@@ -155,12 +157,15 @@ class Store(Handouts):
                 )
             except RecordExists:
                 written = set()
-            answers.update([plain[task_id] for task_id in written])
+            if len(written) == len(ended):
+                return list(moves)
+            answers = {n: moves[i] for i, (id_, n) in enumerate(plain.items()) if id_ in written}
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
             decided = await self.apply([ended[n][1] for n in rest], wait=False)
             answers.update(zip(rest, decided, strict=True))
-            if held := [n for n in rest if is_held(answers[n])]:
+            refused = [n for n in rest if type(answers[n]) is Refusal]
+            if held := [n for n in refused if is_held(answers[n])]:
                 # By a transaction of ours, as a rule: a claim that came too late for the task.
                 with suppress(StoreUnavailable):
                     decided = await self.apply([ended[n][1] for n in held], brief=True)

@@ -31,7 +31,7 @@ def _older_run() -> list[Swap]:
 
 
 def _own_loss() -> list[Swap]:
-    async def taken(self: Any, handler: Any, context: Any) -> Any:
+    async def taken(self: Any, handler: Any, context: Any, begun: float) -> Any:
         async def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return await handler.function(*args, **kwargs)
@@ -39,7 +39,7 @@ def _own_loss() -> list[Swap]:
                 context.request_cancel()
                 raise
 
-        return await run(self, replace(handler, function=call), context)
+        return await run(self, replace(handler, function=call), context, begun)
 
     run = Executor.run
     return [(Executor, "run", taken)]

@@ -13,7 +13,7 @@ from holdfast.core import dependency
 from holdfast.core.command import Order, Replay, Revive
 from holdfast.core.decide import Transition, decide
 from holdfast.core.dependency import OpenEdge, Policy
-from holdfast.core.task import Status, Task
+from holdfast.core.task import FAILED, Status, Task
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
@@ -21,8 +21,9 @@ from holdfast.store.scripts.work import Work
 
 def came_back(transition: Transition) -> bool:
     """Whether this change takes a task out of the dead letters, so that others come back with it."""
-    waits = transition.after.status in (Status.QUEUED, Status.BLOCKED)
-    return transition.before.status is Status.FAILED and waits
+    if transition.before.status is not FAILED:
+        return False
+    return transition.after.status in (Status.QUEUED, Status.BLOCKED)
 
 
 def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:

@@ -281,7 +281,7 @@ class SqliteDriver:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(begun)
             loop = asyncio.get_running_loop()
-            has_changed = self._has_changed()
+            has_changed = bool(self._commits.listeners) and self._has_changed()
             if has_changed:
                 self._commits.count((loop,))
             self._writing.release()
@@ -301,7 +301,7 @@ class SqliteDriver:
                 answers = commit_group(writer, first, following)
                 if len(answers) == 1:
                     self._took(begun)
-                has_changed = self._has_changed()
+                has_changed = bool(self._commits.listeners) and self._has_changed()
                 if has_changed:
                     self._commits.count({answer.job.loop for answer in answers})
             deliver(answers, self._commits.listeners if has_changed else {})
