@@ -112,16 +112,17 @@ class Pool:
         """The same, if one is there and no other caller waits for it."""
         if not self._may_take(first=first) or (connection := self._idle_one()) is None:
             return None
-        self._lend(first=first)
+        self._free -= 1
         if first:
+            self._first_count += 1
             self._firsts.add(connection)
         self._watch.lent(connection)
         return connection
 
     def back(self, connection: Connection, error: BaseException | None = None) -> None:
         """With what went wrong on it, if anything did."""
-        first = connection in self._firsts
-        self._firsts.discard(connection)
+        if first := connection in self._firsts:
+            self._firsts.remove(connection)
         self._watch.back(connection)
         match error:
             case None:
@@ -176,6 +177,8 @@ class Pool:
         """One more may take a connection: the engine, or the caller that has waited longest."""
         self._free += 1
         self._first_count -= first
+        if not self._waiting and not self._waiting_first:
+            return
         for line in (self._waiting_first, self._waiting):
             is_first = line is self._waiting_first
             while line and self._free > (0 if is_first else self._kept):
