@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -78,16 +79,17 @@ def permits(limit: Limit, now: float) -> float:
     if rule.max_running is not None:
         free = max(0, rule.max_running - limit.running)
     if rule.rate_count is not None:
-        interval = _interval_ticks(rule, rule.rate_count)
+        interval = _interval_ticks(rule.rate_seconds, rule.rate_count)
         slack = interval * (rule.burst - 1) + min(TOLERANCE_TICKS, interval // 2)
         ahead = round((max(limit.full_until, now) - now) * TICKS_PER_SECOND)
         free = min(free, max(0, (slack - ahead) // interval + 1))
     return free
 
 
-def _interval_ticks(rule: Rule, rate_count: int) -> int:
+@lru_cache(maxsize=1_000)
+def _interval_ticks(rate_seconds: float, rate_count: int) -> int:
     """The time between two starts, rounded up: a rate is never exceeded."""
-    return max(1, math.ceil(rule.rate_seconds * TICKS_PER_SECOND / rate_count))
+    return max(1, math.ceil(rate_seconds * TICKS_PER_SECOND / rate_count))
 
 
 def take(limit: Limit, now: float) -> Limit:
@@ -95,7 +97,7 @@ def take(limit: Limit, now: float) -> Limit:
     rule = limit.rule
     if rule.rate_count is None:
         return replace(limit, running=limit.running + 1)
-    interval = _interval_ticks(rule, rule.rate_count) / TICKS_PER_SECOND
+    interval = _interval_ticks(rule.rate_seconds, rule.rate_count) / TICKS_PER_SECOND
     return replace(
         limit, running=limit.running + 1, full_until=max(limit.full_until, now) + interval
     )
@@ -108,7 +110,9 @@ def opens_at(limit: Limit, now: float) -> float | None:
         return None
     if rule.rate_count is None:
         return now
-    slack = _interval_ticks(rule, rule.rate_count) * (rule.burst - 1) / TICKS_PER_SECOND
+    slack = (
+        _interval_ticks(rule.rate_seconds, rule.rate_count) * (rule.burst - 1) / TICKS_PER_SECOND
+    )
     return max(now, limit.full_until - slack)
 
 

@@ -205,7 +205,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def limit_names(self) -> tuple[str, ...]:
-        return tuple(self.limits.split("\n")) if self.limits else ()
+        return _names(self.limits) if self.limits else ()
 
     @property
     def is_dead(self) -> bool:
@@ -214,6 +214,11 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 OPTIONS: Final = msgspec.json.Decoder(Options)
+
+
+@lru_cache(maxsize=1_000)
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n"))
 
 
 @lru_cache(maxsize=1_000)

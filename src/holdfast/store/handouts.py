@@ -17,9 +17,10 @@ from holdfast.core.task import Priority, Task
 from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Ahead, Claim, Claimed
 from holdfast.store.inserts import Inserts
-from holdfast.store.port import RecordExists
+from holdfast.store.port import RecordExists, RowHeld
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import claim as claim_script
+from holdfast.store.scripts.claim import Wait
 from holdfast.store.scripts.limits import HELD_SECONDS
 
 T = TypeVar("T")
@@ -65,17 +66,22 @@ class Handouts(Inserts):
             return Claimed([], look_again=True)
         if not ids:
             return claimed
-        more = await self._claim_limited(ids, claim)
-        if more.held_types:
-            # By the end of a task, as a rule, which takes no longer than this claim does. Or a limit is new.
-            with suppress(StoreUnavailable):
-                late = await self._claim_limited(ids, claim, wait=True)
-                more = _together(replace(more, held_types=()), late, len(late.tasks) + late.parked)
-        return _together(claimed, more, len(ids))
+        return _together(claimed, await self._claim_counted(ids, claim), len(ids))
 
-    async def _claim_limited(
-        self, ids: Sequence[str], claim: Claim, *, wait: bool = False
-    ) -> Claimed:
+    async def _claim_counted(self, ids: Sequence[str], claim: Claim) -> Claimed:
+        """Of tasks under limits. One that is held is held by the end of a task, as a rule, which takes no
+        longer than this claim does. Or it is new."""
+        try:
+            found = await self._claim_limited(ids, claim, Wait.IF_NONE_IS_FREE)
+        except RowHeld:
+            return await self._claim_limited(ids, claim, Wait.NEVER)
+        if found.held_types:
+            with suppress(StoreUnavailable):
+                late = await self._claim_limited(ids, claim, Wait.BRIEFLY)
+                return _together(replace(found, held_types=()), late, len(late.tasks) + late.parked)
+        return found
+
+    async def _claim_limited(self, ids: Sequence[str], claim: Claim, wait: Wait) -> Claimed:
         return await self._write(
             lambda: claim_script.claim_limited(
                 ids,
@@ -115,16 +121,15 @@ class Handouts(Inserts):
             aged = yield from self._dialect.pick_aged(
                 claim, now=now, ageing_seconds=ageing_seconds, below=below
             )
-            brief = not self.one_writer and any(task.limits for task in aged)
+            limits = yield from claim_script.lock_briefly(aged)
             return (
                 yield from claim_script.claim_these(
                     aged,
                     claim,
+                    limits,
                     now=now,
                     batch=self._ids.record(now),
                     recorder=self._dialect,
-                    wait=True,
-                    brief=brief,
                 )
             )
 

@@ -50,7 +50,10 @@ def apply(
     work.load((yield call(_lock(orders, wait=wait), ids=ids)))
     held = set() if wait else (yield from _held(ids, work))
     coming = yield from on_their_way(work, orders)
-    decisions = [_answer(work, order, held, coming) for order in orders]
+    if held or coming:
+        decisions = [_answer(work, order, held, coming) for order in orders]
+    else:
+        decisions = [carry_out(work, order) for order in orders]
     yield from finish(work, batch, recorder)
     return Applied(decisions, work.is_cut_short)
 
@@ -100,7 +103,7 @@ def carry_out(work: Work, order: Order) -> Decision:
     if isinstance(decision, Transition):
         work.move(decision)
     else:
-        work.facts.extend(decision.facts)
+        work.mention(decision.facts)
     return decision
 
 

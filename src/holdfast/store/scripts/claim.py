@@ -6,6 +6,7 @@ The common claim is one statement of the dialect (`claim_plain`); what needs a l
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Final
 
 from holdfast.core import decide, limit as rules
@@ -13,33 +14,40 @@ from holdfast.core.task import Task
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import limits as limit_scripts
+from holdfast.store.scripts.limits import Limits
 from holdfast.store.scripts.work import Recorder, Work
 
 BRIEF_MILLISECONDS: Final = "200"
 """A limit is held by transactions of ours only, until their commit is on the disk."""
 
 
+class Wait(Enum):
+    """For limits that other transactions hold, or that are new."""
+
+    NEVER = "never"
+    """Tasks under them stay where they are."""
+    IF_NONE_IS_FREE = "if none is free"
+    """The same, unless there is no other limit to judge: then briefly."""
+    BRIEFLY = "briefly"
+    """As long as a transaction of ours takes; a limit that is held for longer fails the whole."""
+
+
 def claim_these(
     candidates: Sequence[Task],
     claim: Claim,
+    limits: Limits,
     *,
     now: float,
     batch: int,
     recorder: Recorder,
-    wait: bool = False,
-    brief: bool = False,
 ) -> Script[Claimed]:
-    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Without `wait`,
-    those whose limit another transaction holds, or is new, stay where they are. A `brief` wait that is not
-    over when a transaction of ours would be fails the whole."""
-    if brief:
-        yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
+    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Those with a
+    limit that is not among the locked ones stay where they are."""
     work = Work(now)
     work.load(candidates)
-    limits = yield from limit_scripts.lock_of(candidates, wait=wait)
-    judged, held = list[Task](), list[Task]()
-    for task in candidates:
-        (judged if limits.keys() >= set(task.limit_names) else held).append(task)
+    kinds = {task.limits: task.limit_names for task in candidates}
+    lacking = {kind for kind, names in kinds.items() if not limits.keys() >= set(names)}
+    judged = [task for task in candidates if task.limits not in lacking] if lacking else candidates
     turns = yield from limit_scripts.turns_of(work, judged, limits)
     taken = []
     for task in judged:
@@ -58,8 +66,12 @@ def claim_these(
         opens_at=min((at for at in openings if at is not None), default=None),
         parked=len(judged) - len(taken),
         look_again=turns.let_in > 0,
-        held_types=tuple(sorted({task.type for task in held})),
+        held_types=_types(candidates, lacking) if lacking else (),
     )
+
+
+def _types(tasks: Sequence[Task], lacking: set[str | None]) -> tuple[str, ...]:
+    return tuple(sorted({task.type for task in tasks if task.limits in lacking}))
 
 
 def claim_limited(
@@ -69,15 +81,23 @@ def claim_limited(
     now: float,
     batch: int,
     recorder: Recorder,
-    wait: bool = False,
+    wait: Wait,
 ) -> Script[Claimed]:
-    """Takes from tasks that were seen in the ready index; waits for their limits briefly, or not at all."""
+    """Takes from tasks that were seen in the ready index."""
     found = yield call("lock_queued", ids=sorted(ids))
-    return (
-        yield from claim_these(
-            found, claim, now=now, batch=batch, recorder=recorder, wait=wait, brief=wait
-        )
-    )
+    limits: Limits = {}
+    if wait is not Wait.BRIEFLY:
+        limits = yield from limit_scripts.lock_of(found, wait=False)
+    if found and not limits and wait is not Wait.NEVER:
+        limits = yield from lock_briefly(found)
+    return (yield from claim_these(found, claim, limits, now=now, batch=batch, recorder=recorder))
+
+
+def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
+    """All limits of these tasks, or a failure when a transaction of ours would have ended."""
+    if any(task.limits for task in tasks):
+        yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
+    return (yield from limit_scripts.lock_of(tasks, wait=True))
 
 
 def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[int, float | None]]:

@@ -41,7 +41,7 @@ def lock(names: Iterable[str], *, wait: bool = True) -> Script[Limits]:
 def lock_of(tasks: Sequence[Task], *, wait: bool) -> Script[Limits]:
     """The limits of these tasks under the rules of the youngest. With `wait`, one that is new, or that was
     forgotten while no task used it, is made; without, those that are there and free."""
-    names = {name for task in tasks for name in task.limit_names}
+    names = _names_of(tasks)
     limits = yield from lock(names, wait=wait)
     if wait and len(limits) < len(names):
         missing = {
@@ -53,9 +53,27 @@ def lock_of(tasks: Sequence[Task], *, wait: bool) -> Script[Limits]:
         rows = [(name, codec.dumps(rule), at) for name, (rule, at) in sorted(missing.items())]
         yield call_rows("ensure_limits", rows)
         limits |= yield from lock(missing)
-    for task in tasks:
-        rule_by(limits, task)
+    _rule_by_all(limits, tasks)
     return limits
+
+
+def _names_of(tasks: Iterable[Task]) -> set[str]:
+    """Tasks of a type share their limits: each text is split once."""
+    kinds = {task.limits: task for task in tasks}
+    return {name for task in kinds.values() for name in task.limit_names}
+
+
+def _rule_by_all(limits: Limits, tasks: Sequence[Task]) -> None:
+    """Tasks of a type share their options: those whose rules are in force need no second look."""
+    in_force: set[str] = set()
+    for task in tasks:
+        if task.options_json in in_force:
+            continue
+        if rule_by(limits, task):
+            in_force.clear()
+        said = [(limits[name].rule, rule) for name, rule in task.options.rules if name in limits]
+        if all(rule == wanted for rule, wanted in said):
+            in_force.add(task.options_json)
 
 
 def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
@@ -106,28 +124,31 @@ class Turns:
         self._work = work
         self._limits = limits
         self._heads = heads
-        self._kept: Counter[str] = Counter()
+        self._kept: dict[str, int] = {}
         self.let_in = 0
         """Parked tasks that came before one that was asked for."""
 
     def admit(self, task: Task) -> str | None:
         """Takes a permit of each limit of the task, or of none: then the name of the one that is full.
         Parked tasks whose turn is earlier are let in, and a permit is left for each."""
-        held = [self._limits[name] for name in task.limit_names if name in self._limits]
+        limits, now = self._limits, self._work.now
+        held = [limits[name] for name in task.limit_names if name in limits]
+        if self._heads:
+            for limit in held:
+                self._let_in_before(task, limit.name)
         for limit in held:
-            self._let_in_before(task, limit.name)
-        for limit in held:
-            if rules.permits(limit, self._work.now) - self._kept[limit.name] < 1:
+            kept = self._kept.get(limit.name, 0) if self._kept else 0
+            if rules.permits(limit, now) - kept < 1:
                 return limit.name
         for limit in held:
-            self._limits[limit.name] = rules.take(self._limits[limit.name], self._work.now)
+            limits[limit.name] = rules.take(limits[limit.name], now)
         return None
 
     def _let_in_before(self, task: Task, name: str) -> None:
         heads = self._heads.get(name, [])
         while heads and _place(heads[0]) < _place(task):
-            unpark(self._work, heads.pop(0), self._limits)
-            self._kept[name] += 1
+            self._limits[name] = unpark(self._work, [heads.pop(0)], self._limits[name])
+            self._kept[name] = self._kept.get(name, 0) + 1
             self.let_in += 1
 
 
@@ -137,16 +158,18 @@ def _place(task: Task) -> tuple[int, float]:
 
 def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Turns]:
     """Reads who is parked before some of these, at limits that have permits."""
-    last: dict[str, tuple[int, float]] = {}
-    asked: Counter[str] = Counter()
-    for task in tasks:
-        for name in task.limit_names:
-            asked[name] += 1
-            last[name] = max(last.get(name, _place(task)), _place(task))
     heads: dict[str, list[Task]] = {}
-    for name, limit in limits.items():
-        wanted = min(limit.parked, rules.permits(limit, work.now), asked[name], UNPARK_MAX)
-        if wanted >= 1 and limit.head is not None and limit.head < last[name]:
+    free = {name: rules.permits(limit, work.now) for name, limit in limits.items() if limit.head}
+    places: dict[str, list[tuple[int, float]]] = {n: [] for n, found in free.items() if found >= 1}
+    if places:
+        for task in tasks:
+            for name in task.limit_names:
+                if name in places:
+                    places[name].append(_place(task))
+    for name, asking in places.items():
+        limit = limits[name]
+        wanted = min(limit.parked, free[name], len(asking), UNPARK_MAX)
+        if wanted >= 1 and limit.head is not None and limit.head < max(asking):
             parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(wanted))
             work.load(parked)
             heads[name] = parked
@@ -160,13 +183,12 @@ def park(work: Work, task: Task, name: str, limits: Limits) -> None:
     limits[name] = replace(limits[name], parked=limits[name].parked + 1)
 
 
-def unpark(work: Work, task: Task, limits: Limits) -> None:
-    """Back into the ready index."""
-    assert task.gate is not None
-    limit = limits[task.gate]
-    limits[limit.name] = replace(limit, parked=max(0, limit.parked - 1))
-    after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
-    work.move(Transition(task, after, ()))
+def unpark(work: Work, tasks: Sequence[Task], limit: Limit) -> Limit:
+    """Back into the ready index; the limit without them."""
+    for task in tasks:
+        after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
+        work.move(Transition(task, after, ()))
+    return replace(limit, parked=max(0, limit.parked - len(tasks)))
 
 
 def give_back(work: Work) -> Script[None]:
@@ -174,8 +196,7 @@ def give_back(work: Work) -> Script[None]:
     moved = [t for t in work.transitions if t.before.limits]
     ended = [t.before for t in moved if left_running(t)]
     unparked = [t.before for t in moved if _left_gate(t)]
-    names = {name for task in ended for name in task.limit_names}
-    limits = yield from lock(names | {task.gate for task in unparked if task.gate})
+    limits = yield from lock(_names_of(ended) | {task.gate for task in unparked if task.gate})
     for task in ended:
         for name in task.limit_names:
             if name in limits:
@@ -208,9 +229,7 @@ def let_in(work: Work, limits: Limits) -> Script[int]:
         found: list[Task] = yield call("parked_tasks", gate=name, limit=wanted + known[name])
         tasks = [task for task in found if task.id not in work.seen][:wanted]
         work.load(tasks)
-        for task in tasks:
-            unpark(work, task, limits)
         pause = rules.LET_IN_SECONDS if len(tasks) == wanted else HELD_SECONDS
-        limits[name] = replace(limits[name], look_at=work.now + pause)
+        limits[name] = replace(unpark(work, tasks, limit), look_at=work.now + pause)
         opened += len(tasks)
     return opened

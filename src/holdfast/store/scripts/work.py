@@ -41,13 +41,17 @@ class Recorder(Protocol):
 class Work:
     """What one transaction does."""
 
-    __slots__ = ("deltas", "facts", "held", "is_cut_short", "now", "seen", "tasks", "transitions")
+    __slots__ = (
+        *("_mentioned", "deltas", "facts", "held", "is_cut_short", "now", "seen", "tasks"),
+        "transitions",
+    )
 
     def __init__(self, now: float) -> None:
         self.now = now
         self.tasks: dict[str, Task] = {}
         self.seen: dict[str, int] = {}
         self.facts: list[Fact] = []
+        self._mentioned: set[str] = set()
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
         self.held: dict[str, list[str]] = {}
@@ -71,6 +75,12 @@ class Work:
             self.count(before, -1)
             self.count(after, 1)
 
+    def mention(self, facts: Iterable[Fact]) -> None:
+        """What goes into the feed without a change, e.g. the evidence of a late result."""
+        for fact in facts:
+            self.facts.append(fact)
+            self._mentioned.add(fact.task_id)
+
     def count(self, task: Task, n: int) -> None:
         self.deltas[task.queue, task.type, task.priority, task.status] += n
 
@@ -89,18 +99,16 @@ class Work:
             written = yield call_rows("write_tasks", rows, batch=str(batch))
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
-        told = self._only_mentioned()
-        if told:
+        if told := self._only_mentioned():
             yield call("note_tasks", ids=told, batch=str(batch))
         yield from record(recorder, batch, self.now, self.facts, self.deltas)
 
     def _only_mentioned(self) -> list[str]:
-        """Tasks that do not change but have a fact, e.g. the evidence of a late result: their rows keep the
-        record all the same, so that a history is whole."""
-        if len(self.facts) == sum(len(each.facts) for each in self.transitions):
+        """Tasks that do not change but have a fact: their rows keep the record all the same, so that a
+        history is whole."""
+        if not self._mentioned:
             return []
-        changed = {each.after.id for each in self.transitions}
-        return sorted({fact.task_id for fact in self.facts if fact.task_id not in changed})
+        return sorted(self._mentioned - {each.after.id for each in self.transitions})
 
 
 def load(work: Work, ids: Iterable[str]) -> Script[None]:

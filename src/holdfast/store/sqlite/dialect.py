@@ -17,6 +17,7 @@ from holdfast.store.one import insert_one, insert_started
 from holdfast.store.script import Call, Script, call, call_rows
 from holdfast.store.scripts import cascade
 from holdfast.store.scripts.claim import claim_these
+from holdfast.store.scripts.limits import lock_of
 from holdfast.store.scripts.work import counted, record, shifted
 from holdfast.store.sqlite import rows as rows_of
 
@@ -105,8 +106,9 @@ class SqliteDialect:
         row_ids = [row_id for row_id, _ in found]
         if any(limited for _, limited in found):
             picked = yield call("get_rows", row_ids=row_ids)
+            limits = yield from lock_of(picked, wait=True)
             claimed = yield from claim_these(
-                picked, claim, now=now, batch=batch, recorder=self, wait=True
+                picked, claim, limits, now=now, batch=batch, recorder=self
             )
             return claimed, []
         return Claimed((yield from self._take(row_ids, claim, now, batch))), []
