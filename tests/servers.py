@@ -267,7 +267,9 @@ class Redis(Server):
 
     def _is_ready(self) -> bool:
         try:
-            return f"process_id:{self.pid}\r" in self.command("INFO server")
+            is_ours = f"process_id:{self.pid}\r" in self.command("INFO server")
+            # It answers INFO while it still reads its log, and refuses everything else.
+            return is_ours and "loading:0\r" in self.command("INFO persistence")
         except OSError:
             return False
 
