@@ -111,10 +111,11 @@ def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(
 ) -> None:
     with local.worker("-p", processes, "--shutdown-timeout", "0.1s", app=DEAF) as worker:
         worker.ready(int(processes))
-        asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
+        task = asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
-    assert any("do not heed their cancellation" in line for line in worker.said)
+    name = f"the handler of task {task} (deaf)"
+    assert any("ignores its cancellation" in line and name in line for line in worker.said)
     assert local.see("stats")["nodes"] == 0
 
 

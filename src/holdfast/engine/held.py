@@ -66,7 +66,19 @@ class Held:
             self.cancelled, self.cancelled_at = why, now
             if self.context is not None:
                 self.context.request_cancel()
+            if why == RELEASED:
+                self._name_worker()
             self.cancel_worker()
+
+    def give_up(self) -> None:
+        """Its handler will not heed its cancellation."""
+        self.is_given_up = True
+        self._name_worker()
+
+    def _name_worker(self) -> None:
+        """A stop that leaves the worker behind says what it works on."""
+        if self.worker is not None:
+            self.worker.set_name(f"the handler of task {self.task.id} ({self.task.type})")
 
     def cancel_worker(self) -> None:
         if self.worker is not None:

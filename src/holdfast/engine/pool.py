@@ -327,7 +327,7 @@ class Pool:
                 held.cancel_worker()
 
     def _give_up(self, held: Held, seconds: float) -> None:
-        held.is_given_up = True
+        held.give_up()
         self._deaf.append(held)
         outcome_log.stuck(held.task, seconds, held.stack())
         timeout = timeout_of(held.task.options, self._default_timeout)

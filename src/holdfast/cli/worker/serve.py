@@ -1,8 +1,8 @@
 """One worker process: runs a queue until it is told to stop.
 
 Promises: exit code 0 after a graceful stop, 130 after a fast one, 1 when the engine has given up; uses
-uvloop when it is installed. A handler that does not heed its cancellation does not keep the process: it
-ends `LEFT_SECONDS` after the queue has stopped. Never: swallows why the engine ended.
+uvloop when it is installed. What is left after the stop does not keep the process (`ending.py`).
+Never: swallows why the engine ended.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sys
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from typing import Any
 
 from holdfast.app import sqlite_path
 from holdfast.cli.problem import report
+from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.stops import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
 
-LEFT_SECONDS: Final = 1.0
 log = logging.getLogger("holdfast.worker")
 
 
@@ -32,7 +31,12 @@ def serve(target: str, settings: dict[str, Any]) -> int:
     if PARENT_VARIABLE in os.environ:
         _check_shared(target, queue)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_run(target, queue, settings))
+        try:
+            code = runner.run(_run(target, queue, settings))
+        except Exception as error:
+            code = report(error, [])
+        ending.begin(code, runner.get_loop())
+    return code
 
 
 def _check_shared(target: str, queue: Queue) -> None:
@@ -60,37 +64,10 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     )
     failure = await _until_stopped(queue, stops)
     await _stop(queue, stops)
-    code = INTERRUPTED if stops.fast.is_set() else 0
-    if failure is None:
-        log.info("stopped")
-    if await _is_anything_left():
-        _exit(code if failure is None else report(failure, []))
     if failure is not None:
         raise failure
-    return code
-
-
-async def _is_anything_left() -> bool:
-    """Whether a task goes on after one more cancellation: the end of the event loop would wait for it
-    for ever."""
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
-        task.cancel()
-    if left:
-        _, left = await asyncio.wait(left, timeout=LEFT_SECONDS)
-    if left:
-        log.warning(
-            "%d handlers do not heed their cancellation: the process ends without them", len(left)
-        )
-    return bool(left)
-
-
-def _exit(code: int) -> NoReturn:
-    """Without waiting for anything."""
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    log.info("stopped")
+    return INTERRUPTED if stops.fast.is_set() else 0
 
 
 async def _until_stopped(queue: Queue, stops: Stops) -> EngineFailed | None:
