@@ -14,6 +14,7 @@ import pytest
 
 from holdfast import Cancel, Status, Task, TaskQueue
 from holdfast.core.task import FailureKind
+from holdfast.engine import process
 from holdfast.errors import BadConfig, IllegalTransition, InvalidInput, TaskFailed, UnknownType
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
@@ -121,6 +122,29 @@ async def test_a_process_handler_that_dies_and_leaves_a_process_behind(url: str)
         assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.LOST)
         assert "exit code 5 " in (ended.error or "")
         gate.open()
+
+
+async def test_a_process_handler_that_hangs_up_does_not_block_the_event_loop(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its exit code is waited for; it comes only after the event loop, which has the gate, has turned."""
+    monkeypatch.setattr(process, "EXIT_SECONDS", 20.0)
+    async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:
+        gate.open()
+        payload = {"how": "hang up", "gate": gate.address}
+        ended = await (await queue.enqueue("process_leave", payload, max_attempts=1)).wait(20)
+        assert ended.failure is not None
+        assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.LOST)
+        assert "exit code 6 " in (ended.error or "")
+
+
+async def test_a_process_handler_that_hangs_up_and_lives_is_killed(url: str) -> None:
+    async with Gate() as gate, make_queue(url, "process_leave", "process_pid", **QUICK) as queue:
+        pid = await (await queue.enqueue("process_pid")).result(20)
+        payload = {"how": "hang up", "gate": gate.address}
+        ended = await (await queue.enqueue("process_leave", payload, max_attempts=1)).wait(20)
+        assert "closed its connection" in (ended.error or "")
+        assert not psutil.pid_exists(pid)
 
 
 @pytest.mark.parametrize("kind", ["overdo", "thread_overdo", "process_overdo"])

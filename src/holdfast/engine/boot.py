@@ -30,8 +30,10 @@ def refuse_second_run() -> None:
 
 
 def died(code: int | None, *, booted: bool) -> str:
-    """What is known of a process that ended without an answer."""
-    if booted or code is None or code < 0:
+    """What is known of a process that ended without an answer; without a code it was still there."""
+    if code is None:
+        return "the handler's process closed its connection to the worker, and was killed"
+    if booted or code < 0:
         return f"the handler's process ended with exit code {code} and no answer"
     return (
         f"the handler's process ended with exit code {code} while it imported the program's main module "

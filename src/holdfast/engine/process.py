@@ -2,8 +2,8 @@
 
 Promises: a process runs one task at a time; on timeout, cancellation or loss of the lease it is killed
 (SIGKILL) and replaced; one that dies by itself fails the attempt with what is known. Idle processes are kept
-for the next task. A child dies with its parent, also in the middle of a handler. The event loop never waits
-for a child that does not read or write.
+for the next task. A child dies with its parent, also in the middle of a handler. The event loop never blocks
+on a child that does not read, write or end.
 Never: fork (threads and event loops do not survive it); children are spawned.
 """
 
@@ -21,6 +21,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
@@ -42,6 +43,11 @@ SEND_SECONDS_MAX: Final = 60.0
 ALIVE_SECONDS: Final = 1.0
 """Between two looks whether a process that says nothing is still there."""
 LAST_SECONDS: Final = 0.1
+EXIT_SECONDS: Final = 1.0
+"""For the exit code of a process that has closed its end of the socket."""
+KILL_SECONDS: Final = 5.0
+"""A process that the kernel has not ended by then (it waits for a disk, say) is left to it."""
+POLL_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 
 
 class ProcessDied(Exception):
@@ -84,7 +90,7 @@ class Child:
                 f"the handler's process did not take its task within {SEND_SECONDS_MAX:g} s"
             ) from None
         except OSError:
-            raise self._died() from None
+            raise await self._died() from None
 
     async def receive(self) -> tuple[str, Any]:
         """The child's next message."""
@@ -108,7 +114,7 @@ class Child:
             finally:
                 receiving.cancel()
             if not part:
-                raise self._died()
+                raise await self._died()
             parts += part
         return bytes(parts)
 
@@ -118,7 +124,7 @@ class Child:
         was_alive = True
         while not receiving.done():
             if not was_alive:
-                raise self._died()
+                raise await self._died()
             was_alive = self.process.is_alive()
             # Once more after its end: what it has sent before is there.
             await asyncio.wait({receiving}, timeout=ALIVE_SECONDS if was_alive else LAST_SECONDS)
@@ -133,14 +139,32 @@ class Child:
         except OSError:
             return False
 
-    def _died(self) -> ProcessDied:
-        self.process.join(1)
+    async def _died(self) -> ProcessDied:
+        await self._ended(EXIT_SECONDS)
         return ProcessDied(boot.died(self.process.exitcode, booted=self._booted))
 
+    async def _ended(self, seconds: float) -> None:
+        """Until the process has ended, at most this long. It polls, since the sentinel of multiprocessing may
+        be open in a process that the handler has forked."""
+        now = asyncio.get_running_loop().time
+        until = now() + seconds
+        for pause in chain(POLL_SECONDS, repeat(POLL_SECONDS[-1])):
+            if not self.process.is_alive() or now() >= until:
+                return
+            await asyncio.sleep(pause)
+
     def kill(self) -> None:
+        """Does not wait for the end; multiprocessing reaps the process at its next start of another one."""
         self.process.kill()
-        self.process.join()
         self.socket.close()
+
+    async def end(self) -> None:
+        """Kills the process and waits for its end."""
+        self.process.kill()
+        try:
+            await self._ended(KILL_SECONDS)
+        finally:
+            self.socket.close()
 
 
 class ProcessHost:
@@ -167,12 +191,12 @@ class ProcessHost:
             value = await self._answer(child, context)
         except BaseException:
             # Cancelled, timed out, dead or raising: only a clean answer leaves a reusable process.
-            child.kill()
+            await child.end()
             raise
         if len(self._idle) < IDLE_MAX:
             self._idle.append(child)
         else:
-            child.kill()
+            child.kill()  # Without an await, in which a cancellation would cost the value.
         return value
 
     def _take_idle(self) -> Child | None:
@@ -214,8 +238,8 @@ class ProcessHost:
             raise
 
     async def close(self) -> None:
-        while self._idle:
-            self._idle.pop().kill()
+        idle, self._idle = self._idle, []
+        await asyncio.gather(*(child.end() for child in idle))
         self._spawner.shutdown(wait=False)
 
 

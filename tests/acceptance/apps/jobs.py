@@ -7,12 +7,15 @@ wait at).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
+import socket
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from holdfast import BlockingContext, Cancel, Context, Reject, Snooze, Task, TaskQueue
@@ -106,7 +109,22 @@ def leave(task: Task) -> None:
             wait_at(payload_of(task)["gate"], "grandchild")
             os._exit(0)
         os._exit(5)
+    if how == "hang up":
+        hang_up()
+        wait_at(payload_of(task)["gate"], f"{os.getpid()}")
+        os._exit(6)
     raise AssertionError(f"'{how}' did not end the process")
+
+
+def hang_up() -> None:
+    """Ends what this process may say to its worker, as a handler that tidies up sockets which are not its own
+    would; the process lives on."""
+    for path in list(Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):
+            end = socket.socket(fileno=os.dup(int(path.name)))
+            if end.family == socket.AF_UNIX:
+                end.shutdown(socket.SHUT_WR)
+            end.close()
 
 
 async def async_leave(task: Task) -> None:
