@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -194,3 +196,19 @@ async def test_who_waits_for_a_result_hears_of_the_stop(url: str) -> None:
     await queue.stop()
     with pytest.raises(NotRunning, match="stopped while waiting"):
         await waiting
+
+
+async def test_handlers_that_take_all_threads_of_the_loop_do_not_keep_a_stop(
+    shared_url: str,
+) -> None:
+    """Nor a start: what a store does in threads does not wait for theirs."""
+    release = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    taken = loop.run_in_executor(None, release.wait)
+    try:
+        async with asyncio.timeout(20), make_queue(shared_url, "work") as queue:
+            assert queue.is_running()
+    finally:
+        release.set()
+        await taken

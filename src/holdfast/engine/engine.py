@@ -138,7 +138,7 @@ class Engine:
         self.sweeper = self._sweeper(config)
         self.scheduler = Scheduler(clock, own, make_scheduled, self._work_came, code_schedules)
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._stopped = False
+        self._stopped = self._hurried = False
 
     def _sweeper(self, config: EngineConfig) -> Sweeper:
         return Sweeper(
@@ -203,8 +203,7 @@ class Engine:
             # Let cancelled handlers clean up while the lease is still theirs.
             await self.pool.wait_quiet(UNWIND_SECONDS)
             await self._give_back(abandoned, "the worker stops and the task took too long")
-        left_seconds = flush_until - self._clock.monotonic()
-        await self.completer.flush(max(left_seconds, FLUSH_SECONDS))
+        await self._flush(flush_until)
         if self.watchdog is not None:
             self.watchdog.stop()
         await self.supervisor.stop()
@@ -223,8 +222,16 @@ class Engine:
         return workers
 
     def hurry(self) -> None:
-        """A `stop` that is under way waits no longer: what still runs is cancelled and given back."""
+        """A `stop` that is under way waits no longer: what still runs is cancelled and given back, and
+        outcomes get `FLUSH_SECONDS` at most."""
+        self._hurried = True
         self.pool.hurry()
+
+    async def _flush(self, until: float) -> None:
+        """Until all outcomes are committed, in steps, between which it looks whether to hurry."""
+        while not await self.completer.flush(FLUSH_SECONDS):
+            if self._hurried or self._clock.monotonic() >= until:
+                return
 
     async def _last_claim(self) -> None:
         """Work that was enqueued before the stop and has an idle worker still starts. A claim that is

@@ -29,6 +29,10 @@ from holdfast.store.store import Reset
 
 EVENTS_PAGE: Final = 500
 POLL_SECONDS: Final = 1.0
+DRAIN_SECONDS: Final = 5.0
+"""For event handlers to get what was committed before a stop."""
+UNWIND_SECONDS: Final = 2.0
+"""For event handlers that a stop has cancelled."""
 log = logging.getLogger("holdfast.events")
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
@@ -258,10 +262,14 @@ class Observe(Define):
         backend.bus.publish(FEED)
         tasks = list(session.subscriptions)
         if tasks:
-            await asyncio.wait(tasks, timeout=5)
+            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            ended, left = await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
+            await asyncio.gather(*ended, return_exceptions=True)
+            if left:
+                log.error("left behind: %d event handlers ignore their cancellation", len(left))
 
 
 def _reached(session: Session, position: Position | None) -> bool:

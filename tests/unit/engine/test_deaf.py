@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import Self
 
 import pytest
 
-from holdfast import Status, Task, TaskQueue
+from holdfast import Event, Status, Task, TaskQueue
 from holdfast.engine import execute, supervisor
 from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
 from holdfast.engine.held import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
+from holdfast.queue import observe
 from holdfast.testing import drive, harness
 from tests.acceptance.apps.harness import eventually
 
@@ -144,6 +146,48 @@ async def test_a_stop_waits_once_for_handlers_and_a_store_that_is_away(
         await h.run_until_idle()
         before = h.now()
     assert h.now() - before <= 30.0 + UNWIND_SECONDS + FLUSH_SECONDS
+
+
+async def test_a_stop_that_hurries_does_not_wait_for_a_store_that_is_away(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object, **__: object) -> object:
+        raise StoreUnavailable("the store is away")
+
+    queue.register_handler("quick", lambda payload: payload)
+    async with harness(queue, shutdown_timeout=600.0) as h:
+        monkeypatch.setattr(h.engine.completer._store, "finish", away)
+        await queue.enqueue("quick")
+        await h.run_until_idle()
+        before = h.now()
+        queue.hurry()
+    assert h.now() - before <= FLUSH_SECONDS
+
+
+async def test_an_event_handler_that_ignores_its_cancellation_does_not_keep_a_stop(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(observe, "DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr(observe, "UNWIND_SECONDS", 0.05)
+    called, released = asyncio.Event(), asyncio.Event()
+
+    async def deaf(event: Event) -> None:
+        called.set()
+        while not released.is_set():
+            with suppress(asyncio.CancelledError):
+                await released.wait()
+
+    queue = TaskQueue("sqlite://")
+    queue.register_handler("work", lambda payload: payload)
+    await queue.open()
+    subscription = queue.on_event(deaf)
+    await queue.enqueue("work")
+    await called.wait()
+    async with asyncio.timeout(20):
+        await queue.stop()
+    assert "left behind: 1 event handlers" in caplog.text
+    released.set()
+    await subscription()
 
 
 async def test_threads_that_do_not_come_back_are_bounded(

@@ -12,6 +12,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Self, TypeVar
 
@@ -92,12 +93,12 @@ class SqliteDriver:
         if self._inline:
             self._open(loop)
         else:
-            await asyncio.to_thread(self._open, loop)
+            await _aside(self._open, loop)
 
     async def close(self) -> None:
         threads, connections = self._leave(asyncio.get_running_loop())
         for thread in threads:
-            await asyncio.to_thread(thread.join)
+            await _aside(thread.join)
         for connection in connections:
             connection.close()
 
@@ -317,3 +318,13 @@ class SqliteDriver:
             with reading:
                 answer = read(reader, job)
             deliver([answer], {})
+
+
+async def _aside(function: Callable[..., None], *args: object) -> None:
+    """Calls it in a thread of its own: handlers that do not return may have taken all threads of the event
+    loop's executor."""
+    executor = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sqlite")
+    try:
+        await asyncio.get_running_loop().run_in_executor(executor, function, *args)
+    finally:
+        executor.shutdown(wait=False)
