@@ -97,6 +97,7 @@ def test_doctor_finds_that_nobody_works(cli: Cli) -> None:
         "hints": "ok",
         "nodes": "fail",
         "handlers": "ok",
+        "types": "ok",
         "waiting": "ok",
         "dead letters": "warn",
         "pauses": "ok",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from holdfast import Status, Task, TaskQueue
+from holdfast.cli.commands import checks
+from holdfast.cli.commands.checks import Level
 from holdfast.core.schedule import Schedule
 
 
@@ -69,3 +72,60 @@ async def test_a_type_that_nobody_knows_is_left_to_others_and_told(shared_url: s
         skipped = (await queue.get_nodes())[0].skipped
         assert list(skipped) == ["lost"]
         assert "UnknownType" in skipped["lost"]
+
+
+class Warnings(logging.Handler):
+    """What the engines of this process say of types that others define otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+        self._came = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "with different options" in record.getMessage():
+            self.said.append(record.getMessage())
+            self._came.set()
+
+    async def next(self) -> str:
+        async with asyncio.timeout(20):
+            await self._came.wait()
+        self._came.clear()
+        return self.said[-1]
+
+
+async def test_one_name_with_different_options_is_told_to_both_services(shared_url: str) -> None:
+    shop, mail = TaskQueue(shared_url), TaskQueue(shared_url)
+    for queue in (shop, mail):
+        queue.register_handler("same", idle, max_attempts=4)
+    shop.register_handler("send", idle, max_attempts=5, rate="10/s")
+    mail.register_handler("send", idle, max_attempts=2, timeout=60)
+    log, warnings = logging.getLogger("holdfast.engine"), Warnings()
+    log.addHandler(warnings)
+    try:
+        async with shop:
+            [shop_node] = await shop.get_nodes()
+            assert (await checks.types(shop, 0.0)).level is Level.OK
+            async with mail:
+                told = await warnings.next()
+                assert f"'send' is defined by this node and by {shop_node.id} with" in told
+                assert "max_attempts 2 and 5, rate default and 10/s, timeout 60 and default" in told
+                [mail_node] = [n for n in await shop.get_nodes() if n.id != shop_node.id]
+                shop.register_handler("other", idle)  # it looks again at once
+                told = await warnings.next()
+                assert f"'send' is defined by this node and by {mail_node.id} with" in told
+                assert "max_attempts 5 and 2" in told
+                found = await checks.types(shop, 0.0)
+                assert found.level is Level.WARN
+                assert shop_node.id in found.text
+                assert mail_node.id in found.text
+                assert "max_attempts" in found.text
+                assert "same" not in found.text
+            assert (await checks.types(shop, 0.0)).level is Level.OK
+            second = TaskQueue(shared_url)  # another process of the same service
+            second.register_handler("send", idle, max_attempts=5, rate="10/s")
+            async with second:
+                assert (await checks.types(shop, 0.0)).level is Level.OK
+        assert len(warnings.said) == 2
+    finally:
+        log.removeHandler(warnings)

@@ -329,6 +329,7 @@ class Engine:
         """What other processes may know about this one."""
         return {
             "types": list(self._handlers.types()),
+            "type_options": self.keeper.namesakes.options,
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,

@@ -14,13 +14,16 @@ from holdfast.core.codec import dumps
 from holdfast.core.command import Order, Release
 from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
-from holdfast.engine.handlers import Defaults, Handlers, resolved
+from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
+from holdfast.engine.namesakes import Namesakes
 from holdfast.engine.pool import Pool
 from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
 """A claim that is still on its way is not yet unknown."""
+COMPARE_SECONDS: Final = 60.0
+"""Between two looks at how other nodes define the types of this one."""
 
 
 class Keeper(Loop):
@@ -46,7 +49,9 @@ class Keeper(Loop):
         self._store = store
         self._pool = pool
         self._handlers = handlers
-        self._announced: tuple[str, ...] = ()
+        self._announced: tuple[Handler, ...] = ()
+        self.namesakes = Namesakes(node)
+        self._compare_at = float("-inf")
         self._node = node
         self._lease_seconds = lease_seconds
         self._describe = describe
@@ -77,6 +82,7 @@ class Keeper(Loop):
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
         await self.apart("giving back what is unknown here", self._release(kept.owned, before))
         self.renewed_at = self.clock.monotonic()
+        await self.apart("comparing types with other nodes", self._compare())
         return self._lease_seconds / (3 if kept.is_whole else 30)
 
     async def _tell_lost(self, tasks: Sequence[Task]) -> None:
@@ -86,16 +92,25 @@ class Keeper(Loop):
             outcome_log.taken(task, found.get(task.id))
 
     async def _announce(self) -> None:
-        """Makes the types known to everyone through the store, also those registered while running."""
-        types = self._handlers.types()
-        if types != self._announced:
+        """Makes the types known to everyone through the store, also those registered while running, and those
+        that got other options."""
+        handlers = tuple(self._handlers)
+        if handlers != self._announced:
             rows = [
                 (h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
-                for h in self._handlers
+                for h in handlers
             ]
             now = self._store.now()
             await self._store.execute("register_types", rows, now=now, node=self._node)
-            self._announced = types
+            self._announced = handlers
+            self.namesakes.define(handlers, self._defaults)
+            self._compare_at = float("-inf")
+
+    async def _compare(self) -> None:
+        now = self.clock.monotonic()
+        if now >= self._compare_at:
+            self.namesakes.compare(await self._store.query("nodes"), self._store.now())
+            self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:
         """Gives back what the store believes to run here, but does not."""

@@ -30,6 +30,8 @@ class Node(msgspec.Struct, frozen=True):
     """Plain handlers that outlived their attempts; at 16 the node takes no task for threads."""
     troubles: int = 0
     """Unforeseen errors of its engine since it started."""
+    type_options: dict[str, dict[str, Any]] | None = None
+    """Options of its types that are not the default; None when its version does not say."""
 
 
 _SAID: Final = (
@@ -42,6 +44,7 @@ _SAID: Final = (
     "deaf_handlers",
     "abandoned_threads",
     "troubles",
+    "type_options",
 )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.app import TaskQueue
 from holdfast.cli.output.times import length
+from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status
 from holdfast.engine.execute import ABANDONED_MAX
@@ -24,7 +25,7 @@ CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
 NAMED_MAX: Final = 10
-"""Nodes that one answer names."""
+"""Nodes, or types, that one answer names."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
 """Values with which an acknowledged write is not synced."""
 
@@ -135,6 +136,26 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
+async def types(queue: TaskQueue, _: float) -> Check:
+    """Two services with different tasks of one name, or two versions of one service."""
+    first: dict[str, tuple[str, dict[str, object]]] = {}
+    told: dict[str, str] = {}
+    for node in await queue.get_nodes():
+        said = {"types": node.types, "type_options": node.type_options}
+        for name, options in definitions(said).items():
+            before, usual = first.setdefault(name, (node.id, options))
+            found = difference(usual, options)
+            if found and name not in told:
+                told[name] = f"'{name}' is defined by {before} and {node.id} with {found}"
+    if not told:
+        return Check("types", Level.OK, "no two live nodes define one with different options")
+    rest = len(told) - NAMED_MAX
+    text = "; ".join(list(told.values())[:NAMED_MAX])
+    text += f"; and {_count(rest, 'more type')}" if rest > 0 else ""
+    advice = "rename one of the two, or finish the roll-out of the new version"
+    return Check("types", Level.WARN, f"{text}: {advice}")
+
+
 async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     """The task that has waited longest since it was due."""
     backend = await queue.open()
@@ -216,6 +237,7 @@ ALL: Final[tuple[Look, ...]] = (
     hints,
     nodes,
     handlers,
+    types,
     waiting,
     dead,
     paused,

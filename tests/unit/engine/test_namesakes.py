@@ -1,0 +1,92 @@
+"""How nodes describe the options of their types to each other."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from hypothesis import given, strategies as st
+
+from holdfast import Task, TaskQueue
+from holdfast.core import codec
+from holdfast.core.node import definitions, difference
+from holdfast.engine.handlers import Defaults, for_task
+from holdfast.engine.namesakes import Namesakes, options_of
+from holdfast.queue.types import TypeOptions, type_config
+from holdfast.testing import harness
+
+OPTIONS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.text(max_size=2))
+OTHERS: dict[str, Any] = {
+    "queue": "mail",
+    "priority": "high",
+    "max_attempts": 7,
+    "timeout": None,
+    "retry_delay": 5,
+    "max_retry_delay": 600,
+    "max_deaths": 9,
+    "rate": "10/m",
+    "concurrency": 3,
+    "key_rate": "1/s",
+    "key_concurrency": 2,
+    "burst": 4,
+}
+OF_THE_NODE = {"isolation", "cron", "timezone"}
+"""How the node runs it, and its schedule, which the store keeps by itself."""
+
+
+async def idle(task: Task) -> None: ...
+
+
+@given(OPTIONS, OPTIONS)
+def test_a_difference_is_said_exactly_when_there_is_one(
+    one: dict[str, object], other: dict[str, object]
+) -> None:
+    assert (difference(one, other) == "") == (one == other)
+    assert (difference(other, one) == "") == (one == other)
+
+
+def test_every_option_that_tasks_are_made_with_is_compared() -> None:
+    assert OTHERS.keys() | OF_THE_NODE == TypeOptions.__annotations__.keys()
+    for name, value in OTHERS.items():
+        base = TypeOptions(rate="2/s") if name == "burst" else TypeOptions()
+        changed: Any = {**base, name: value}
+        said = difference(
+            options_of(type_config(base), Defaults()), options_of(type_config(changed), Defaults())
+        )
+        assert said.startswith(f"{name} default and "), name
+
+
+def test_settings_count_where_the_type_does_not_say() -> None:
+    config = type_config(TypeOptions())
+    assert options_of(config, Defaults()) == {}
+    assert options_of(config, Defaults(max_attempts=8)) == {"max_attempts": 8}
+
+
+def test_a_node_that_does_not_say_or_is_gone_is_not_compared(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    mine = Namesakes("a")
+    mine.define([for_task("send", idle, type_config(TypeOptions(max_attempts=5)))], Defaults())
+    said = {"types": ["send"], "lease_seconds": 9.0}
+    assert definitions(said) == definitions(said | {"type_options": []}) == {}
+    silent, spoken = codec.dumps(said), codec.dumps(said | {"type_options": {}})
+    with caplog.at_level(logging.WARNING):
+        mine.compare([("old", 0.0, 100.0, silent), ("gone", 0.0, 1.0, spoken)], 100.0)
+        mine.compare([("a", 0.0, 100.0, spoken)], 100.0)
+        assert caplog.messages == []
+        for _ in range(3):
+            mine.compare([("b", 0.0, 100.0, spoken), ("c", 0.0, 100.0, spoken)], 100.0)
+    assert len(caplog.messages) == 1
+    assert "by b with different options: max_attempts 5 and default" in caplog.messages[0]
+
+
+async def test_other_options_while_running_are_announced(queue: TaskQueue) -> None:
+    queue.register_handler("send", idle, max_attempts=5)
+    async with harness(queue) as h:
+        queue.register_handler("send", idle, max_attempts=6)
+        await h.engine.keeper.step()
+        [(name, _, config)] = await (await queue.open()).store.query("types")
+        assert (name, codec.loads(config)["max_attempts"]) == ("send", 6)
+        [node] = await queue.get_nodes()
+        assert node.type_options == {"send": {"max_attempts": 6}}
