@@ -11,6 +11,7 @@ from holdfast.core.lease import LossReason
 from holdfast.errors import LeaseLost, NotRunning
 from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.base import CLOSE_SECONDS
+from holdfast.primitives.locks.lease import HeldLease
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.acceptance.apps.harness import eventually
 from tests.cancelling import CancelAt, cancelled_everywhere
@@ -94,3 +95,22 @@ async def test_a_claimant_cancelled_at_any_await_holds_nothing_and_waits_nowhere
         assert (await others.show(resource)).waiters == ()
 
     assert await cancelled_everywhere(scene) >= 1
+
+
+async def test_leases_are_given_back_in_the_order_in_which_they_were_granted(
+    locks: Locks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in the order of their addresses, in which no run could be repeated."""
+    shut_down: list[str] = []
+    original = HeldLease.shut_down
+
+    def noted(lease: HeldLease) -> None:
+        shut_down.append(lease.resource)
+        original(lease)
+
+    monkeypatch.setattr(HeldLease, "shut_down", noted)
+    names = [f"r{number}" for number in range(12)]
+    for name in names:
+        await locks.acquire(name, ttl=30)
+    await locks.close()
+    assert shut_down == names

@@ -67,10 +67,10 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         self._clock = clock
         self._ids = ids
         self._meter = meter
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._held: set[L] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._held: dict[L, None] = {}  # in order: sets of objects are ordered by address
         self._wakes: dict[str, asyncio.Event] = {}
-        self._answers: set[asyncio.Event] = set()
+        self._answers: dict[asyncio.Event, None] = {}
         """Of requests that are on their way."""
         self._closing: asyncio.Task[None] | None = None
         self._quieter = asyncio.Event()
@@ -228,7 +228,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             self._quieter.set()
 
     def _started(self, lease: L) -> L:
-        self._held.add(lease)
+        self._held[lease] = None
         self._none_held.clear()
         lease.start(lambda: self._let_go(lease))
         if self._looking_on is None or self._looking_on.done():
@@ -236,7 +236,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         return lease
 
     def _let_go(self, lease: L) -> None:
-        self._held.discard(lease)
+        self._held.pop(lease, None)
         if not self._held:
             self._none_held.set()
 
@@ -253,13 +253,13 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     async def _answer_of(self, task: asyncio.Task[T], seconds: float) -> T:
         """The task goes on when nobody waits for it any more."""
         done = asyncio.Event()
-        self._answers.add(done)
+        self._answers[done] = None
         task.add_done_callback(lambda _: done.set())
         try:
             if not task.done() and not await self._clock.wait(done, seconds):
                 raise StoreUnavailable(f"the store did not answer within {seconds:.3g} s")
         finally:
-            self._answers.discard(done)
+            self._answers.pop(done, None)
         if not task.done():
             self._check_open()
         return task.result()
@@ -327,7 +327,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         for lease in self._held:
             lease.disown()
         self._loop = None
-        self._tasks, self._held, self._wakes, self._answers = set(), set(), {}, set()
+        self._tasks, self._held, self._wakes, self._answers = {}, {}, {}, {}
         self._quieter, self._none_held = asyncio.Event(), asyncio.Event()
         self._closing = self._looking_on = None
         self._opening = None
@@ -380,12 +380,12 @@ class LocksBase(Unmoved, ABC, Generic[L]):
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self._quieter.set()
         if not task.cancelled() and task.exception() is not None:
             log.debug("a request ended with %r", task.exception())
