@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from holdfast.cli.tree import NOUNS, VERBS
 from tests.acceptance.cli_support import HOLDFAST, Cli, Stock, run_inside, stocked
 
 ROOT = Path(__file__).resolve().parents[2]
-HELP_SECONDS = 0.150
 
 
 @pytest.fixture
@@ -52,22 +50,13 @@ def test_every_option_is_in_the_docs() -> None:
                 assert option in reference, f"{verb.path} {option}"
 
 
-def test_help_needs_no_library_and_is_quick(cli: Cli) -> None:
+def test_help_needs_no_library(cli: Cli) -> None:
     code = (
         "import sys; from holdfast.cli.main import main; main(['--help']); main(['task', '--help']); "
         "print({'asyncio', 'cyclopts', 'rich', 'msgspec', 'logging'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines()[-1] == "set()"
-
-    def seconds(*command: str) -> float:
-        begun = time.perf_counter()
-        subprocess.run(command, capture_output=True, check=True)
-        return time.perf_counter() - begun
-
-    bare = min(seconds(sys.executable, "-c", "pass") for _ in range(5))
-    helped = min(seconds(*HOLDFAST, "--help") for _ in range(5))
-    assert helped - bare < HELP_SECONDS
 
 
 def test_help_in_all_its_forms(cli: Cli) -> None:

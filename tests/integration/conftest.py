@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.engine import dispatcher
+
 
 @pytest.fixture(params=["memory", "file", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
@@ -32,3 +34,9 @@ def address(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
         return f"sqlite:///{folder}/queue.db"
     dsn: str = request.getfixturevalue("pg_dsn")
     return dsn
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An idle dispatcher looks again only when it is woken, or when a task that it knows of is due."""
+    monkeypatch.setattr(dispatcher, "PUSHED_POLL_SECONDS", 3_600.0)

@@ -84,22 +84,23 @@ async def test_short_tasks_are_not_held_behind_long_ones(shared_url: str) -> Non
         gate.open()
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_a_task_that_comes_while_the_worker_idles_starts_without_a_poll(url: str) -> None:
-    """Well within the two seconds that an idle dispatcher sleeps."""
     async with make_queue(url, "work") as queue:
         for n in range(5):
             task = await queue.enqueue("work", {"value": n})
-            assert await task.result(1) == n
+            assert await task.result(20) == n
 
 
+@pytest.mark.usefixtures("no_polls")
 async def test_a_delayed_task_starts_when_it_is_due_and_not_before(url: str) -> None:
     async with make_queue(url, "work") as queue:
         task = await queue.enqueue("work", {"value": 1}, delay=0.3)
         assert (await task.get()).status is Status.QUEUED
-        assert await task.result(5) == 1
+        assert await task.result(20) == 1
         done = await task.get()
         assert done.started_at is not None
-        assert 0.3 <= done.started_at - done.created_at < 1.0
+        assert done.started_at - done.created_at >= 0.3
 
 
 async def test_sixty_four_callers_at_once(url: str) -> None:

@@ -109,9 +109,9 @@ async def test_rates_of_keys_do_not_hold_each_other_up(url: str) -> None:
         first = await crowd[0].wait(5)
         assert done.started_at is not None
         assert first.started_at is not None
-        assert done.started_at - done.created_at < 0.2
         await all_at_first_attempt(crowd)
         starts = sorted([(await task.get()).started_at or 0.0 for task in crowd])
+        assert done.started_at < starts[2]
         assert min(b - a for a, b in itertools.pairwise(starts)) >= 0.2 - 1e-6
 
 
