@@ -23,6 +23,7 @@ from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
 from holdfast.store.inserts import TIE_BITE
 from holdfast.store.ledger import Entries
+from holdfast.store.port import Rank
 from holdfast.store.store import Store, is_held
 from tests.conformance.conftest import PostgresBench
 from tests.conformance.helpers import (
@@ -438,7 +439,7 @@ async def test_two_ties_settle_an_edge_to_a_pruned_parent_once(
     await caller.commit()
     async with connection.transaction():
         await connection.execute("LOCK TABLE holdfast_edge IN SHARE MODE")  # locks, no updates
-        first = asyncio.create_task(store.tie())
+        first = asyncio.create_task(store.reserved(Rank.LOOPS).tie())
         await _until_one_waits(connection)
         assert (await soon(store.tie())).done == 0
     assert await soon(first) == (2, True)

@@ -17,6 +17,8 @@ import pytest
 from holdfast import Context, Status, TaskQueue
 from holdfast.errors import InProgress, InvalidInput, StoreBusy
 from holdfast.primitives.idempotency import Ledger
+from holdfast.store import store as stores
+from holdfast.store.port import Rank
 
 CALLERS = 12
 """More than a pool has connections."""
@@ -204,3 +206,101 @@ async def test_a_task_whose_step_is_in_an_open_transaction_is_cancelled_after_it
         may_commit.set()
         await hung.wait()
         assert (await queue.cancel(task.id)).status is Status.ABORTED
+
+
+async def test_callers_that_wait_for_a_lock_let_others_pass(
+    pg_dsn: str, connection: Connection
+) -> None:
+    """Sixty wait for one key. Those that come after them are served before the first of them gives up."""
+    async with made_queue(pg_dsn) as queue, asyncio.timeout(30), connection.transaction():
+        await queue.enqueue("work", {}, idempotency_key="K", tx=connection)
+        callers = [asyncio.create_task(refused(queue)) for _ in range(60)]
+        await asyncio.sleep(0)
+        plain = await queue.enqueue("work", {"value": 1})
+        keyed = await queue.enqueue("work", {"value": 2}, idempotency_key="other")
+        assert set(await asyncio.gather(plain.result(5), keyed.result(5))) == {1, 2}
+        assert not any(caller.done() for caller in callers)
+        await asyncio.gather(*callers)
+
+
+async def refused(queue: TaskQueue) -> None:
+    with pytest.raises(StoreBusy):
+        await queue.enqueue("work", {}, idempotency_key="K")
+
+
+async def test_an_enqueue_that_waits_for_a_key_gets_its_task_after_the_commit(
+    pg_dsn: str, connection: Connection
+) -> None:
+    async with made_queue(pg_dsn) as queue, asyncio.timeout(15):
+        async with connection.transaction():
+            inside = await queue.enqueue("work", {}, idempotency_key="K", tx=connection)
+            callers = [asyncio.create_task(knock(queue)) for _ in range(CALLERS)]
+            await lock_timed_out(pg_dsn)
+        await asyncio.gather(*callers)
+        assert (await queue.enqueue("work", {}, idempotency_key="K")).id == inside.id
+
+
+async def lock_timed_out(dsn: str) -> None:
+    """Until a transaction was rolled back after its wait: the callers are on their second try then."""
+    other = await asyncpg.connect(dsn)
+    question = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+    try:
+        before = await other.fetchval(question)
+        while await other.fetchval(question) == before:
+            pass
+    finally:
+        await other.close()
+
+
+async def test_handlers_report_while_callers_have_all_their_connections(pg_dsn: str) -> None:
+    queue = made_queue(pg_dsn, default_max_attempts=1)
+
+    async def report(ctx: Context) -> None:
+        await ctx.parents()
+        await ctx.progress(0.5)
+        await ctx.once("first", pay)
+        await ctx.save({"row": 1})
+
+    queue.task(report)
+    async with queue, AsyncExitStack() as stack, asyncio.timeout(15):
+        other = TaskQueue(pg_dsn)
+        stack.push_async_callback(other.stop)
+        task = await other.enqueue("report", delay=0.5)
+        pool = (await queue._open()).store._driver._pools.here()  # type: ignore[attr-defined]
+        while pool._free > pool._kept(Rank.CALLERS):
+            await stack.enter_async_context(pool.connection())
+        done = await other.wait_task(task.id, 10)
+    assert done.status is Status.COMPLETED, done.error
+
+
+@pytest.mark.parametrize("carried", [True, False])
+async def test_a_step_in_the_open_transaction_of_an_earlier_run_is_in_progress(
+    pg_dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch, carried: bool
+) -> None:
+    """The earlier run stands for a process that is frozen. Its successor hears of it, and does not wait until
+    its own timeout."""
+    monkeypatch.setattr(stores, "CARRIED_SECONDS", 0.3)
+    left_open = connection.transaction()
+
+    async def stop(_turn: object) -> None:
+        raise ConnectionError("here it stopped")
+
+    async def frozen(ctx: Context) -> object:
+        if ctx.attempt == 1:
+            await left_open.start()
+            return await ctx.once("s", stop, tx=connection)
+        mine = await asyncpg.connect(pg_dsn)
+        try:
+            with pytest.raises(InProgress, match="transaction is open"):
+                async with mine.transaction():
+                    await ctx.once("s", pay, tx=mine if carried else None)
+            await left_open.rollback()
+            async with mine.transaction():
+                return await ctx.once("s", pay, tx=mine)
+        finally:
+            await mine.close()
+
+    queue = made_queue(pg_dsn, task_timeout=10, default_max_attempts=2, base_retry_delay=0.01)
+    queue.task(frozen)
+    async with queue, asyncio.timeout(30):
+        assert await (await queue.enqueue("frozen")).result(20) == "paid"

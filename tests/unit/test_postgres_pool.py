@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import NotFound
-from holdfast.store.postgres import connection as postgres
+from holdfast.errors import NotFound, StoreBusy
+from holdfast.store.port import Rank
+from holdfast.store.postgres import connection as postgres, pool as pools
 from holdfast.store.postgres.pool import Pool
 
 SIZE = 3
@@ -65,7 +66,7 @@ async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -
     draw, pool, out = random.Random(seed), Pool("", SIZE), set[int]()
 
     async def use() -> None:
-        connection: Any = await pool.take(first=draw.random() < 0.3)
+        connection: Any = await pool.take(rank=draw.choice(list(Rank)))
         out.add(id(connection))
         assert len(out) <= SIZE
         assert lines.alive <= SIZE
@@ -91,7 +92,7 @@ async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -
             await asyncio.gather(*users, return_exceptions=True)
         assert [u.exception() for u in users if not u.cancelled() and not _is_fine(u)] == []
         idle = pool.take_idle()
-        waiting = len(pool._waiting) + len(pool._waiting_first)
+        waiting = sum(map(len, pool._lines))
         assert (pool._free, waiting) == (SIZE if idle is None else SIZE - 1, 0)
         if idle is not None:
             pool.back(idle)
@@ -119,9 +120,11 @@ async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
 
 async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
     pool = Pool("", 5)
-    engine = [await pool.take(first=True) for _ in range(3)]
+    engine = [await pool.take(rank=Rank.LOOPS) for _ in range(3)]
     callers = [await pool.take() for _ in range(2)]
-    caller, late = (asyncio.create_task(pool.take(first=first)) for first in (False, True))
+    caller, late = (
+        asyncio.create_task(pool.take(rank=rank)) for rank in (Rank.CALLERS, Rank.LOOPS)
+    )
     await asyncio.sleep(0)
     pool.back(callers[0])
     engine.append(await late)  # Served first, though the caller came before.
@@ -129,7 +132,7 @@ async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
         pool.back(each)  # The engine had four of five: with the first, the caller has its share.
     callers[0] = await caller
     assert pool.take_idle() is None
-    assert pool.take_idle(first=True) is not None
+    assert pool.take_idle(rank=Rank.LOOPS) is not None
     pool.back(callers[0])
     assert pool.take_idle() is not None
     await pool.close()
@@ -159,4 +162,42 @@ async def test_what_broke_is_not_handed_out_again(
     pool.back(one, error)
     # When one line is dead, those that idle are most likely as dead.
     assert (lines.alive == 2) == is_kept
+    await pool.close()
+
+
+async def test_runners_leave_the_loops_their_connections_and_come_before_callers(
+    lines: Lines,
+) -> None:
+    pool = Pool("", 5)
+    pool.back(await pool.take(rank=Rank.LOOPS))
+    callers = [await pool.take() for _ in range(2)]
+    assert pool.take_idle() is None
+    runner = await pool.take(rank=Rank.RUNNERS)
+    caller, late = (
+        asyncio.create_task(pool.take(rank=rank)) for rank in (Rank.CALLERS, Rank.RUNNERS)
+    )
+    loops = [await pool.take(rank=Rank.LOOPS) for _ in range(2)]
+    assert not late.done()  # The last two were not for runners.
+    pool.back(callers[0])
+    assert await late is callers[0]
+    pool.back(runner)
+    assert await caller is runner  # The loops have two, the runners one.
+    for each in (callers[0], callers[1], runner, *loops):
+        pool.back(each)
+    await pool.close()
+
+
+@pytest.mark.parametrize("rank", Rank)
+async def test_the_wait_for_a_connection_has_a_limit(
+    lines: Lines, monkeypatch: pytest.MonkeyPatch, rank: Rank
+) -> None:
+    monkeypatch.setattr(pools, "WAIT_SECONDS", 0.01)
+    pool = Pool("", 1)
+    only = await pool.take()
+    async with asyncio.timeout(5):
+        with pytest.raises(StoreBusy, match="fewer calls at once"):
+            await pool.take(rank=rank)
+    pool.back(only)
+    assert await pool.take(rank=rank) is only
+    pool.back(only)
     await pool.close()

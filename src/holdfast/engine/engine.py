@@ -40,6 +40,7 @@ from holdfast.engine.watchdog import Watchdog
 from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.metrics import Meter
 from holdfast.store.ledger import Entries
+from holdfast.store.port import Rank
 from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, is_held
 
@@ -89,9 +90,10 @@ class Engine:
         self.config = config
         self._clock = clock
         self._store = store
-        """For what handlers ask; the loops have their own way to the database."""
-        self._own = own = store.reserved()
-        self._entries = Entries(store)
+        """The callers'; the loops and the runners have their own ways to the database."""
+        self._own = own = store.reserved(Rank.LOOPS)
+        self._of_runners = store.reserved(Rank.RUNNERS)
+        self._entries = Entries(self._of_runners)
         self._bus = bus
         self._handlers = handlers
         self._on_ended = on_ended
@@ -157,7 +159,7 @@ class Engine:
 
     async def prepare(self) -> None:
         """Announces the node and its workers; starts nothing that ticks."""
-        self._store.on_cut_short = self._own.on_cut_short = self.sweeper.wake
+        self._on_cut_short(self.sweeper.wake)
         self.dispatcher.refused = self._refused
         await self.keeper.tick()
         await self.dispatcher.warm_up()
@@ -196,7 +198,7 @@ class Engine:
         await self._last_claim()
         self.dispatcher.stopping = True
         self._unsubscribe()
-        self._store.on_cut_short = self._own.on_cut_short = lambda: None
+        self._on_cut_short(lambda: None)
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
             abandoned = self.pool.abandon()
@@ -284,6 +286,10 @@ class Engine:
     def _freed(self) -> None:
         self.dispatcher.freed()
 
+    def _on_cut_short(self, listener: Callable[[], None]) -> None:
+        for store in (self._store, self._own, self._of_runners):
+            store.on_cut_short = listener
+
     def _work_came(self) -> None:
         self._bus.publish(WORK)
 
@@ -344,7 +350,7 @@ class Engine:
     # -- services of a task's context --------------------------------------------------------------
 
     async def report(self, order: Order) -> Decision:
-        decisions = await self._outlast(lambda: self._store.apply([order]))
+        decisions = await self._outlast(lambda: self._of_runners.apply([order]))
         self._bus.publish(FEED)
         return decisions[0]
 
@@ -352,8 +358,8 @@ class Engine:
         return self._store.holds_up(tx)
 
     async def parents(self, task_id: str) -> dict[str, Task]:
-        rows = await self._store.query("dependencies", id=task_id)
-        return await self._store.get([row[0] for row in rows])
+        rows = await self._of_runners.query("dependencies", id=task_id)
+        return await self._of_runners.get([row[0] for row in rows])
 
     async def begin_step(self, ask: Ask, tx: object) -> Verdict:
         with self._count_refused():

@@ -15,7 +15,7 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
-from holdfast.store.port import RowExists
+from holdfast.store.port import HELD_SECONDS, Rank, RowExists
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.server_clock import ServerClock
 
@@ -39,7 +39,7 @@ class RemoteDriver:
 
     file = None
 
-    def reserved(self) -> Self:
+    def reserved(self, rank: Rank) -> Self:
         return self
 
     def holds_up(self, connection: object) -> bool:
@@ -66,6 +66,7 @@ class RemoteDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
+        wait_seconds: float = HELD_SECONDS,
     ) -> T:
         def serve() -> T:
             return self._database.run(make, self._node, self._true_now())
@@ -88,7 +89,12 @@ class RemoteDriver:
         return await self.read(make)
 
     async def carry(
-        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+        self,
+        connection: object,
+        make: Callable[[], Script[T]],
+        *,
+        may_clash: bool = False,
+        limit_seconds: float | None = None,
     ) -> T:
         raise InvalidInput("a simulated node has no connection of its own")
 

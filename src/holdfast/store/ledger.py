@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from holdfast.core import ledger as rules
 from holdfast.core.ledger import Ask, Entry, Outcome, Place, Turn, Verdict
-from holdfast.store.port import RowHeld
+from holdfast.store.port import HELD_SECONDS, RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import ledger as scripts
 from holdfast.store.store import Store
 
 T = TypeVar("T")
+WAIT_SECONDS: Final = 0.5
+"""For a transaction that has the same key: those of ours are over by then, and callers that wait longer ask
+again by themselves."""
 
 
 class Entries:
@@ -25,11 +28,12 @@ class Entries:
     async def begin(self, ask: Ask, *, tx: object = None) -> Verdict:
         try:
             return await self._write(
-                lambda now: scripts.begin(ask, now, carried=tx is not None), tx=tx
+                lambda now: scripts.begin(ask, now, carried=tx is not None),
+                tx=tx,
+                # A runner of a step has no other way to wait.
+                wait_seconds=WAIT_SECONDS if ask.runner is None else HELD_SECONDS,
             )
         except RowHeld:
-            if ask.runner is not None:
-                raise  # The claim of the task decides who runs a step: that caller waits for its turn.
             return rules.unseen(ask, self._store.now())
 
     async def end(self, turn: Turn, outcome: Outcome | None, *, tx: object = None) -> None:
@@ -40,7 +44,11 @@ class Entries:
 
     async def once(self, ask: Ask, effect: Callable[[Turn], Script[object]]) -> object:
         try:
-            return await self._write(lambda now: scripts.once(ask, effect, now), repeatable=False)
+            return await self._write(
+                lambda now: scripts.once(ask, effect, now),
+                repeatable=False,
+                wait_seconds=WAIT_SECONDS,
+            )
         except RowHeld:
             return rules.started(rules.unseen(ask, self._store.now()))
 
@@ -60,11 +68,19 @@ class Entries:
         return len(gone)
 
     async def _write(
-        self, make: Callable[[float], Script[T]], *, tx: object = None, repeatable: bool = True
+        self,
+        make: Callable[[float], Script[T]],
+        *,
+        tx: object = None,
+        repeatable: bool = True,
+        wait_seconds: float = HELD_SECONDS,
     ) -> T:
         """What a turn writes is known by its owner and fence, so a second run recognises its own entry."""
         if tx is not None:
             return await self._store.run_carried(tx, lambda _dialect, _ids, now: make(now))
         return await self._store.run(
-            lambda _dialect, _ids, now: make(now), small=True, repeatable=repeatable
+            lambda _dialect, _ids, now: make(now),
+            small=True,
+            repeatable=repeatable,
+            wait_seconds=wait_seconds,
         )

@@ -7,7 +7,8 @@ dialect, statements under the same names and migrations; the conformance suite s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from enum import IntEnum
+from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
@@ -17,6 +18,18 @@ from holdfast.store.claims import Claim, Claimed
 from holdfast.store.script import Call, Rows, Script
 
 T = TypeVar("T")
+HELD_SECONDS: Final = 2.0
+"""How long a caller waits for a row that another open transaction holds."""
+
+
+class Rank(IntEnum):
+    """Who a write is for, the first in line first."""
+
+    LOOPS = 0
+    """Those of an engine: leases, ends of tasks, claims, sweeps."""
+    RUNNERS = 1
+    """Handlers, about their own tasks: progress, checkpoints, steps."""
+    CALLERS = 2
 
 
 class RowExists(Exception):
@@ -62,9 +75,9 @@ class Driver(Protocol):
     is_quick: bool
     """Whether a small write would be done on the spot, without a turn of the event loop."""
 
-    def reserved(self) -> Driver:
-        """The same database for the loops of an engine: callers, however many wait for a lock, leave it the
-        connections that it needs."""
+    def reserved(self, rank: Rank) -> Driver:
+        """The same database for an engine: callers leave its loops and its runners the connections that they
+        need, and are served after them."""
         ...
 
     def holds_up(self, connection: object) -> bool:
@@ -87,9 +100,11 @@ class Driver(Protocol):
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
+        wait_seconds: float = HELD_SECONDS,
     ) -> T:
         """In one transaction, durable when this returns. `small` promises that it takes no longer than
-        a commit does, so that a driver may do it on the spot.
+        a commit does, so that a driver may do it on the spot. `wait_seconds`: for how long a caller's
+        transaction is run again while another one holds a row that it needs; then RowHeld is raised.
 
         `mark` draws a number that no other transaction has. By it a driver finds out whether a transaction
         was committed whose COMMIT was not answered: then its answer is returned, and it is not run again.
@@ -115,10 +130,17 @@ class Driver(Protocol):
         ...
 
     async def carry(
-        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+        self,
+        connection: object,
+        make: Callable[[], Script[T]],
+        *,
+        may_clash: bool = False,
+        limit_seconds: float | None = None,
     ) -> T:
         """Within the transaction that a caller has open on a connection of its own, which is proved to lead
-        to this very database. `may_clash`: another transaction may bring the same key at the same time."""
+        to this very database. `may_clash`: another transaction may bring the same key at the same time.
+        `limit_seconds`: after these RowHeld is raised, and the caller's transaction has failed. The default
+        leaves limits to the settings of the caller's connection."""
         ...
 
     def now(self) -> float:

@@ -21,7 +21,7 @@ from holdfast.core.task import RunId, Status, Task
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.handouts import Handouts
-from holdfast.store.port import Dialect, RecordExists, RowHeld, WatchedFile
+from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import (
     admin,
@@ -42,6 +42,9 @@ SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
 COUNT_BITES: Final = 20
 """Bites of uncounted records that one question about figures works through."""
+CARRIED_SECONDS: Final = 5.0
+"""What a script has in a caller's transaction, waits for other transactions included. Most tasks may run for
+longer, so a step that another run holds is an error which the handler sees."""
 HELD_LEASE_SECONDS: Final = 1.0
 """When to look again at a lease that has ended, but whose task another transaction holds."""
 
@@ -66,9 +69,9 @@ class Store(Handouts):
     async def close(self) -> None:
         await self._driver.close()
 
-    def reserved(self) -> Self:
-        """The same store for the loops of an engine, see `Driver.reserved`."""
-        driver = self._driver.reserved()
+    def reserved(self, rank: Rank) -> Self:
+        """The same store for an engine, see `Driver.reserved`."""
+        driver = self._driver.reserved(rank)
         if driver is self._driver:
             return self
         made = copy(self)
@@ -289,23 +292,30 @@ class Store(Handouts):
         *,
         small: bool = False,
         repeatable: bool = False,
+        wait_seconds: float = HELD_SECONDS,
     ) -> T:
         """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit does.
         `repeatable`: a second run of a committed script gives the same answer and changes nothing more, so
-        it need not leave a mark of its commit; such a script draws no ids."""
+        it need not leave a mark of its commit; such a script draws no ids. `wait_seconds`: see
+        `Driver.write`."""
         now = self.now()
         return await self._driver.write(
             lambda: make(self._dialect, self._ids, now),
             small=small,
             mark=None if repeatable else self._mark,
+            wait_seconds=wait_seconds,
         )
 
     async def run_carried(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
     ) -> T:
-        """The same within the caller's own transaction."""
+        """The same within the caller's own transaction. The script is short."""
         now = self.now()
-        return await self._driver.carry(connection, lambda: make(self._dialect, self._ids, now))
+        return await self._driver.carry(
+            connection,
+            lambda: make(self._dialect, self._ids, now),
+            limit_seconds=CARRIED_SECONDS,
+        )
 
     async def query(self, statement: str, **params: Any) -> list[Any]:
         """The rows of one named statement that reads."""

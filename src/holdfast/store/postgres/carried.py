@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import asyncpg
 
 from holdfast.errors import Conflict, InvalidInput, StoreUnavailable
+from holdfast.store.port import RowHeld
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Script
 
@@ -65,10 +66,21 @@ def translated() -> Iterator[None]:
         raise InvalidInput(
             "the caller's transaction has failed before: roll it back and begin again"
         ) from error
+    except asyncpg.LockNotAvailableError as error:
+        raise _held(error) from error
+    except TimeoutError as error:
+        raise _held("it took too long") from error
     except (*postgres.GONE, *postgres.STRAINED) as error:
         raise StoreUnavailable(
             f"PostgreSQL did not carry it out: roll back and try again ({error!r})"
         ) from error
+
+
+def _held(why: object) -> RowHeld:
+    return RowHeld(
+        "another open transaction holds a row that the caller's transaction needs, e.g. the same key: "
+        f"roll back and try again when it has ended, or find it in pg_stat_activity ({why})"
+    )
 
 
 async def _run_saved(connection: postgres.Connection, make: Callable[[], Script[T]]) -> T:

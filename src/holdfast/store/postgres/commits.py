@@ -71,18 +71,19 @@ class Commits:
         connection: postgres.Connection,
         script: Script[T],
         mark: Callable[[], int] | None,
+        begin: str = "BEGIN",
     ) -> T:
         """Raises Unsure when the script ended and the answer of COMMIT was lost. Without a `mark` the
-        script may be run again in any case, and the loss is an ordinary error."""
-        transaction = connection.transaction()
-        await transaction.start()
+        script may be run again in any case, and the loss is an ordinary error. `begin` may bring settings
+        for this transaction: asyncpg's own object for one has no room for them."""
+        await connection.execute(begin)
         try:
             answer, proof = await self._marked(connection, script, mark)
         except BaseException:
-            await transaction.rollback()
+            await connection.execute("ROLLBACK")
             raise
         try:
-            await transaction.commit()
+            await connection.execute("COMMIT")
         except postgres.GONE as error:
             if proof is None:
                 raise

@@ -20,10 +20,11 @@ import asyncpg
 from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
-from holdfast.store.port import RecordExists, RowExists, RowHeld
+from holdfast.store.port import HELD_SECONDS, Rank, RecordExists, RowExists, RowHeld
 from holdfast.store.postgres import carried, connection as postgres
 from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
+from holdfast.store.postgres.patience import BEGIN_BRIEFLY
 from holdfast.store.postgres.pool import RESERVED
 from holdfast.store.postgres.pools import Pools
 from holdfast.store.script import Call, Rows, Script, one
@@ -62,12 +63,13 @@ class PostgresDriver:
 
     file = None
 
-    _is_first = False
-    """Whether it is the engine's: served before callers, who leave it some connections."""
+    _rank = Rank.CALLERS
+    _begin = BEGIN_BRIEFLY
 
-    def reserved(self) -> Self:
+    def reserved(self, rank: Rank) -> Self:
         made = copy(self)
-        made._is_first = True
+        made._rank = rank
+        made._begin = "BEGIN" if rank is Rank.LOOPS else BEGIN_BRIEFLY
         return made
 
     def holds_up(self, connection: object) -> bool:
@@ -100,7 +102,7 @@ class PostgresDriver:
         try:
             async with AsyncExitStack() as stack:
                 for _ in range(RESERVED):
-                    taken = pool.connection(first=self._is_first)
+                    taken = pool.connection(rank=self._rank)
                     connection = await stack.enter_async_context(taken)
                     rehearsal = connection.transaction()
                     await rehearsal.start()
@@ -118,8 +120,12 @@ class PostgresDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
+        wait_seconds: float = HELD_SECONDS,
     ) -> Coroutine[Any, Any, T]:
-        return self._run(make, atomic=True, mark=mark)
+        if self._rank is Rank.LOOPS:
+            # These wait on the server: what they wait for is short, and is had in order there.
+            return self._run(make, atomic=True, mark=mark)
+        return self._run_patiently(make, mark, wait_seconds)
 
     def write_one(
         self, make: Callable[[], Script[T]], *, small: bool = False
@@ -131,7 +137,7 @@ class PostgresDriver:
         if (
             pool is None
             or self._theirs.is_due()
-            or (connection := pool.take_idle(first=self._is_first)) is None
+            or (connection := pool.take_idle(rank=self._rank)) is None
         ):
             return await self._run(lambda: one(wanted), atomic=False)
         try:
@@ -156,14 +162,20 @@ class PostgresDriver:
         return self._run(make, atomic=False, snapshot=True)
 
     async def carry(
-        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+        self,
+        connection: object,
+        make: Callable[[], Script[T]],
+        *,
+        may_clash: bool = False,
+        limit_seconds: float | None = None,
     ) -> T:
         theirs = carried.checked(connection)
         with carried.translated():
             if not await self._identity.is_same(theirs):
                 await self._learn_identity()
                 await self._identity.check(theirs)
-            return await carried.run(theirs, make, may_clash=may_clash)
+            async with asyncio.timeout(limit_seconds):
+                return await carried.run(theirs, make, may_clash=may_clash)
 
     async def _learn_identity(self) -> None:
         """Ours may have changed since: after a promotion, with the next connection."""
@@ -172,6 +184,20 @@ class PostgresDriver:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         async with pool.connection() as connection:
             await self._identity.adopt(connection)
+
+    async def _run_patiently(
+        self, make: Callable[[], Script[T]], mark: Callable[[], int] | None, wait_seconds: float
+    ) -> T:
+        """The script waits for a row only briefly (`BEGIN_BRIEFLY`), and is run again for `wait_seconds`."""
+        try:
+            return await self._run(make, atomic=True, mark=mark)
+        except RowHeld as held:
+            pool = self._pools.here()
+            if pool is None:
+                raise
+            return await pool.patience.outlast(
+                held, lambda: self._run(make, atomic=True, mark=mark), wait_seconds=wait_seconds
+            )
 
     async def _run(
         self,
@@ -217,12 +243,12 @@ class PostgresDriver:
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
         try:
-            connection = await pool.take(first=self._is_first)
+            connection = await pool.take(rank=self._rank)
             try:
                 if self._theirs.is_due():
                     await self._read_off_clock(connection)
                 if atomic:
-                    answer = await self._commits.run(connection, make(), mark)
+                    answer = await self._commits.run(connection, make(), mark, self._begin)
                 elif snapshot:
                     async with connection.transaction(isolation="repeatable_read", readonly=True):
                         answer = await postgres.run(connection, make())
@@ -246,7 +272,7 @@ class PostgresDriver:
             pool = self._pools.here()
             try:
                 if pool is not None:
-                    async with pool.connection(first=self._is_first) as connection:
+                    async with pool.connection(rank=self._rank) as connection:
                         return await was_committed(connection, proof)
             except (StoreUnavailable, *postgres.GONE, *postgres.STRAINED) as error:
                 if pause_seconds is None:

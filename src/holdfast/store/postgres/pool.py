@@ -1,8 +1,8 @@
 """A small pool of connections to PostgreSQL, for one event loop.
 
 Promises: a broken connection is thrown away and never handed out again; one that goes silent is found
-(`watch`); callers that wait for locks leave the engine the connections that it needs. Never: more connections
-than allowed, but for the one that asks about others.
+(`watch`); callers leave the loops and the runners of an engine the connections that they need; no wait for a
+connection is without a limit. Never: more connections than allowed, but for the one that asks about others.
 """
 
 from __future__ import annotations
@@ -16,20 +16,26 @@ from typing import Final
 
 import asyncpg
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, StoreBusy
 from holdfast.forks import forget
+from holdfast.store.port import Rank
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.connection import Connection
+from holdfast.store.postgres.patience import Patience
 from holdfast.store.postgres.watch import Watch
 
+LOOPS, RUNNERS, CALLERS = Rank
 RESERVED: Final = 3
-"""Connections that callers leave to the engine: to claim, to complete, to keep house."""
+"""Connections that callers leave to an engine: to claim, to complete, to keep house. Its runners may use one
+of them."""
+WAIT_SECONDS: Final = 30.0
+"""The wait for a connection, however long the line is."""
 
 
 class Pool:
     """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
     statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one. Once an
-    engine has asked for one (`first`), the last few are kept for it, and it is served before callers."""
+    engine has asked for one, the last few are kept for its loops and runners, which are served first."""
 
     def __init__(
         self,
@@ -46,18 +52,19 @@ class Pool:
         self._free = size
         self._reserve = min(RESERVED, size - 1)
         self._has_engine = False
-        self._first_count = 0
-        """How many are lent to the engine."""
-        self._firsts: set[Connection] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._waiting_first: deque[asyncio.Future[None]] = deque()
+        self._lent = [0] * len(Rank)
+        """How many, by rank."""
+        self._ranks: dict[Connection, Rank] = {}
+        """Of those that are lent."""
+        self._lines = [deque[asyncio.Future[None]]() for _ in Rank]
         self._closed = False
+        self.patience = Patience()
         self._watch = Watch(lambda: postgres.connect(dsn), postgres.SETTINGS["application_name"])
 
     @asynccontextmanager
-    async def connection(self, *, first: bool = False) -> AsyncIterator[Connection]:
+    async def connection(self, *, rank: Rank = CALLERS) -> AsyncIterator[Connection]:
         """A connection for the caller alone; it is thrown away if it broke."""
-        connection = await self.take(first=first)
+        connection = await self.take(rank=rank)
         try:
             yield connection
         except BaseException as error:
@@ -65,36 +72,38 @@ class Pool:
             raise
         self.back(connection)
 
-    async def take(self, *, first: bool = False) -> Connection:
-        """A connection for the caller alone, who gives it `back` in any case. `first`: for an engine."""
-        if self._may_take(first=first):
-            self._lend(first=first)
+    async def take(self, *, rank: Rank = CALLERS) -> Connection:
+        """A connection for the caller alone, who gives it `back` in any case. StoreBusy: none came free."""
+        if self._may_take(rank):
+            self._lend(rank)
         else:
-            await self._wait(first=first)
+            await self._wait(rank)
         try:
             connection = self._idle_one() or await self._connect()
         except BaseException:
-            self._release(first=first)
+            self._release(rank)
             raise
-        if first:
-            self._firsts.add(connection)
+        self._ranks[connection] = rank
         self._watch.lent(connection)
         return connection
 
-    def _may_take(self, *, first: bool) -> bool:
-        if first:
+    def _may_take(self, rank: Rank) -> bool:
+        if rank is LOOPS:
             self._has_engine = True
-            return self._free > 0 and not self._waiting_first
-        return self._free > self._kept and not self._waiting
+            return self._free > 0 and not self._lines[rank]
+        return self._free > self._kept(rank) and not self._lines[rank]
 
-    @property
-    def _kept(self) -> int:
-        """How many of the free ones callers may not take."""
-        return max(0, self._reserve - self._first_count) if self._has_engine else 0
+    def _kept(self, rank: Rank) -> int:
+        """How many of the free ones are left to those before this rank. One of the reserve is for a runner,
+        the others are for the loops."""
+        if not self._has_engine or rank is LOOPS:
+            return 0
+        has_runner = rank is RUNNERS or self._lent[RUNNERS] > 0
+        return max(0, self._reserve - self._lent[LOOPS] - has_runner)
 
-    def _lend(self, *, first: bool) -> None:
+    def _lend(self, rank: Rank) -> None:
         self._free -= 1
-        self._first_count += first
+        self._lent[rank] += 1
 
     async def _connect(self) -> Connection:
         connection = await postgres.connect(self._dsn)
@@ -108,21 +117,19 @@ class Pool:
         self._ages[connection] = -self._made
         return connection
 
-    def take_idle(self, *, first: bool = False) -> Connection | None:
+    def take_idle(self, *, rank: Rank = CALLERS) -> Connection | None:
         """The same, if one is there and no other caller waits for it."""
-        if not self._may_take(first=first) or (connection := self._idle_one()) is None:
+        if not self._may_take(rank) or (connection := self._idle_one()) is None:
             return None
         self._free -= 1
-        if first:
-            self._first_count += 1
-            self._firsts.add(connection)
+        self._lent[rank] += 1
+        self._ranks[connection] = rank
         self._watch.lent(connection)
         return connection
 
     def back(self, connection: Connection, error: BaseException | None = None) -> None:
         """With what went wrong on it, if anything did."""
-        if first := connection in self._firsts:
-            self._firsts.remove(connection)
+        rank = self._ranks.pop(connection)
         self._watch.back(connection)
         match error:
             case None:
@@ -138,7 +145,7 @@ class Pool:
             case _:
                 # It may be in the middle of anything.
                 self._end(connection)
-        self._release(first=first)
+        self._release(rank)
 
     def _keep(self, connection: Connection) -> None:
         if self._closed or connection.is_closed() or connection.is_in_transaction():
@@ -158,33 +165,45 @@ class Pool:
             self._ages.pop(connection, None)
         return None
 
-    async def _wait(self, *, first: bool) -> None:
-        """Until one is lent to this caller: first come, first served."""
-        line = self._waiting_first if first else self._waiting
+    async def _wait(self, rank: Rank) -> None:
+        """Until one is lent to this caller: first come, first served among those of its rank."""
+        line = self._lines[rank]
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.append(turn)
+        limit = asyncio.timeout(WAIT_SECONDS)
         try:
-            await turn
-        except BaseException:
+            async with limit:
+                await turn
+        except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._release(first=first)  # The turn came, but its caller has gone.
+                self._release(rank)  # The turn came, but its caller has gone.
+            if isinstance(error, TimeoutError) and limit.expired():
+                raise self._none_free(rank) from None
             raise
         finally:
             if turn in line:
                 line.remove(turn)
 
-    def _release(self, *, first: bool) -> None:
-        """One more may take a connection: the engine, or the caller that has waited longest."""
+    def _none_free(self, rank: Rank) -> StoreBusy:
+        return StoreBusy(
+            f"none of this process's connections to PostgreSQL came free for {WAIT_SECONDS:g} s "
+            f"({sum(self._lent)} in use, {len(self._lines[rank])} calls wait): nothing was changed; "
+            "make fewer calls at once, or use more processes. Statements that take long are in "
+            "pg_stat_activity, application_name 'holdfast'"
+        )
+
+    def _release(self, rank: Rank) -> None:
+        """One more may take a connection: of those first in rank, the one that has waited longest."""
         self._free += 1
-        self._first_count -= first
-        if not self._waiting and not self._waiting_first:
+        self._lent[rank] -= 1
+        loops, runners, callers = self._lines
+        if not (callers or runners or loops):
             return
-        for line in (self._waiting_first, self._waiting):
-            is_first = line is self._waiting_first
-            while line and self._free > (0 if is_first else self._kept):
+        for each, line in (LOOPS, loops), (RUNNERS, runners), (CALLERS, callers):
+            while line and self._free > self._kept(each):
                 turn = line.popleft()
                 if not turn.done():
-                    self._lend(first=is_first)
+                    self._lend(each)
                     turn.set_result(None)
                     return
 

@@ -29,10 +29,6 @@ TRIES: Final = 8
 """A key that vanishes (pruned) each time it is looked at has bad luck; it does not loop for ever."""
 
 
-BRIEF_MILLISECONDS: Final = "500"
-"""How long a call waits for a transaction that has the same key; those of ours are over by then."""
-
-
 def begin(ask: Ask, now: float, *, carried: bool = False) -> Script[Verdict]:
     """Takes the turn, or says why not. `carried`: nobody sees the entry before the caller's commit, and
     one that is committed without its end is free at once."""
@@ -51,7 +47,6 @@ def begin(ask: Ask, now: float, *, carried: bool = False) -> Script[Verdict]:
             now=now,
             lease_until=lease_until,
             expires_at=_expiry(ask.retention_seconds, lease_until),
-            brief=None if carried else BRIEF_MILLISECONDS,
         )
         if new:
             return verdict

@@ -21,7 +21,7 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
-from holdfast.store.port import RowExists
+from holdfast.store.port import HELD_SECONDS, Rank, RowExists
 from holdfast.store.script import Call, Rows, Script, one
 from holdfast.store.sqlite import carried, connection as sqlite
 from holdfast.store.sqlite.jobs import Job, Jobs, commit_group, deliver, next_job, read
@@ -82,7 +82,7 @@ class SqliteDriver:
         """After each commit that changed something for this event loop, in this loop."""
         self._commits.listen(asyncio.get_running_loop(), listener)
 
-    def reserved(self) -> Self:
+    def reserved(self, rank: Rank) -> Self:
         return self
 
     def holds_up(self, connection: object) -> bool:
@@ -178,6 +178,7 @@ class SqliteDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
+        wait_seconds: float = HELD_SECONDS,
     ) -> T:
         """No answer can be lost on its way from a file, so the mark is not needed."""
         if self._inline:
@@ -214,7 +215,12 @@ class SqliteDriver:
         return await self.read(make)  # One transaction, so one moment.
 
     async def carry(
-        self, connection: object, make: Callable[[], Script[T]], *, may_clash: bool = False
+        self,
+        connection: object,
+        make: Callable[[], Script[T]],
+        *,
+        may_clash: bool = False,
+        limit_seconds: float | None = None,
     ) -> T:
         theirs = carried.checked(connection)
         carried.check_file(theirs, self.path)

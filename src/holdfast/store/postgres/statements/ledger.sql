@@ -2,15 +2,13 @@
 
 -- name: begin_entry
 -- Nothing is returned when the key is there already; the caller looks closer. Waits for a transaction that
--- is about to write the same key, and never breaks the caller's own. `brief`: for how long, for the rest of
--- the transaction; NULL leaves it as it is.
+-- is about to write the same key.
 -- index: holdfast_ledger_pkey
 -- returns: fence
 INSERT INTO holdfast_ledger (scope, key, operation, fingerprint, state, fence, owner, attempt, begun_at,
     lease_until, expires_at)
-SELECT :scope::text, :key::text, :operation::text, :fingerprint::text, 'in-progress', :fence::bigint,
-    :owner::text, 1, :now::float8, :lease_until::float8, :expires_at::float8
-FROM set_config('lock_timeout', coalesce(:brief::text, current_setting('lock_timeout')), true)
+VALUES (:scope::text, :key::text, :operation::text, :fingerprint::text, 'in-progress', :fence::bigint,
+    :owner::text, 1, :now::float8, :lease_until::float8, :expires_at::float8)
 ON CONFLICT (scope, key, operation) DO NOTHING
 RETURNING fence;
 
