@@ -80,6 +80,8 @@ class Handler(msgspec.Struct, frozen=True):
 
     type: str
     function: Callable[..., Any]
+    signature: inspect.Signature
+    """Read once: it is needed with every enqueue."""
     isolation: Isolation
     config: TypeConfig
     by_keyword: bool = False
@@ -128,12 +130,14 @@ def for_task(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
     """A handler that gets the task, and the context when it takes two arguments."""
-    parameters = _parameters(task_type, function)
+    signature = _signature(task_type, function)
+    parameters = signature.parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return _importable(
         Handler(
             task_type,
             function,
+            signature,
             _isolation(function, isolation),
             config,
             False,
@@ -146,7 +150,8 @@ def for_arguments(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
     """A handler whose arguments are the payload; a parameter named `ctx` gets the context."""
-    parameters = _parameters(task_type, function)
+    signature = _signature(task_type, function)
+    parameters = signature.parameters.values()
     for parameter in parameters:
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
             raise BadConfig(
@@ -158,6 +163,7 @@ def for_arguments(
         Handler(
             task_type,
             function,
+            signature,
             _isolation(function, isolation),
             config,
             True,
@@ -185,13 +191,13 @@ def _importable(handler: Handler) -> Handler:
     return handler
 
 
-def _parameters(task_type: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _signature(task_type: str, function: Callable[..., Any]) -> inspect.Signature:
     if not callable(function):
         raise InvalidInput(
             f"the handler of {shown(task_type)} is a {type(function).__name__}, not a function"
         )
     try:
-        return list(inspect.signature(function).parameters.values())
+        return inspect.signature(function)
     except (TypeError, ValueError) as error:
         raise BadConfig(f"the parameters of {_place(function)} cannot be read: {error}") from None
 
@@ -214,7 +220,7 @@ def bind_payload(handler: Handler, args: tuple[Any, ...], kwargs: dict[str, Any]
     if handler.context_name is not None:
         kwargs = {**kwargs, handler.context_name: None}
     try:
-        bound = inspect.signature(handler.function).bind(*args, **kwargs)
+        bound = handler.signature.bind(*args, **kwargs)
     except TypeError as error:
         raise InvalidInput(f"task '{handler.type}' cannot be called like this: {error}") from None
     payload: dict[str, Any] = {}
