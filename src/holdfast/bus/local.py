@@ -40,6 +40,8 @@ class LocalBus(Unmoved):
         self._tell(topic, topic)
 
     def _tell(self, topic: str, hint: str) -> None:
+        if not self._listeners:
+            return
         here = asyncio._get_running_loop()
         for entry in list(self._listeners):
             listener, topics, loop = entry

@@ -287,13 +287,18 @@ class SqliteDriver:
             if self._writer is not None:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
             self._took(begun)
-            loop = asyncio.get_running_loop()
-            has_changed = bool(self._commits.listeners) and self._has_changed()
-            if has_changed:
-                self._commits.count((loop,))
+            tell = self._counted() if self._commits.listeners else None
             self._writing.release()
-            if has_changed and (tell := self._commits.listeners.get(loop)):
+            if tell is not None:
                 tell()
+
+    def _counted(self) -> Callable[[], None] | None:
+        """Counts a commit of this event loop that changed something; what the loop calls after it."""
+        if not self._has_changed():
+            return None
+        loop = asyncio.get_running_loop()
+        self._commits.count((loop,))
+        return self._commits.listeners.get(loop)
 
     def _took(self, begun: float) -> None:
         took = self._clock.monotonic() - begun
@@ -332,5 +337,10 @@ async def _aside(function: Callable[..., None], *args: object) -> None:
     executor = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sqlite")
     try:
         await asyncio.get_running_loop().run_in_executor(executor, function, *args)
-    finally:
+    except asyncio.CancelledError:
         executor.shutdown(wait=False)
+        raise
+    except BaseException:
+        executor.shutdown()
+        raise
+    executor.shutdown()  # The thread has nothing left to do: it ends at once.
