@@ -54,7 +54,7 @@ OWN = {
             "probe_record",
         ),
         # Where there is one writer, no edge comes in loose.
-        *("any_loose", "lock_free_parents", "lock_loose_edges", "loose_edges", "tie_edges"),
+        *("any_loose", "lock_loose_edges", "loose_edges", "tie_edges"),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
@@ -260,7 +260,9 @@ POSTGRES_CALLS = CALLS | {
     "lock_tasks": (Call("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
     "any_loose": (Call("any_loose", {"without": ["a"]}), "holdfast_edge_loose"),
     "loose_edges": (Call("loose_edges", {"without": ["a"], "limit": 9}), "holdfast_edge_loose"),
-    "lock_free_parents": (Call("lock_free_parents", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "lock_free_family": (Call("lock_free_family", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "take_held": (Call("take_held", {"parent_id": "a", "limit": 9}), "holdfast_task_pkey"),
+    "cascades": (Call("cascades", {"limit": 9}), "holdfast_task_pkey"),
     "lock_loose_edges": (Call("lock_loose_edges", {}, [("a", "b")]), "holdfast_edge_p"),
     "extend_leases": (Call("extend_leases", {"until": 1.0}, [("a", 1)]), "holdfast_task_pkey"),
     "records_by_id": (Call("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),

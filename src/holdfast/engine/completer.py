@@ -4,7 +4,7 @@ Promises: an outcome stays held, its lease renewed, until the store has answered
 it is tried again until it is back, in smaller batches. A stale outcome changes nothing and is counted. An
 outcome that the store cannot write keeps no other from being written: after `TRIES_MAX` tries it becomes a
 dead letter, and if that cannot be written either it is given up, so that its lease runs out. Nor does one
-whose task another transaction holds: it is tried again when the others are written.
+that another transaction holds up: it is tried again, apart from the others and behind them, until it is free.
 Never: more than `WAITING_MAX` outcomes in memory; then workers wait.
 """
 
@@ -23,13 +23,18 @@ from holdfast.core.task import FailureKind, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
+from holdfast.store.port import RowHeld
 from holdfast.store.store import Store, is_held
 
 BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
 HELD_SECONDS: Final = 0.1
-"""When to come back to a task that another transaction holds."""
+"""When to come back to an outcome that another transaction holds up."""
+HELD_TRIES: Final = 8
+"""Outcomes that are held up and tried alone, before new ones are looked at."""
+HELD_TOLD: Final = 10
+"""Tries after which the log says what is held up."""
 TRIES_MAX: Final = 5
 """Of an outcome that cannot be written though the store answers."""
 AGAIN_SECONDS: Final = 0.05
@@ -42,6 +47,15 @@ class Suspect:
     task: Task
     order: Order
     tries: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """An outcome that another transaction holds up."""
+
+    task: Task
+    order: Order
+    tries: int = 0
 
 
 class Completer(Loop):
@@ -62,8 +76,7 @@ class Completer(Loop):
         self._on_done = on_done
         self._on_written = on_written
         self._waiting: list[tuple[Task, Order]] = []
-        self._held: list[tuple[Task, Order]] = []
-        """Outcomes of tasks that another transaction held: they wait behind the others."""
+        self._held: list[Held] = []
         self._room = asyncio.Event()
         self._room.set()
         self._empty = asyncio.Event()
@@ -95,13 +108,16 @@ class Completer(Loop):
             await self._room.wait()
 
     async def tick(self) -> float:
-        self._waiting += self._held
-        self._held.clear()
         while self._waiting:
             batch = self._waiting[: self._size]
             begun = self.clock.monotonic()
             try:
-                decisions = await self._store.finish(batch)
+                # While something is held up, what shares it with these is not waited for again and again.
+                decisions = await self._store.finish(batch, brief=bool(self._held))
+            except RowHeld:
+                self._held += [Held(*each) for each in batch]
+                del self._waiting[: len(batch)]
+                continue
             except StoreUnavailable:
                 # It may be away, or the batch is more than it can do within its time.
                 self._size = max(1, len(batch) // 2)
@@ -117,12 +133,56 @@ class Completer(Loop):
             self._size = min(BATCH_MAX, self._size * 2)
             del self._waiting[: len(batch)]
             self._written(batch, decisions)
+        if self._held:
+            await self._try_held()
         if self._suspects:
             return await self._try_again()
-        if self._held:
-            return HELD_SECONDS
+        if self._held or self._waiting:
+            return 0.0 if self._waiting else HELD_SECONDS
         self._empty.set()
         return IDLE_SECONDS
+
+    async def _try_held(self) -> None:
+        """What was held up, together; some of it alone when that fails because of what it shares."""
+        batch = self._held[:BATCH_MAX]
+        if not await self._finish_held(batch):
+            for each in batch[:HELD_TRIES]:
+                await self._finish_held([each])
+
+    async def _finish_held(self, batch: Sequence[Held]) -> bool:
+        """Writes those of these that are free now. False: not even one that is could be."""
+        still = batch
+        try:
+            decisions = await self._store.finish_held([(each.task, each.order) for each in batch])
+        except RowHeld:
+            decisions = []
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self.troubles += 1
+            log.warning("%d outcomes cannot be written together: %r", len(batch), error)
+            decisions = []
+            if len(batch) == 1:
+                still = []
+                self._suspects.append(Suspect(batch[0].task, batch[0].order))
+        answers = list(zip(batch, decisions, strict=bool(decisions)))
+        if answers:
+            still = [each for each, decision in answers if is_held(decision)]
+        self._leave_held(batch, still)
+        done = [(each, decision) for each, decision in answers if not is_held(decision)]
+        if done:
+            self._written([(each.task, each.order) for each, _ in done], [d for _, d in done])
+        return bool(decisions)
+
+    def _leave_held(self, batch: Sequence[Held], still: Sequence[Held]) -> None:
+        """What is still held goes behind the others that are."""
+        for each in batch:
+            self._held.remove(each)
+        for each in still:
+            each.tries += 1
+            self._held.append(each)
+            if each.tries == HELD_TOLD:
+                outcome_log.held(each.task)
 
     async def _try_again(self) -> float:
         """Those that could not be written, each alone; how long to wait for the next try."""
@@ -150,7 +210,7 @@ class Completer(Loop):
         for (task, order), decision in zip(batch, decisions, strict=True):
             if type(decision) is Refusal or type(order.command) is Fail:
                 if is_held(decision):
-                    self._held.append((task, order))
+                    self._held.append(Held(task, order))
                     continue
                 self.fenced += is_stale(decision)
                 outcome_log.ended(task, order, decision)

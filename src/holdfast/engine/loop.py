@@ -1,7 +1,8 @@
 """A loop that ticks, sleeps and can be woken.
 
 Promises: the pause after a tick is what the tick returned, or less when woken; a store that cannot be
-reached is waited for with growing pauses and costs no restart. Never: two ticks at once.
+reached is waited for with growing pauses and costs no restart. A row that another transaction holds is not
+taken for such an outage. Never: two ticks at once.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from typing import Final, TypeVar
 
 from holdfast.clock import Clock
 from holdfast.errors import StoreUnavailable
+from holdfast.store.port import RowHeld
 
 T = TypeVar("T")
 OUTAGE_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+HELD_UP_SECONDS: Final = 1.0
+"""The pause after a tick that waited for a row until its time was over."""
 log = logging.getLogger("holdfast.engine")
 
 
@@ -58,9 +62,13 @@ class Loop(ABC):
 
     async def apart(self, what: str, part: Awaitable[T]) -> T | None:
         """A part of a tick whose trouble must not keep the loop from its other work: an unforeseen error is
-        logged and counted, and the part is left for a later tick. None then."""
+        logged and counted, and the part is left for a later tick. So it is, and only logged, when another
+        transaction holds a row that it needs. None then."""
         try:
             return await part
+        except RowHeld as error:
+            log.warning("%s: %s is held up and tried again later: %s", self.name, what, error)
+            return None
         except StoreUnavailable:
             raise
         except Exception:
@@ -78,6 +86,10 @@ class Loop(ABC):
         self._wake.clear()
         try:
             delay = await self.tick()
+        except RowHeld as error:
+            # The store is there: one row of it is held.
+            log.warning("%s: held up, goes on in %g s: %s", self.name, HELD_UP_SECONDS, error)
+            return HELD_UP_SECONDS
         except StoreUnavailable as error:
             pause = OUTAGE_SECONDS[min(self.outages, len(OUTAGE_SECONDS) - 1)]
             self.outages += 1

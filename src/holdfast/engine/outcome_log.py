@@ -68,6 +68,15 @@ def expired(decision: Decision) -> None:
         log.error("%s, %d times; it is a dead letter now", what, after.deaths)
 
 
+def held(task: Task) -> None:
+    """An outcome that waits for another transaction."""
+    log.warning(
+        "%s attempt %d: its outcome waits, because another transaction holds the task or a limit of it; it "
+        "is written when that one has ended (find it in pg_stat_activity), its lease is renewed till then",
+        *(_named(task), task.attempts),
+    )
+
+
 def taken(task: Task, now: Task | None) -> None:
     """A run that its process has to stop, and where the task is now."""
     if now is None:

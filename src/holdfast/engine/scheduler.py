@@ -19,6 +19,7 @@ from holdfast.core.schedule import CODE, Schedule, is_changed
 from holdfast.core.submit import Submission
 from holdfast.engine.loop import Loop
 from holdfast.errors import StoreUnavailable
+from holdfast.store.port import RowHeld
 from holdfast.store.scripts import schedules as scripts
 from holdfast.store.store import Store
 
@@ -77,9 +78,11 @@ class Scheduler(Loop):
         code = {schedule.name: schedule for schedule in self._code()}
         if code == self._announced:
             return
+        announced = {}
         for schedule in code.values():
-            await self._put(schedule)
-        self._announced, self._announced_at = code, self.clock.monotonic()
+            if await self._put(schedule):
+                announced[schedule.name] = schedule
+        self._announced, self._announced_at = announced, self.clock.monotonic()
 
     async def _announce(self, schedules: Sequence[Schedule], now: float) -> None:
         """Says of those in force that this code has them. One that differs from the code of all running nodes
@@ -98,13 +101,22 @@ class Scheduler(Loop):
                 await self._put(own)
                 self.wake()
         if same:
-            await self._store.execute("announce_schedules", names=same, now=now)
+            announced = self._store.execute("announce_schedules", names=same, now=now)
+            await self.apart("announcing schedules", announced)
         self._announced_at = monotonic
 
-    async def _put(self, schedule: Schedule) -> None:
-        await self._store.run(
-            lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=CODE)
-        )
+    async def _put(self, schedule: Schedule) -> bool:
+        """Whether it could be; a row that another transaction holds keeps no other schedule."""
+        try:
+            await self._store.run(
+                lambda dialect, ids, now: scripts.put(
+                    dialect, ids, now, schedule=schedule, actor=CODE
+                )
+            )
+        except RowHeld as error:
+            log.warning("schedule %r is held up and put later: %s", schedule.name, error)
+            return False
+        return True
 
     async def _leave(self, schedule: Schedule, now: float) -> None:
         """What belongs to code that this node does not have."""
@@ -129,8 +141,10 @@ class Scheduler(Loop):
         """One that fails harms itself only; it stays due, for nodes that can."""
         try:
             await self._fire(schedule, now)
-        except StoreUnavailable:
-            raise
+        except StoreUnavailable as error:
+            if not isinstance(error, RowHeld):
+                raise
+            log.warning("schedule %r is held up and fired later: %s", schedule.name, error)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             if self.skipped.get(schedule.name) != why:

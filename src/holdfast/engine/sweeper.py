@@ -23,8 +23,10 @@ from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
+from holdfast.engine.settling import Settling
 from holdfast.engine.tying import Tying
 from holdfast.errors import StoreUnavailable
+from holdfast.store.port import RowHeld
 from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, Swept
 
@@ -33,9 +35,9 @@ SPREAD_SECONDS: Final = 0.5
 """Nodes do not all come at the moment at which a lease ends."""
 COUNT_SECONDS: Final = 5.0
 COUNT_SECONDS_MAX: Final = 40.0
-ROUNDS_MAX: Final = 10
-"""Bites of each cascade before leases are looked at again."""
 LEFT_OUT_MAX: Final = 1_000
+HELD_OUT_SECONDS: Final = 5.0
+"""How long an expired lease is left out that cannot be taken back because of another transaction."""
 PRUNE_SECONDS: Final = 60.0
 PRUNE_BITE: Final = 1_000
 BITES_MAX: Final = 50
@@ -128,7 +130,10 @@ class Sweeper(Loop):
         self.pruned = 0
         self._left_out: set[RunId] = set()
         """Runs that could not be taken back; tried again with each pruning."""
+        self._held_out: dict[RunId, float] = {}
+        """Runs that could not be taken back because of a row that another transaction holds, until when."""
         self._tying = Tying(self, store, on_expired)
+        self._settling = Settling(self, store, on_expired)
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
@@ -136,7 +141,7 @@ class Sweeper(Loop):
         patience = self._patience.left(began, leases)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
         tie_seconds = await self.apart("tying children to their parents", self._tying.round())
-        is_cut_short = await self.apart("settling dependents", self._settle())
+        settle_seconds = await self.apart("settling dependents", self._settling.round())
         now = self._store.now()
         if now >= self._count_at:
             await self.apart("counting", self._count(now))
@@ -148,10 +153,7 @@ class Sweeper(Loop):
             self._left_out.clear()
             self._tying.try_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
-        if is_cut_short:
-            moments.append(now)
-        if tie_seconds is not None:
-            moments.append(now + tie_seconds)
+        moments += [now + each for each in (tie_seconds, settle_seconds) if each is not None]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
@@ -185,33 +187,45 @@ class Sweeper(Loop):
 
     async def _bite(self) -> Swept:
         """What has expired, together; one by one when that fails, so that one bad row keeps no other."""
+        now = self.clock.monotonic()
+        self._held_out = {run: until for run, until in self._held_out.items() if until > now}
+        without = self._left_out | self._held_out.keys()
         try:
-            return await self._store.sweep(without=self._left_out)
-        except StoreUnavailable:
-            raise
+            swept = await self._store.sweep(without=without)
+        except StoreUnavailable as error:
+            if not isinstance(error, RowHeld):
+                raise
+            log.warning("sweeper: expired leases are taken one by one: %s", error)
         except Exception as error:
             self.troubles += 1
             log.warning("sweeper: expired leases are taken one by one after %r", error)
+        else:
+            return self._again(swept)
         decisions: list[Decision] = []
-        for run in await self._store.expired(without=self._left_out):
-            found = await self.apart(f"taking back task {run.task_id}", self._store.expire([run]))
+        for run in await self._store.expired(without=without):
+            part = self._take_back(run)
+            found = await self.apart(f"taking back task {run.task_id}", part)
             decisions += found or ()
             if found is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(run)
-        return Swept(decisions)
+        # The others may be more than one bite: at once, without those that are held.
+        return Swept(decisions, self._store.now())
 
-    async def _settle(self) -> bool:
-        """Goes on with cascades that were left; whether there is more to do at once."""
-        for _ in range(ROUNDS_MAX):
-            parents = await self._store.cascades()
-            done = 0
-            for parent_id in parents:
-                what = f"settling the dependents of {parent_id}"
-                done += await self.apart(what, self._store.settle(parent_id)) or 0
-            if not done:
-                return False
-            self._on_expired()
-        return True
+    async def _take_back(self, run: RunId) -> list[Decision]:
+        try:
+            return await self._store.expire([run], brief=True)
+        except RowHeld as error:
+            self._held_out[run] = self.clock.monotonic() + HELD_OUT_SECONDS
+            log.warning("sweeper: task %s is taken back later: %s", run.task_id, error)
+            return []
+
+    def _again(self, swept: Swept) -> Swept:
+        """Also when those that are held are to be tried again."""
+        if not self._held_out:
+            return swept
+        left = min(self._held_out.values()) - self.clock.monotonic()
+        moments = [self._store.now() + left, *([] if swept.next_at is None else [swept.next_at])]
+        return Swept(swept.expired, min(moments))
 
     async def _count(self, now: float) -> None:
         """So that nobody who asks for figures has much to add up; ever more seldom where nothing moves."""

@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
 from holdfast.store.inserts import TIE_BITE
+from holdfast.store.port import RowHeld
 from holdfast.store.scripts.edges import Tied
 from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store
@@ -59,6 +60,9 @@ class Tying:
         """What is loose, together; one by one when that fails."""
         try:
             return await self._store.tie(TIE_BITE, without=self._left_out)
+        except RowHeld as error:
+            log.warning("sweeper: children are tied to their parents later: %s", error)
+            return Tied(0, False)
         except StoreUnavailable:
             raise
         except Exception as error:

@@ -65,6 +65,8 @@ class View(msgspec.Struct, frozen=True):
     now: float
     waits_for: dict[str, str] = {}
     """Parents that have not settled, with their status."""
+    not_told: frozenset[str] = frozenset()
+    """Those of them whose end this task has not heard of, because another transaction holds its row."""
     pauses: list[Any] = []
     nodes: list[Node] = []
     limits: list[Full] = []
@@ -77,7 +79,10 @@ def look(task_id: str, now: float) -> Script[View | None]:
     task: Task = tasks[0]
     match task.status:
         case Status.BLOCKED:
-            return View(task, now, waits_for=(yield from _parents(task)))
+            waits_for = yield from _parents(task)
+            return View(
+                task, now, waits_for=waits_for, not_told=(yield from _not_told(task, waits_for))
+            )
         case Status.QUEUED:
             pauses = yield call("queues")
             nodes = yield call("nodes")
@@ -95,6 +100,12 @@ def _parents(task: Task) -> Script[dict[str, str]]:
     return {parent_id: status.get(parent_id, "missing") for parent_id in waiting}
 
 
+def _not_told(task: Task, waits_for: dict[str, str]) -> Script[frozenset[str]]:
+    ended = [parent_id for parent_id, status in waits_for.items() if status in ENDED]
+    rows = (yield call("not_told", parents=ended, id=task.id)) if ended else []
+    return frozenset(row[0] for row in rows)
+
+
 def _limits_of(task: Task) -> Script[list[Full]]:
     rows = yield call("get_limits", names=list(task.limit_names))
     found = []
@@ -110,7 +121,7 @@ def reasons_of(view: View) -> list[Reason]:
     task = view.task
     match task.status:
         case Status.BLOCKED:
-            return [_waits_for(*each) for each in view.waits_for.items()]
+            return [_waits_for(*each, view) for each in view.waits_for.items()]
         case Status.QUEUED:
             return [*_not_due(view), *_queue_paused(view), *_no_handler(view), *_limits_full(view)]
         case Status.RUNNING:
@@ -134,9 +145,15 @@ def _ended(task: Task) -> Reason:
             return Reason(task.status.value, f"it has {task.status}", {})
 
 
-def _waits_for(parent_id: str, status: str) -> Reason:
-    text = f"waits for {parent_id} ({status})"
-    return Reason("dependency", text, {"task_id": parent_id, "status": status})
+def _waits_for(parent_id: str, status: str, view: View) -> Reason:
+    data = {"task_id": parent_id, "status": status}
+    if parent_id in view.not_told:
+        text = (
+            f"{parent_id} has ended ({status}), but another transaction holds this task: it goes on when "
+            "that one has ended; find it in pg_stat_activity"
+        )
+        return Reason("held", text, data)
+    return Reason("dependency", f"waits for {parent_id} ({status})", data)
 
 
 def _not_due(view: View) -> list[Reason]:

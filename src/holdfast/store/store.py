@@ -18,7 +18,7 @@ from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId, Status, Task
-from holdfast.errors import StoreBusy, StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.store.claims import Claim, Claimed
 from holdfast.store.handouts import Handouts
 from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
@@ -124,8 +124,14 @@ class Store(Handouts):
         return applied.decisions
 
     async def cascades(self) -> list[str]:
-        """Parents that have ended or come back while some of their dependents were not told yet."""
+        """Parents that have ended or come back while dependents that are free now were not told yet."""
         return [row[0] for row in await self._one("cascades", limit=CASCADES_MAX)]
+
+    async def held_cascades(self) -> list[tuple[str, str | None]]:
+        """Once all else is done: where another transaction holds a child, or the parent (no child)."""
+        if self.one_writer:
+            return []
+        return [(row[0], row[1]) for row in await self._one("held_cascades", limit=CASCADES_MAX)]
 
     async def settle(self, parent_id: str) -> int:
         """Tells the next dependents of such a parent; how much was done, 0 if another process does it."""
@@ -136,10 +142,13 @@ class Store(Handouts):
             )
         )
 
-    async def finish(self, ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+    async def finish(
+        self, ended: Sequence[tuple[Task, Order]], *, brief: bool = False
+    ) -> list[Decision]:
         """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
-        the rest, and whatever is not as the runner believes, goes the general way. A task that another
-        transaction holds is refused with the code `held`: its end is to be handed in again."""
+        the rest, and whatever is not as the runner believes, goes the general way. What another transaction
+        holds up is refused with the code `held`: its end is to be handed in again, with `finish_held`.
+        `brief`: no long wait for what the tasks share."""
         now = self.now()
         plain: dict[str, int] = {}
         moves: list[Transition] = []
@@ -158,14 +167,20 @@ class Store(Handouts):
                     lambda: self._dialect.complete_plain(moves, now=now, batch=batch),
                     small=len(plain) <= SMALL,
                 )
-            except RecordExists:
+            except (RecordExists, RowHeld):
+                # A row that is held fails the statement for all; the general way passes over it.
                 written = set()
             if len(written) == len(ended):
                 return list(moves)
             answers = {n: moves[i] for i, (id_, n) in enumerate(plain.items()) if id_ in written}
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
-            decided = await self.apply([ended[n][1] for n in rest], wait=False)
+            orders = [ended[n][1] for n in rest]
+            try:
+                decided = await self.apply(orders, wait=False, brief=brief)
+            except RowHeld:
+                # Not a task of these but what they share, e.g. a limit: which of them is to be found out.
+                decided = [apply_script.held_by_another(order) for order in orders]
             answers.update(zip(rest, decided, strict=True))
             refused = [n for n in rest if type(answers[n]) is Refusal]
             if held := [n for n in refused if is_held(answers[n])]:
@@ -174,6 +189,11 @@ class Store(Handouts):
                     decided = await self.apply([ended[n][1] for n in held], brief=True)
                     answers.update(zip(held, decided, strict=True))
         return [answers[n] for n in range(len(ended))]
+
+    async def finish_held(self, ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+        """Ends that another transaction held up: those that it does not hold up any more are written, without
+        a long wait for the others. RowHeld when it is not a task but what they share; then one at a time."""
+        return await self.apply([order for _, order in ended], wait=False, brief=True)
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
@@ -215,11 +235,12 @@ class Store(Handouts):
         """Runs whose leases have ended."""
         return (await self._ending(limit, without))[0]
 
-    async def expire(self, runs: Sequence[RunId]) -> list[Decision]:
+    async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Decision]:
         """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
-        left out."""
+        left out. `brief`: RowHeld comes soon."""
         orders = [Order(run.task_id, Expire(), fence=run.fence) for run in runs]
-        return [each for each in await self.apply(orders, wait=False) if not is_held(each)]
+        decided = await self.apply(orders, wait=False, brief=brief)
+        return [each for each in decided if not is_held(each)]
 
     async def _ending(
         self, limit: int, without: Collection[RunId]
@@ -355,14 +376,15 @@ def is_held(decision: Decision) -> bool:
     return isinstance(decision, Refusal) and decision.code == apply_script.HELD
 
 
-def _held_up(orders: Sequence[Order], error: RowHeld) -> StoreBusy:
+def _held_up(orders: Sequence[Order], error: RowHeld) -> RowHeld:
     names = sorted({order.task_id for order in orders})
     which = (
         f"task {names[0]}" if len(names) == 1 else f"one of {len(names)} tasks from {names[0]} on"
     )
-    return StoreBusy(
-        f"another transaction is open and holds {which}, e.g. that of a handler which has ended a step in it "
-        f"(ctx.once with tx): nothing was changed; try again when it has ended ({error.__cause__})"
+    return RowHeld(
+        f"another transaction is open and holds {which}, or a limit, e.g. that of a handler which has ended "
+        f"a step in it (ctx.once with tx): nothing was changed; try again when it has "
+        f"ended ({error.__cause__})"
     )
 
 

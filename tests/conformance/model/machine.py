@@ -31,7 +31,8 @@ BITES = (1, 2, 3, 1_000)
 """Edges to dependents that one transaction looks at; small ones cut the cascades of the families here."""
 QUEUES = ("default", "mail")
 EMPTY = """TRUNCATE holdfast_task, holdfast_edge, holdfast_feed, holdfast_counter, holdfast_limit,
-    holdfast_queue, holdfast_schedule, holdfast_node, holdfast_cascade CASCADE;
+    holdfast_queue, holdfast_schedule, holdfast_node, holdfast_cascade,
+    holdfast_cascade_held CASCADE;
 UPDATE holdfast_feed_head SET head = 0, oldest = 1, counted_through = 0"""
 
 
@@ -125,6 +126,8 @@ class Hands(RuleBasedStateMachine):
     def cascades(self) -> list[str]:
         left = [self.run(store.cascades()) for store in self.stores]
         assert left[0] == left[1]
+        if not left[0]:
+            assert not any(self.run(store.held_cascades()) for store in self.stores)
         return left[0]
 
     def order(self, *orders: Order) -> list[Decision]:

@@ -29,7 +29,8 @@ class Running(Hands):
         tasks = {t.id: t for t in (self.pick_claim(number + n) for n in range(count))}
         self.tick()
         ended = [(t, Order(t.id, c.Complete('{"ok":1}'), fence=t.fence)) for t in tasks.values()]
-        for decision in self.both(lambda store: store.finish(ended)):
+        was_held = number % 4 == 0
+        for decision in self.both(lambda s: (s.finish_held if was_held else s.finish)(ended)):
             assert code(decision) == "moved"
         for task_id in tasks:
             self.model.end(task_id, Status.COMPLETED)

@@ -27,7 +27,7 @@ async def test_what_is_being_committed_is_not_taken_for_lost(
         store = (await queue.open()).store
         finish = store.finish
 
-        async def slow(ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+        async def slow(ended: Sequence[tuple[Task, Order]], **_: bool) -> list[Decision]:
             decisions = await finish(ended)
             committed.set()
             await go_on.wait()

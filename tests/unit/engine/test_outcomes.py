@@ -13,9 +13,10 @@ from holdfast import Reject, Status, Task, TaskQueue
 from holdfast.core.command import Complete, Order
 from holdfast.core.decide import Decision
 from holdfast.core.task import RunId
-from holdfast.engine.completer import BATCH_MAX, TRIES_MAX
+from holdfast.engine.completer import BATCH_MAX, HELD_TOLD, HELD_TRIES, TRIES_MAX
 from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
 from holdfast.errors import StoreUnavailable
+from holdfast.store.port import RowHeld
 from holdfast.testing import Harness, harness
 
 Ended = Sequence[tuple[Task, Order]]
@@ -32,7 +33,7 @@ async def refusing(
     store = (await queue.open()).store
     finish, sizes = store.finish, list[int]()
 
-    async def broken(ended: Ended) -> list[Decision]:
+    async def broken(ended: Ended, **_: bool) -> list[Decision]:
         sizes.append(len(ended))
         for task, order in ended:
             is_result = isinstance(order.command, Complete)
@@ -99,7 +100,7 @@ async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
         store = (await queue.open()).store
         finish = store.finish
 
-        async def slow(ended: Ended) -> list[Decision]:
+        async def slow(ended: Ended, **_: bool) -> list[Decision]:
             if len(ended) > 4:
                 raise StoreUnavailable("the statement took too long")
             return await finish(ended)
@@ -114,6 +115,49 @@ async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
             await enqueued(queue, *range(8))
             await h.run_until_idle()
         assert h.engine.completer._size == BATCH_MAX
+
+
+async def test_outcomes_that_are_held_up_keep_no_other(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever they share fails a batch; each is tried apart, until it is free."""
+    async with harness(queue, max_workers=60) as h:
+        queue.register_handler("echo", echo)
+        store = (await queue.open()).store
+        finish, finish_held, briefly = store.finish, store.finish_held, list[bool]()
+
+        def check(ended: Ended) -> None:
+            if any(task.payload == "held" for task, _ in ended):
+                raise RowHeld("another transaction holds a limit")
+
+        async def guarded(ended: Ended, *, brief: bool = False) -> list[Decision]:
+            briefly.append(brief)
+            check(ended)
+            return await finish(ended)
+
+        async def guarded_held(ended: Ended) -> list[Decision]:
+            check(ended)
+            return await finish_held(ended)
+
+        monkeypatch.setattr(store, "finish", guarded)
+        monkeypatch.setattr(store, "finish_held", guarded_held)
+        held = await enqueued(queue, *["held"] * (HELD_TRIES + 1))
+        others = await enqueued(queue, *range(20))
+        await h.run_until_idle()
+        for _ in range(HELD_TOLD):
+            await h.engine.completer.step()
+        later = await enqueued(queue, *range(20))
+        await h.run_until_idle()
+        assert set(await statuses(queue, others + later)) == {Status.COMPLETED}
+        assert set(await statuses(queue, held)) == {Status.RUNNING}
+        assert (briefly[0], briefly[-1]) == (False, True)
+        assert h.engine.completer.outages == h.engine.completer.troubles == 0
+        said = [i for i in held if f"task {i} (echo) attempt 1: its outcome waits" in caplog.text]
+        assert said == held
+        monkeypatch.undo()
+        await h.engine.completer.step()
+        assert set(await statuses(queue, held)) == {Status.COMPLETED}
+        assert h.engine.completer._held == []
 
 
 async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> None:
@@ -148,10 +192,10 @@ async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
         h.clock.set(h.now() + 20)
         expire = store.expire
 
-        async def broken(runs: Sequence[RunId]) -> list[Decision]:
+        async def broken(runs: Sequence[RunId], *, brief: bool = False) -> list[Decision]:
             if any(run.task_id == ids[2] for run in runs):
                 raise ValueError("a row that cannot be read")
-            return await expire(runs)
+            return await expire(runs, brief=brief)
 
         monkeypatch.setattr(store, "expire", broken)
         await h.engine.sweeper.step()

@@ -51,6 +51,9 @@ class Jumping:
     async def cascades(self) -> list[str]:
         return []
 
+    async def held_cascades(self) -> list[tuple[str, str]]:
+        return []
+
     async def sweep(self, **_: object) -> Swept:
         self.swept_at.append(self.at)
         self.at += self._jump
@@ -125,6 +128,9 @@ class Growing:
         return 1_000.0
 
     async def cascades(self) -> list[str]:
+        return []
+
+    async def held_cascades(self) -> list[tuple[str, str]]:
         return []
 
     async def sweep(self, **_: object) -> Swept:
@@ -230,3 +236,37 @@ async def test_looks_for_parents_that_are_held_become_fewer() -> None:
     assert await made.step() > 1.0
     store.held = True
     assert await made.step() == pytest.approx(0.05), "what is held next is looked at soon"
+
+
+class Holding(Quiet):
+    """A store with a cascade whose last child another transaction holds. `settled`: how often it is tried."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_free = False
+        self.settled = 0
+
+    async def cascades(self) -> list[str]:
+        return ["p"] if self.is_free else []
+
+    async def held_cascades(self) -> list[tuple[str, str]]:
+        return [("p", "c")] if not self.is_free else []
+
+    async def settle(self, _: str) -> int:
+        self.settled += 1
+        return 0
+
+
+async def test_looks_for_children_that_are_held_become_fewer(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Holding()
+    made = sweeping(store)
+    pauses = [await made.step() for _ in range(8)]
+    assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
+    assert store.settled == 0
+    told = [record for record in caplog.records if "holds task c" in record.getMessage()]
+    assert len(told) == 1, "named once"
+    store.is_free = True
+    assert await made.step() > 1.0
+    assert store.settled == 1

@@ -6,7 +6,7 @@ for later (`cascade.py`). Never: decides by itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.core.command import Order, Replay, Report
@@ -14,7 +14,7 @@ from holdfast.core.decide import Decision, Refusal, Transition, decide
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
 from holdfast.store.scripts.revive import on_their_way
-from holdfast.store.scripts.work import Recorder, Work
+from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
 
 
 class Applied(NamedTuple):
@@ -48,7 +48,7 @@ def apply(
     work = Work(now)
     ids = sorted({order.task_id for order in orders})
     work.load((yield call(_lock(orders, wait=wait), ids=ids)))
-    held = set() if wait else (yield from _held(ids, work))
+    held = frozenset() if wait else (yield from held_by_others(work, ids))
     coming = yield from on_their_way(work, orders)
     if held or coming:
         decisions = [_answer(work, order, held, coming) for order in orders]
@@ -66,22 +66,16 @@ def _lock(orders: Sequence[Order], *, wait: bool) -> str:
     return "lock_reporting" if is_report else "lock_tasks"
 
 
-def _answer(work: Work, order: Order, held: set[str], coming: set[str]) -> Decision:
+def _answer(work: Work, order: Order, held: Collection[str], coming: set[str]) -> Decision:
     if order.task_id in held:
-        return _held_by_another(order)
+        return held_by_another(order)
     if order.task_id in coming and isinstance(order.command, Replay):
         return _comes_back(order)
     return carry_out(work, order)
 
 
-def _held(ids: Sequence[str], work: Work) -> Script[set[str]]:
-    """Those that exist but could not be locked."""
-    missing = [task_id for task_id in ids if task_id not in work.seen]
-    rows = (yield call("get_tasks", ids=missing)) if missing else []
-    return {task.id for task in rows}
-
-
-def _held_by_another(order: Order) -> Refusal:
+def held_by_another(order: Order) -> Refusal:
+    """The answer to an order that was not looked at, because of another transaction."""
     text = f"another transaction holds task {order.task_id}: try again in a moment"
     return Refusal(order.task_id, HELD, text)
 

@@ -4,8 +4,9 @@ Promises: a transaction looks at no more edges to dependents than its dialect's 
 is written down in the same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits
 for ever; `next_bite` continues, in any process. The row names a parent and the last child that was told of
 it; what the others are told depends on the parent's state by then, so a parent that ends, comes back and ends
-again needs no more. Any width and depth works. Locks go from parents to children.
-Never: decides by itself, never two bites of one parent at once (its row is locked).
+again needs no more. Any width and depth works. Locks go from parents to children. A child that another
+transaction holds is passed over and written down (`holdfast_cascade_held`), until a bite finds it free.
+Never: decides by itself, never two bites of one parent at once (its row is locked), never waits for a child.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from holdfast.core.dependency import Policy
 from holdfast.core.task import ENDED, Task
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.revive import blame_others, bring_back, came_back
-from holdfast.store.scripts.work import Work, load
+from holdfast.store.scripts.work import Work, load_free
 
 BITE: Final = 1_000
 """Edges to dependents that one transaction looks at, unless a dialect is made with another number."""
@@ -45,19 +46,26 @@ def revive_dependents(work: Work, left: int) -> Script[None]:
 
 def next_bite(work: Work, parent_id: str, bite: int) -> Script[int]:
     """Goes on with what an earlier transaction left; how much was done. 0: nothing could be."""
-    rows = yield call("lock_cascade", parent_id=parent_id)
-    if not rows:
+    yield from load_free(work, [parent_id])
+    parent = work.tasks.get(parent_id)
+    if parent is None:
         return 0
-    yield from load(work, [parent_id])
-    parent = work.tasks[parent_id]
-    edges = yield call("more_edges", parent_id=parent_id, after_child=rows[0][0], limit=bite)
+    passed = yield call("take_held", parent_id=parent_id, limit=bite)
+    places = yield call("cascade_place", parent_id=parent_id)
+    room = max(0, bite - len(passed)) if places else 0
+    edges = (yield from _more(parent_id, places[0][0], room)) if room else []
     tell = settle if parent.status in ENDED else _revive
-    yield from tell(work, {parent_id: parent}, edges)
-    if len(edges) == bite:
-        yield from _leave(work, {parent_id: edges[-1][0]})
-    else:
+    waiting: list[Edge] = [(row[0], row[1], row[2]) for row in passed if not row[3]]
+    yield from tell(work, {parent_id: parent}, [*waiting, *edges])
+    if places and len(edges) < room:
         yield call("end_cascade", parent_id=parent_id)
-    return len(edges) + 1
+    elif edges:
+        yield from _leave(work, {parent_id: edges[-1][0]})
+    return len(passed) + len(edges) + len(places)
+
+
+def _more(parent_id: str, after_child: str, limit: int) -> Script[Sequence[Edge]]:
+    return (yield call("more_edges", parent_id=parent_id, after_child=after_child, limit=limit))
 
 
 def _levels(work: Work, left: int, begins: Callable[[Transition], bool], tell: Tell) -> Script[int]:
@@ -90,11 +98,11 @@ def _children(work: Work, parents: Mapping[str, Task], left: int, tell: Tell) ->
 
 def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
     """Tells the children of these edges, which are open, how their parents ended, which are locked."""
+    free = yield from _free(work, edges)
     verdicts = [
         (child_id, dependency.settlement(parents[parent_id], Policy(policy)))
-        for child_id, parent_id, policy in edges
+        for child_id, parent_id, policy in free
     ]
-    yield from load(work, (child_id for child_id, _ in verdicts))
     satisfied = [
         (child_id, verdict.parent_id) for child_id, verdict in verdicts if verdict.satisfied
     ]
@@ -111,9 +119,20 @@ def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Sc
 
 
 def _revive(work: Work, _: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
-    because = {child: parent for child, parent, policy in reversed(edges) if policy == Policy.FAIL}
-    yield from load(work, because)
-    yield from bring_back(work, because)
+    free = yield from _free(work, [edge for edge in edges if edge[2] == Policy.FAIL])
+    yield from bring_back(work, {child: parent for child, parent, _ in reversed(free)})
+
+
+def _free(work: Work, edges: Sequence[Edge]) -> Script[Sequence[Edge]]:
+    """Locks the children of these edges; the edges of those that could be locked. The others are written
+    down: the parent does not wait for them."""
+    held = yield from load_free(work, (child_id for child_id, _, _ in edges))
+    if not held:
+        return edges
+    work.is_cut_short = True
+    left = [(parent_id, child_id) for child_id, parent_id, _ in edges if child_id in held]
+    yield call_rows("leave_held", sorted(left))
+    return [edge for edge in edges if edge[0] not in held]
 
 
 def _leave(work: Work, places: Mapping[str, str]) -> Script[None]:

@@ -23,7 +23,7 @@ from holdfast.core.task import ENDED, Status
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, cascade
 from holdfast.store.scripts.cascade import Edge
-from holdfast.store.scripts.work import Recorder, Work, load
+from holdfast.store.scripts.work import Recorder, Work, load_free
 
 Pair = tuple[str, str]
 """Child, parent."""
@@ -84,7 +84,7 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
         return NONE
     work = Work(now)
     parents = sorted({parent_id for _, parent_id in pairs})
-    work.load((yield call("lock_free_parents", ids=parents)))
+    work.load((yield call("lock_free_family", ids=parents)))
     known = sorted(work.tasks)
     gone = yield from _gone(parents, known)
     wanted = [pair for pair in pairs if pair[1] in work.tasks or pair[1] in gone]
@@ -94,7 +94,7 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
     rows = yield call_rows("lock_loose_edges", wanted)
     ended = {i: work.tasks[i] for i in known if work.tasks[i].status in ENDED}
     told = {row[0] for row in rows if not row[3] and (row[1] in ended or row[1] in gone)}
-    held = yield from _lock_free(work, told)
+    held = yield from load_free(work, told)
     rows = [row for row in rows if row[0] not in held]
     if not rows:
         return Ties(0, {}, held)
@@ -111,18 +111,6 @@ def tie(pairs: Sequence[Pair], *, now: float, batch: int, recorder: Recorder) ->
     return Ties(len(rows), statuses, held)
 
 
-def _lock_free(work: Work, children: set[str]) -> Script[frozenset[str]]:
-    """Locks those that no other transaction holds; the others."""
-    missing = sorted(children.difference(work.seen))
-    if not missing:
-        return frozenset()
-    work.load((yield call("lock_free_tasks", ids=missing)))
-    left = sorted(set(missing).difference(work.seen))
-    if not left:
-        return frozenset()
-    return frozenset(task.id for task in (yield call("get_tasks", ids=left)))
-
-
 def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
     """Those that were pruned; the others that are not known are held by another transaction."""
     missing = set(parents).difference(known)
@@ -133,8 +121,8 @@ def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
 
 
 def _settle_orphans(work: Work, edges: list[Edge]) -> Script[None]:
-    """Children whose parent ended and was pruned before its end could be told to them."""
-    yield from load(work, (child_id for child_id, _, _ in edges))
+    """Children whose parent ended and was pruned before its end could be told to them;
+    locked."""
     settled = []
     for child_id, parent_id, policy in edges:
         verdict = dependency.orphaned(parent_id, Policy(policy))

@@ -111,11 +111,21 @@ class Work:
         return sorted(self._mentioned - {each.after.id for each in self.transitions})
 
 
-def load(work: Work, ids: Iterable[str]) -> Script[None]:
-    """Locks and reads those that the transaction does not hold yet."""
+def load_free(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
+    """Locks and reads relatives of the tasks of a transaction, without waiting; those that another
+    transaction holds."""
     missing = sorted({task_id for task_id in ids if task_id not in work.seen})
-    if missing:
-        work.load((yield call("lock_tasks", ids=missing)))
+    if not missing:
+        return frozenset()
+    work.load((yield call("lock_free_family", ids=missing)))
+    return (yield from held(work, missing))
+
+
+def held(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
+    """Those that exist but could not be locked."""
+    missing = [task_id for task_id in ids if task_id not in work.seen]
+    rows = (yield call("get_tasks", ids=missing)) if missing else []
+    return frozenset(task.id for task in rows)
 
 
 def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[DeltaKey]:

@@ -1,6 +1,7 @@
 -- Claims: which task is next, and taking it.
 
 -- name: claim_plain
+-- FOR NO KEY UPDATE, here and below: a foreign key of a caller's open transaction keeps no task from being claimed.
 -- Picks in order of priority and due time, takes what no limit counts, records it: one statement.
 -- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked. A locked row
 -- stays where it is, so the update finds it by its place. Each lane is read from its floor on (floors.py).
@@ -18,7 +19,7 @@ WITH lane AS MATERIALIZED (
         SELECT id, limits, due_at, ctid AS tid FROM holdfast_task
         WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
           AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 AND type = ANY(:types::text[])
-        ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
+        ORDER BY due_at, nth LIMIT :limit::int FOR NO KEY UPDATE SKIP LOCKED) t
     LIMIT :limit::int
 ), taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
@@ -62,7 +63,7 @@ WITH taken AS (
             WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
               AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8
               AND type = ANY(string_to_array(:types::text, E'\n'))
-            ORDER BY due_at, nth LIMIT 1 FOR UPDATE SKIP LOCKED) first
+            ORDER BY due_at, nth LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) first
         LIMIT 1)
     RETURNING {task:t}
 ), recorded AS (
@@ -82,7 +83,7 @@ SELECT {task} FROM taken;
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE id = ANY(:ids::text[]) AND status = 'queued' AND gate IS NULL
-ORDER BY priority, due_at, nth FOR UPDATE SKIP LOCKED;
+ORDER BY priority, due_at, nth FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: pick_aged
 -- The longest-waiting tasks of all priorities: the share that keeps low from starving.
@@ -98,7 +99,7 @@ SELECT {task:t} FROM lane CROSS JOIN LATERAL (
     SELECT * FROM holdfast_task
     WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
       AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 - :ageing_seconds::float8 AND type = ANY(:types::text[])
-    ORDER BY due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED) t
+    ORDER BY due_at, nth LIMIT :limit::int FOR NO KEY UPDATE SKIP LOCKED) t
 ORDER BY t.due_at, t.nth LIMIT :limit::int;
 
 -- name: next_due

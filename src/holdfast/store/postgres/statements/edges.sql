@@ -45,9 +45,10 @@ CROSS JOIN LATERAL (
     ORDER BY parent_id, child_id LIMIT :limit::int) AS e
 LIMIT :limit::int;
 
--- name: lock_free_parents
--- Those that no other transaction changes or is about to. A transaction that only needs the row to stay, such as
--- a step of a handler in the caller's transaction, does not count.
+-- name: lock_free_family
+-- Parents that get dependents, children that hear of their parents: those that no other transaction changes or is
+-- about to. A transaction that only needs the row to stay does not count: a step of a handler in the caller's
+-- transaction, a foreign key of a table of theirs.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED;
@@ -91,17 +92,69 @@ INSERT INTO holdfast_cascade (parent_id, after_child)
 SELECT parent_id, after_child FROM {rows: parent_id text, after_child text}
 ON CONFLICT (parent_id) DO UPDATE SET after_child = excluded.after_child;
 
--- name: cascades
--- index: holdfast_cascade_pkey
--- returns: parent_id
-SELECT parent_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int;
+-- name: leave_held
+-- Children that another transaction held when they were to hear of these parents.
+-- index: holdfast_cascade_held_pkey
+INSERT INTO holdfast_cascade_held (parent_id, child_id)
+SELECT parent_id, child_id FROM {rows: parent_id text, child_id text}
+ON CONFLICT (parent_id, child_id) DO NOTHING;
 
--- name: lock_cascade
--- Nothing when another process goes on with it right now, or its parent is in somebody's hands.
--- index: holdfast_cascade_pkey, holdfast_task_pkey
+-- name: take_held
+-- Those of these children of a parent that are free now, or were pruned. Written only by transactions that have
+-- locked the parent, so no two take the same one.
+-- index: holdfast_cascade_held_pkey, holdfast_task_pkey, holdfast_edge_pkey
+-- returns: child_id parent_id policy settled
+WITH free AS MATERIALIZED (
+    SELECT t.id FROM holdfast_cascade_held h JOIN holdfast_task t ON t.id = h.child_id
+    WHERE h.parent_id = :parent_id::text LIMIT :limit::int FOR NO KEY UPDATE OF t SKIP LOCKED
+), gone AS (
+    SELECT h.child_id AS id FROM holdfast_cascade_held h
+    WHERE h.parent_id = :parent_id::text AND NOT EXISTS (SELECT FROM holdfast_task t WHERE t.id = h.child_id)
+), taken AS (
+    DELETE FROM holdfast_cascade_held WHERE parent_id = :parent_id::text
+      AND child_id IN (SELECT id FROM free UNION ALL SELECT id FROM gone)
+    RETURNING child_id, parent_id
+)
+SELECT k.child_id, k.parent_id, e.policy, coalesce(e.settled, 1) AS settled
+FROM taken k LEFT JOIN holdfast_edge e ON e.child_id = k.child_id AND e.parent_id = k.parent_id ORDER BY k.child_id;
+
+-- name: cascades
+-- Those that a transaction can go on with now: a row that another one holds is passed over and hides none behind it.
+-- index: holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_task_pkey
+-- returns: parent_id
+WITH rest AS MATERIALIZED (
+    SELECT t.id FROM holdfast_cascade c JOIN holdfast_task t ON t.id = c.parent_id
+    ORDER BY c.parent_id LIMIT :limit::int FOR NO KEY UPDATE OF t SKIP LOCKED
+), free AS MATERIALIZED (
+    SELECT h.parent_id FROM holdfast_cascade_held h JOIN holdfast_task t ON t.id = h.child_id
+    ORDER BY h.parent_id LIMIT :limit::int FOR NO KEY UPDATE OF t SKIP LOCKED
+), gone AS (
+    SELECT h.parent_id FROM holdfast_cascade_held h
+    WHERE NOT EXISTS (SELECT FROM holdfast_task t WHERE t.id = h.child_id) LIMIT :limit::int
+)
+SELECT id AS parent_id FROM rest UNION SELECT parent_id FROM free UNION SELECT parent_id FROM gone
+ORDER BY parent_id LIMIT :limit::int;
+
+-- name: held_cascades
+-- What is left of cascades, whoever holds it: no child is named where the parent itself is to be gone on with.
+-- index: holdfast_cascade_held_pkey, holdfast_cascade_pkey
+-- returns: parent_id child_id
+SELECT parent_id, child_id FROM (
+    (SELECT parent_id, child_id FROM holdfast_cascade_held ORDER BY parent_id, child_id LIMIT :limit::int)
+    UNION ALL
+    (SELECT parent_id, NULL AS child_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int)) AS left_over;
+
+-- name: not_told
+-- Which of these parents, that have ended, a child has not heard of because another transaction held it.
+-- index: holdfast_cascade_held_pkey
+-- returns: parent_id
+SELECT parent_id FROM holdfast_cascade_held WHERE parent_id = ANY(:parents::text[]) AND child_id = :id::text;
+
+-- name: cascade_place
+-- Where the next bite of a cascade begins.
+-- index: holdfast_cascade_pkey
 -- returns: after_child
-SELECT c.after_child FROM holdfast_cascade c JOIN holdfast_task t ON t.id = c.parent_id
-WHERE c.parent_id = :parent_id::text FOR UPDATE SKIP LOCKED;
+SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id::text;
 
 -- name: end_cascade
 -- index: holdfast_cascade_pkey

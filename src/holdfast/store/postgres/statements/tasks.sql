@@ -194,7 +194,7 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
 -- The counters say what is in the store, so they follow at once; steps live as long as their task.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_counter_pkey, holdfast_ledger_pkey
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -202,6 +202,7 @@ WITH gone AS (
         WHERE finished_at IS NOT NULL AND finished_at >= :floor::float8 AND finished_at < :before::float8
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
+          AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
     RETURNING id, queue, type, priority, status, finished_at
 ), steps AS (

@@ -33,17 +33,54 @@ INSERT INTO holdfast_cascade (parent_id, after_child)
 SELECT parent_id, after_child FROM {rows: parent_id text, after_child text} WHERE true
 ON CONFLICT (parent_id) DO UPDATE SET after_child = excluded.after_child;
 
--- name: cascades
--- index: holdfast_cascade (primary key)
--- returns: parent_id
-SELECT parent_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit;
+-- name: leave_held
+-- Children that another transaction held when they were to hear of these parents; with one writer none is.
+-- index: holdfast_cascade_held (primary key)
+INSERT INTO holdfast_cascade_held (parent_id, child_id)
+SELECT parent_id, child_id FROM {rows: parent_id text, child_id text} WHERE true
+ON CONFLICT (parent_id, child_id) DO NOTHING;
 
--- name: lock_cascade
--- Nothing when another process goes on with it right now, or its parent is in somebody's hands.
--- index: holdfast_cascade (primary key), holdfast_task (primary key)
+-- name: take_held
+-- index: holdfast_cascade_held (primary key), holdfast_edge (primary key)
+-- returns: child_id parent_id policy settled
+DELETE FROM holdfast_cascade_held WHERE parent_id = :parent_id AND child_id IN (
+    SELECT h.child_id FROM holdfast_cascade_held h WHERE h.parent_id = :parent_id ORDER BY h.child_id LIMIT :limit)
+RETURNING child_id, parent_id,
+    (SELECT e.policy FROM holdfast_edge e
+     WHERE e.child_id = holdfast_cascade_held.child_id AND e.parent_id = holdfast_cascade_held.parent_id),
+    coalesce((SELECT e.settled FROM holdfast_edge e
+              WHERE e.child_id = holdfast_cascade_held.child_id
+                AND e.parent_id = holdfast_cascade_held.parent_id), 1);
+
+-- name: cascades
+-- index: holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- returns: parent_id
+SELECT parent_id FROM holdfast_cascade UNION SELECT parent_id FROM holdfast_cascade_held
+ORDER BY parent_id LIMIT :limit;
+
+-- name: held_cascades
+-- index: holdfast_cascade_held (primary key), holdfast_cascade (primary key)
+-- returns: parent_id child_id
+SELECT parent_id, child_id FROM holdfast_cascade_held UNION ALL SELECT parent_id, NULL FROM holdfast_cascade
+ORDER BY parent_id LIMIT :limit;
+
+-- name: not_told
+-- index: holdfast_cascade_held (primary key)
+-- returns: parent_id
+SELECT parent_id FROM holdfast_cascade_held
+WHERE parent_id IN (SELECT value FROM json_each(:parents)) AND child_id = :id;
+
+-- name: cascade_place
+-- Where the next bite of a cascade begins.
+-- index: holdfast_cascade (primary key)
 -- returns: after_child
-SELECT c.after_child FROM holdfast_cascade c JOIN holdfast_task t ON t.id = c.parent_id
-WHERE c.parent_id = :parent_id;
+SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id;
+
+-- name: lock_free_family
+-- All of them, where there is one writer.
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: end_cascade
 -- index: holdfast_cascade (primary key)

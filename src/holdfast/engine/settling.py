@@ -1,0 +1,68 @@
+"""Goes on with cascades that transactions have left (`store/scripts/cascade.py`); a part of the sweeper.
+
+Promises: what can be done is done at once, in bites. While nothing can, because other transactions hold the
+children or the parents that are left, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`; by then
+the log names a row that is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.engine.loop import Loop, log
+from holdfast.store.scripts.limits import HELD_SECONDS
+from holdfast.store.store import Store
+
+ROUNDS_MAX: Final = 10
+"""Bites of each cascade before the sweeper looks at leases again."""
+PAUSE_SECONDS_MAX: Final = 1.0
+
+
+class Settling:
+    def __init__(self, loop: Loop, store: Store, on_settled: Callable[[], None]) -> None:
+        self._loop = loop
+        self._store = store
+        self._on_settled = on_settled
+        self._pause_seconds = HELD_SECONDS
+        self._named: set[str] = set()
+        """Tasks that are held, as the log has said."""
+
+    async def round(self) -> float | None:
+        """Some bites; in how many seconds to look again. None: nothing is left."""
+        for _ in range(ROUNDS_MAX):
+            if not await self._bites():
+                return await self._held()
+            self._pause_seconds = HELD_SECONDS
+            self._on_settled()
+        return 0.0
+
+    async def _bites(self) -> int:
+        """One of each cascade that can be gone on with; how much was done."""
+        done = 0
+        for parent_id in await self._store.cascades():
+            what = f"settling the dependents of {parent_id}"
+            done += await self._loop.apart(what, self._store.settle(parent_id)) or 0
+        return done
+
+    async def _held(self) -> float | None:
+        left = await self._store.held_cascades()
+        if not left:
+            self._pause_seconds = HELD_SECONDS
+            self._named.clear()
+            return None
+        pause = self._pause_seconds
+        self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
+        if pause == PAUSE_SECONDS_MAX:
+            self._name(*left[0])
+        return pause
+
+    def _name(self, parent_id: str, child_id: str | None) -> None:
+        held = child_id or parent_id
+        if held not in self._named:
+            self._named.add(held)
+            log.warning(
+                "sweeper: another transaction holds task %s, so the end or return of %s is told to %s when "
+                "that transaction has ended; find it in pg_stat_activity",
+                *(held, parent_id, "it" if child_id else "its dependents"),
+            )
