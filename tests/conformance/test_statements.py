@@ -53,8 +53,6 @@ OWN = {
             "probe_commit",
             "probe_record",
         ),
-        # Where there is one writer, no edge comes in loose.
-        *("any_loose", "lock_loose_edges", "loose_edges", "tie_edges"),
     },
 }
 BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)

@@ -140,7 +140,7 @@ class Record:
         self.astray: list[str] = []
         """Nodes that were behind the store's time."""
         self.fell: list[str] = []
-        """Loops of engines that died of an error."""
+        """Loops of engines that died of an error, or met one that they did not foresee."""
         self.innocent: list[str] = []
         """Deaths that were counted against tasks whose runners live."""
         self.swollen: list[str] = []

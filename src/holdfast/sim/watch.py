@@ -197,6 +197,9 @@ class Watch:
             )
 
     def _check_size(self, node: Node, engine: Engine) -> None:
+        if engine.troubles and node.life not in self._fallen:
+            self._fallen.add(node.life)
+            self._record.fell.append(f"a loop of {node.life} met an error that it did not foresee")
         if engine.supervisor.restarts and node.life not in self._fallen:
             self._fallen.add(node.life)
             self._record.fell.append(f"a loop of {node.life} died before {self._record.time():.1f}")

@@ -10,6 +10,35 @@ FROM {rows: child_id text, parent_id text, policy text, settled integer, loose i
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET has_dependents = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND has_dependents = 0;
 
+-- name: any_loose
+-- index: holdfast_edge_loose
+-- returns: child_id
+SELECT child_id FROM holdfast_edge WHERE loose = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
+ORDER BY parent_id, child_id LIMIT 1;
+
+-- name: loose_edges
+-- Whose parents may not know of them. With one writer no edge comes in loose; the simulator plays many.
+-- index: holdfast_edge_loose
+-- returns: child_id parent_id
+SELECT child_id, parent_id FROM holdfast_edge
+WHERE loose = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
+ORDER BY parent_id, child_id LIMIT :limit;
+
+-- name: lock_loose_edges
+-- Those of these that are still loose.
+-- index: holdfast_edge (primary key)
+-- returns: child_id parent_id policy settled
+SELECT e.child_id, e.parent_id, e.policy, e.settled
+FROM {rows: child_id text, parent_id text}
+JOIN holdfast_edge e ON e.child_id = r.child_id AND e.parent_id = r.parent_id
+WHERE e.loose + 0 = 1 ORDER BY e.parent_id, e.child_id;
+
+-- name: tie_edges
+-- index: holdfast_edge (primary key)
+UPDATE holdfast_edge AS e SET loose = 0
+FROM {rows: child_id text, parent_id text}
+WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
+
 -- name: open_edges
 -- Who waits for these.
 -- index: holdfast_edge_parent
