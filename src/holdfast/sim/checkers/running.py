@@ -37,7 +37,8 @@ def no_node_is_behind(outcome: Outcome) -> Iterator[str]:
 
 
 def no_loop_dies(outcome: Outcome) -> Iterator[str]:
-    """One row that cannot be dealt with harms itself only. Nor does a loop meet an error that it did not foresee."""
+    """One row that cannot be dealt with harms itself only. Nor does a loop meet an error that it did not
+    foresee."""
     yield from outcome.record.fell
 
 
