@@ -64,7 +64,8 @@ async def play(queue: TaskQueue, plan: Plan, tally: Tally, crew: Crew, screen: S
     await tally.until(tally.all_ended)
     (crew.folder / tasks.REPAIRED).touch()
     await _repair(queue, plan, story, screen)
-    await tally.until(tally.all_ended)
+    repaired = await queue.position()
+    await tally.until(lambda: tally.has_seen(repaired) and tally.all_ended())
     screen.note("everything has ended; asking the workers to stop (SIGTERM)")
     await crew.stop()
     story.crew_code = crew.code

@@ -71,7 +71,7 @@ class Tally:
             self.position = event.position
             if event.task_id in self._ids:
                 self._take(event)
-                self._changed.set()
+            self._changed.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Waits for the tally to be so."""
@@ -79,7 +79,7 @@ class Tally:
             await self.change()
 
     async def change(self) -> None:
-        """Waits for the next event of this run."""
+        """Waits for the next event."""
         self._changed.clear()
         await self._changed.wait()
 
@@ -117,6 +117,9 @@ class Tally:
         return len(self.tasks) == len(self._ids) and all(
             seen.status in ENDED for seen in self.tasks.values()
         )
+
+    def has_seen(self, position: Position) -> bool:
+        return self.position is not None and self.position.offset >= position.offset
 
     def completed(self) -> int:
         return sum(seen.status is Status.COMPLETED for seen in self.tasks.values())
