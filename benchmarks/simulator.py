@@ -41,7 +41,7 @@ def heartbeats(hours: float) -> float:
         driver = RemoteDriver(name, net, database, clock, loop.time)
         store = Store(driver, ManyWriters(), Ids(draw.stream(name)))
         while True:
-            await store.beat(name, "{}", [], 3 * BEAT_SECONDS)
+            await store.heartbeat(name, "{}", [], 3 * BEAT_SECONDS)
             await clock.sleep(BEAT_SECONDS)
 
     async def main() -> None:

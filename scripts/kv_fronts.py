@@ -55,14 +55,14 @@ class Front(NamedTuple):
 SYNC: Final = Front(
     "sync_commands.py",
     "Commands that block until they are answered.",
-    """from holdfast.primitives.kv.backend import Backend
+    """from holdfast.primitives.kv.backend import KvBackend
 from holdfast.primitives.kv.op import Entry""",
     '''class SyncCommands:
     """Every command as a method."""
 
     __slots__ = ("_backend",)
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: KvBackend) -> None:
         self._backend = backend
 ''',
     "def",

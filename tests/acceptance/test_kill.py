@@ -107,7 +107,7 @@ async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) ->
             await gate.arrived(2)
             gate.open("slow")  # both: the frozen one reads it when it goes on
             completed = await feed.first("task.completed", task_id=handle)
-            assert f":{other.pid}:" in completed.worker_id
+            assert f":{other.pid}:" in completed.node
             before = await handle.get()
             frozen.thaw()
             left = await frozen.stop()

@@ -96,7 +96,7 @@ async def test_processes_a_task_successfully(queue: TaskQueue, events: Events) -
     assert (enqueued.task_id, enqueued.type, enqueued.priority) == (task_id, "add-one", "normal")
     assert (started.task_id, started.attempt) == (task_id, 1)
     assert (completed.task_id, completed.type, completed.result) == (task_id, "add-one", 42)
-    assert completed.worker_id == started.worker_id
+    assert completed.node == started.node
     assert completed.duration >= 0
     assert enqueued.at <= started.at <= completed.at
 

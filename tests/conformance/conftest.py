@@ -14,7 +14,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
-from holdfast.store.scripts.cascade import BITE
+from holdfast.store.scripts.cascade import BATCH
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
@@ -23,9 +23,9 @@ from holdfast.store.store import Store
 class Bench:
     """A backend that can open any number of stores on the same data."""
 
-    def __init__(self, clock: VirtualClock, cascade_bite: int = BITE) -> None:
+    def __init__(self, clock: VirtualClock, cascade_batch: int = BATCH) -> None:
         self.clock = clock
-        self.cascade_bite = cascade_bite
+        self.cascade_batch = cascade_batch
         """Of the stores that it makes from now on."""
         self._seeds = 0
         self._stores: list[Store] = []
@@ -55,12 +55,12 @@ class Bench:
 
 
 class SqliteBench(Bench):
-    def __init__(self, clock: VirtualClock, path: str, cascade_bite: int = BITE) -> None:
-        super().__init__(clock, cascade_bite)
+    def __init__(self, clock: VirtualClock, path: str, cascade_batch: int = BATCH) -> None:
+        super().__init__(clock, cascade_batch)
         self._path = path
 
     def make(self) -> Store:
-        dialect = SqliteDialect(self.cascade_bite)
+        dialect = SqliteDialect(self.cascade_batch)
         return Store(SqliteDriver(self._path, self.clock), dialect, self._ids())
 
     async def sql(self, text: str) -> list[Any]:
@@ -80,13 +80,13 @@ SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
 
 
 class PostgresBench(Bench):
-    def __init__(self, clock: VirtualClock, dsn: str, cascade_bite: int = BITE) -> None:
-        super().__init__(clock, cascade_bite)
+    def __init__(self, clock: VirtualClock, dsn: str, cascade_batch: int = BATCH) -> None:
+        super().__init__(clock, cascade_batch)
         self.dsn = dsn
 
     def make(self) -> Store:
         driver = PostgresDriver(self.dsn, self.clock, server_time=False)
-        dialect = PostgresDialect(self.clock.monotonic, self.cascade_bite)
+        dialect = PostgresDialect(self.clock.monotonic, self.cascade_batch)
         return Store(driver, dialect, self._ids())
 
     async def close(self) -> None:
@@ -108,16 +108,16 @@ def clock() -> VirtualClock:
 
 
 @pytest.fixture
-def cascade_bite() -> int:
+def cascade_batch() -> int:
     """Edges to dependents that one transaction looks at; tests parametrize it."""
-    return BITE
+    return BATCH
 
 
 @pytest.fixture(params=["sqlite-memory", "sqlite-file", "postgres"])
 def any_bench(
-    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_bite: int
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_batch: int
 ) -> Bench:
-    return make_bench(request, clock, tmp_path, cascade_bite)
+    return make_bench(request, clock, tmp_path, cascade_batch)
 
 
 @pytest.fixture
@@ -128,9 +128,9 @@ async def bench(any_bench: Bench) -> AsyncIterator[Bench]:
 
 @pytest.fixture(params=["sqlite-file", "postgres"])
 def any_shared_bench(
-    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_bite: int
+    request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path, cascade_batch: int
 ) -> Bench:
-    return make_bench(request, clock, tmp_path, cascade_bite)
+    return make_bench(request, clock, tmp_path, cascade_batch)
 
 
 @pytest.fixture
@@ -144,15 +144,15 @@ def make_bench(
     request: pytest.FixtureRequest,
     clock: VirtualClock,
     folder: Path,
-    cascade_bite: int = BITE,
+    cascade_batch: int = BATCH,
 ) -> Bench:
     match request.param:
         case "sqlite-memory":
-            return SqliteBench(clock, "", cascade_bite)
+            return SqliteBench(clock, "", cascade_batch)
         case "sqlite-file":
-            return SqliteBench(clock, str(folder / "holdfast.db"), cascade_bite)
+            return SqliteBench(clock, str(folder / "holdfast.db"), cascade_batch)
         case _:
-            return PostgresBench(clock, request.getfixturevalue("pg_dsn"), cascade_bite)
+            return PostgresBench(clock, request.getfixturevalue("pg_dsn"), cascade_batch)
 
 
 @pytest.fixture

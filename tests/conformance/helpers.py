@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.core.command import Command, Complete, Fail, Order
-from holdfast.core.decide import Decision, Refusal, Transition
-from holdfast.core.dependency import Edge, Policy
+from holdfast.core.command import Command, Complete, Fail, Instruction
+from holdfast.core.decide import Refusal, Ruling, Transition
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.event import Event, Position
-from holdfast.core.submit import Request, Submission, submit
+from holdfast.core.submit import EnqueueRequest, Submission, submit
 from holdfast.core.task import Failure, FailureKind, Status, Task
-from holdfast.store.claims import Claim
+from holdfast.store.claims import ClaimRequest
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
 
@@ -23,21 +23,21 @@ _numbers = itertools.count(1)
 
 def asked(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
     """A submission with short ids that sort in the order they were made."""
-    return _submitted(store, task_id, own_id=True, **fields)
+    return _submitted(store, task_id, id_given=True, **fields)
 
 
 def fresh(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
     """The same under an id that the queue has made, as the fast path takes them."""
-    return _submitted(store, task_id, own_id=False, **fields)
+    return _submitted(store, task_id, id_given=False, **fields)
 
 
-def _submitted(store: Store, task_id: str | None, *, own_id: bool, **fields: Any) -> Submission:
+def _submitted(store: Store, task_id: str | None, *, id_given: bool, **fields: Any) -> Submission:
     request = {"type": "work", "payload": {"n": 1}} | fields
     name = task_id or f"task-{next(_numbers):06}"
-    return submit(Request(**request), task_id=name, now=store.now(), own_id=own_id)
+    return submit(EnqueueRequest(**request), task_id=name, now=store.now(), id_given=id_given)
 
 
-def after(*parents: str, policy: Policy = Policy.FAIL) -> tuple[Edge, ...]:
+def after(*parents: str, policy: DependencyPolicy = DependencyPolicy.FAIL) -> tuple[Edge, ...]:
     return tuple(Edge(parent, policy) for parent in parents)
 
 
@@ -59,8 +59,8 @@ def wanted(
     queues: Iterable[str] = ("default",),
     types: Iterable[str] = TYPES,
     lease_seconds: float = 9.0,
-) -> Claim:
-    return Claim(
+) -> ClaimRequest:
+    return ClaimRequest(
         node=node,
         queues=tuple(queues),
         types=tuple(types),
@@ -95,19 +95,19 @@ async def statuses(store: Store) -> dict[str, str]:
     return {task.id: task.status.value for task in await all_tasks(store)}
 
 
-async def order(store: Store, task_id: str, command: Command, **belief: Any) -> Decision:
-    return (await store.apply([Order(task_id, command, **belief)]))[0]
+async def order(store: Store, task_id: str, command: Command, **belief: Any) -> Ruling:
+    return (await store.apply([Instruction(task_id, command, **belief)]))[0]
 
 
-async def runner_says(store: Store, task: Task, command: Command) -> Decision:
+async def runner_says(store: Store, task: Task, command: Command) -> Ruling:
     """A runner's command under the fence of its claim."""
     return await order(store, task.id, command, fence=task.fence)
 
 
-async def complete(store: Store, task: Task, result_json: str = "null") -> Decision:
-    return (await store.finish([(task, Order(task.id, Complete(result_json), fence=task.fence))]))[
-        0
-    ]
+async def complete(store: Store, task: Task, result_json: str = "null") -> Ruling:
+    return (
+        await store.finish([(task, Instruction(task.id, Complete(result_json), fence=task.fence))])
+    )[0]
 
 
 def failing(message: str = "boom", *, final: bool = False) -> Fail:
@@ -191,6 +191,6 @@ def shown(task: Task) -> dict[str, Any]:
     return {f: getattr(task, f) for f in task.__struct_fields__ if f != "request_hash"}
 
 
-def code(decision: Decision) -> str:
+def code(ruling: Ruling) -> str:
     """'moved', or the code of the refusal."""
-    return decision.code if isinstance(decision, Refusal) else "moved"
+    return ruling.code if isinstance(ruling, Refusal) else "moved"

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.core.lease import Ask
+from holdfast.core.lease import LeaseRequest
 from holdfast.errors import StoreUnavailable
 from holdfast.primitives.locks import FAMILIES, Locks
-from holdfast.primitives.locks.backend import Backend, Make, MemoryBackend, StoreBackend
+from holdfast.primitives.locks.backend import LockBackend, Make, MemoryBackend, StoreBackend
 from holdfast.primitives.metrics import Metrics
 from holdfast.store.script import Rows
 from holdfast.store.scripts import leases as scripts
@@ -20,10 +20,10 @@ from tests.conformance.conftest import Bench, SqliteBench
 T = TypeVar("T")
 
 
-class Line(Backend):
+class Line(LockBackend):
     """The way to a backend, which a test can cut."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: LockBackend) -> None:
         self.backend = backend
         self.is_cut = False
         """Nothing gets through."""
@@ -43,8 +43,8 @@ class Line(Backend):
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
         return await self._pass(lambda: self.backend.run(make, repeatable=repeatable))
 
-    async def carry(self, connection: object, make: Make[T]) -> T:
-        return await self.backend.carry(connection, make)
+    async def run_in_tx(self, connection: object, make: Make[T]) -> T:
+        return await self.backend.run_in_tx(connection, make)
 
     async def query(self, statement: str, **params: Any) -> Rows:
         return await self._pass(lambda: self.backend.query(statement, **params))
@@ -73,10 +73,10 @@ class LocksBench:
         self.clock = clock
         self.bench = bench
         self.metrics = Metrics(FAMILIES)
-        self._shared: Backend | None = None
+        self._shared: LockBackend | None = None
         self._opened: list[Locks] = []
 
-    async def backend(self) -> Backend:
+    async def backend(self) -> LockBackend:
         is_memory = isinstance(self.bench, SqliteBench) and not self.bench._path
         if self._shared is not None and (self.bench is None or is_memory):
             return self._shared
@@ -103,7 +103,7 @@ class LocksBench:
 
     async def dead_waiter(self, resource: str, claim_id: str, *, waiter_seconds: float) -> None:
         """Stands in line and is never heard of again."""
-        wanted = Ask(resource, claim_id, "dead", 30.0, 0.0, waiter_seconds)
+        wanted = LeaseRequest(resource, claim_id, "dead", 30.0, 0.0, waiter_seconds)
         await (await self.backend()).run(lambda hinter, now: scripts.ask(hinter, wanted, now))
 
     async def advance(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""More dependents than one transaction settles: in bites, and a crash between two of them loses nobody."""
+"""More dependents than one transaction settles: in batches, and a crash between two of them loses nobody."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.command import Abort, Replay
 from holdfast.core.decide import Transition
-from holdfast.core.dependency import Edge, Policy
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.task import Status
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench
@@ -30,17 +30,17 @@ from tests.conformance.helpers import (
     statuses,
 )
 
-small_bites = pytest.mark.parametrize("cascade_bite", [3])
+small_batches = pytest.mark.parametrize("cascade_batch", [3])
 
 
 async def settle_all(store: Store) -> int:
-    """As sweepers do; the number of bites."""
-    bites = 0
+    """As sweepers do; the number of batches."""
+    batches = 0
     while parents := await store.cascades():
         for parent_id in parents:
             assert await store.settle(parent_id) > 0
-            bites += 1
-    return bites
+            batches += 1
+    return batches
 
 
 async def family(store: Store, children: int) -> list[str]:
@@ -50,10 +50,10 @@ async def family(store: Store, children: int) -> list[str]:
     return names
 
 
-@small_bites
+@small_batches
 @pytest.mark.parametrize("children", [2, 3, 4, 6, 7, 10])
 @pytest.mark.parametrize("ends", ["completed", "failed", "aborted"])
-async def test_a_wide_family_is_settled_in_bites(store: Store, children: int, ends: str) -> None:
+async def test_a_wide_family_is_settled_in_batches(store: Store, children: int, ends: str) -> None:
     names = await family(store, children)
     cut_short: list[int] = []
     store.on_cut_short = lambda: cut_short.append(1)
@@ -79,7 +79,7 @@ async def test_a_wide_family_is_settled_in_bites(store: Store, children: int, en
     await check_counters(store)
 
 
-@small_bites
+@small_batches
 async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> None:
     store = await shared_bench.open()
     names = await family(store, 20)
@@ -91,7 +91,7 @@ async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> Non
     assert await other.settle("p") == 0
 
 
-@small_bites
+@small_batches
 async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
     """Replayed in the middle: those that fell come back, the others have not noticed anything."""
     names = await family(store, 8)
@@ -108,7 +108,7 @@ async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
     await check_counters(store)
 
 
-@small_bites
+@small_batches
 async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -> None:
     names = await family(store, 8)
     await complete(store, await claim_one(store))
@@ -122,21 +122,26 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_bites_of_any_size_come_to_the_same_end(bench: Bench, seed: int) -> None:
-    """A drawn graph whose roots end in drawn ways: with any bite each task ends the same."""
+async def test_batches_of_any_size_come_to_the_same_end(bench: Bench, seed: int) -> None:
+    """A drawn graph whose roots end in drawn ways: with any batch each task ends the same."""
     draw = random.Random(seed)
     size = 24
     edges = {
         n: [
-            Edge(f"t{parent:02}", draw.choice([Policy.FAIL, Policy.FAIL, Policy.IGNORE]))
+            Edge(
+                f"t{parent:02}",
+                draw.choice(
+                    [DependencyPolicy.FAIL, DependencyPolicy.FAIL, DependencyPolicy.IGNORE]
+                ),
+            )
             for parent in draw.sample(range(n), min(n, draw.randint(1, 3)))
         ]
         for n in range(4, size)
     }
     fails = {f"t{n:02}" for n in range(size) if draw.random() < 0.3}
 
-    async def run(bite: int, prefix: str) -> dict[str, str]:
-        bench.cascade_bite = bite
+    async def run(batch: int, prefix: str) -> dict[str, str]:
+        bench.cascade_batch = batch
         store = await bench.open()
         for n in range(size):
             depends = tuple(Edge(prefix + e.parent_id, e.policy) for e in edges.get(n, []))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.clock import VirtualClock
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.task import Status
 from holdfast.store.scripts import admin
 from holdfast.store.store import Store
@@ -69,7 +69,7 @@ async def test_what_cannot_start_is_left_alone(store: Store, clock: VirtualClock
 
 
 async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Store) -> None:
-    await put(store, "limited", rules=(("key", Rule(max_running=1)),))
+    await put(store, "limited", rules=(("key", LimitRule(max_running=1)),))
     await put(store, "behind")
     assert await next_ids(store) == []
     assert (await get(store, "limited")).status is Status.QUEUED

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.command import Abort, Complete, Order, Replay
-from holdfast.core.dependency import Edge, Policy
+from holdfast.core.command import Abort, Complete, Instruction, Replay
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.task import FailureKind, Status
 from holdfast.errors import DependencyCycle, UnknownDependency
 from holdfast.store.store import Store
@@ -85,7 +85,9 @@ async def test_two_parents_that_end_together(store: Store) -> None:
     await put(store, "p1")
     await put(store, "p2")
     await put(store, "c", depends_on=after("p1", "p2"))
-    await store.apply([Order(t.id, Complete("1"), fence=t.fence) for t in await claim(store, 2)])
+    await store.apply(
+        [Instruction(t.id, Complete("1"), fence=t.fence) for t in await claim(store, 2)]
+    )
     assert await statuses(store) == {"p1": "completed", "p2": "completed", "c": "queued"}
 
 
@@ -178,7 +180,7 @@ async def test_a_new_family_dies_with_a_dead_parent_in_one_transaction(store: St
         [
             asked(store, "c", depends_on=after("alive", "dead")),
             asked(store, "g", depends_on=after("c")),
-            asked(store, "free", depends_on=after("c", "dead", policy=Policy.IGNORE)),
+            asked(store, "free", depends_on=after("c", "dead", policy=DependencyPolicy.IGNORE)),
             asked(store, "other"),
         ]
     )
@@ -219,7 +221,7 @@ async def test_a_dead_parent_whose_failure_is_ignored_is_not_waited_for(store: S
     await kill(store, "dead")
     await put(store, "gone")
     await order(store, "gone", Abort("ann"))
-    await put(store, "c", depends_on=after("dead", "gone", policy=Policy.IGNORE))
+    await put(store, "c", depends_on=after("dead", "gone", policy=DependencyPolicy.IGNORE))
     assert await status(store, "c") is Status.QUEUED
 
 
@@ -228,7 +230,7 @@ async def test_a_failure_falls_through_the_whole_graph(store: Store) -> None:
     await put(store, "c", depends_on=after("p"))
     await put(store, "g", depends_on=after("c"))
     await put(store, "gg", depends_on=after("g"))
-    await put(store, "free", depends_on=after("c", policy=Policy.IGNORE))
+    await put(store, "free", depends_on=after("c", policy=DependencyPolicy.IGNORE))
     await kill(store, "p")
     assert await statuses(store) == {
         "p": "failed",
@@ -283,7 +285,7 @@ async def test_a_wide_graph_settles_at_once(store: Store) -> None:
 async def test_edges_of_one_child_may_differ_in_policy(store: Store) -> None:
     await put(store, "p1")
     await put(store, "p2")
-    edges = (Edge("p1", Policy.IGNORE), Edge("p2", Policy.FAIL))
+    edges = (Edge("p1", DependencyPolicy.IGNORE), Edge("p2", DependencyPolicy.FAIL))
     await put(store, "c", depends_on=edges)
     await kill(store, "p1")
     assert await status(store, "c") is Status.BLOCKED

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Abort, Complete, Edit, Order
+from holdfast.core.command import Abort, Complete, Edit, Instruction
 from holdfast.core.event import Position
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status
@@ -177,7 +177,7 @@ async def test_pruning_forgets_what_ended_long_ago(store: Store, clock: VirtualC
     await check_counters(store)
 
 
-async def test_pruning_takes_bites(store: Store, clock: VirtualClock) -> None:
+async def test_pruning_takes_batches(store: Store, clock: VirtualClock) -> None:
     await put_plain(store, 10)
     await finish_all(store)
     clock.set(clock.now() + 100)
@@ -244,7 +244,7 @@ async def test_without_its_record_nothing_is_written(
     before = await all_tasks(store)
     await bench.sql("ALTER TABLE holdfast_feed RENAME TO holdfast_feed_away")
     fresh: list[Submission] = [asked(store), asked(store)]
-    orders = [Order(task.id, Complete("1"), fence=task.fence) for task in running]
+    orders = [Instruction(task.id, Complete("1"), fence=task.fence) for task in running]
     attempts: dict[str, Callable[[], Awaitable[object]]] = {
         "insert": lambda: store.insert(fresh),
         "insert_plain": lambda: store.insert_plain(fresh),

@@ -1,4 +1,4 @@
-"""The feed stays whole: pruned from the front, numbered in bites, started over after a restore."""
+"""The feed stays whole: pruned from the front, numbered in batches, started over after a restore."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ async def test_a_page_fetches_the_records_that_it_shows(store: Store) -> None:
 
 
 @pytest.fixture
-def small_bites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgres_dialect, "BITE", 3)
-    monkeypatch.setattr(sqlite_dialect, "BITE", 3)
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_dialect, "BATCH", 3)
+    monkeypatch.setattr(sqlite_dialect, "BATCH", 3)
 
 
-@pytest.mark.usefixtures("small_bites")
-async def test_a_backlog_is_numbered_and_counted_in_bites(store: Store) -> None:
+@pytest.mark.usefixtures("small_batches")
+async def test_a_backlog_is_numbered_and_counted_in_batches(store: Store) -> None:
     await insert(store, 11)
     found = await page(store)
     assert offsets(found) == list(range(1, len(found.events) + 1))
@@ -93,18 +93,18 @@ async def test_a_backlog_is_numbered_and_counted_in_bites(store: Store) -> None:
     assert [row[4] for row in await store.counters()] == [11]
 
 
-@pytest.mark.usefixtures("small_bites")
+@pytest.mark.usefixtures("small_batches")
 async def test_figures_behind_a_long_backlog_are_late_and_not_an_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "COUNT_BITES", 2)
+    monkeypatch.setattr(store_module, "COUNT_BATCHES", 2)
     await insert(store, 14)
     seen = [sum(row[4] for row in await store.counters()) for _ in range(4)]
     assert seen == [6, 12, 14, 14]
 
 
-@pytest.mark.usefixtures("small_bites")
-async def test_bites_beside_racing_writers_leave_no_hole(shared_bench: Bench) -> None:
+@pytest.mark.usefixtures("small_batches")
+async def test_batches_beside_racing_writers_leave_no_hole(shared_bench: Bench) -> None:
     writers = [await shared_bench.open() for _ in range(3)]
     reader = await shared_bench.open()
     read: list[int] = []
@@ -246,7 +246,7 @@ async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> 
     async with role_without_rights(pg_dsn, "plain_four") as theirs:
         connection = await asyncpg.connect(theirs)
         async with connection.transaction():
-            await store.insert_carried(connection, [asked(store, "carried")])
+            await store.insert_in_tx(connection, [asked(store, "carried")])
         await connection.close()
     assert (await get(store, "carried")).id == "carried"
     await bench.close()

@@ -12,7 +12,7 @@ from holdfast.core.command import (
     Command,
     Complete,
     Edit,
-    Order,
+    Instruction,
     Pause,
     Release,
     Replay,
@@ -21,7 +21,7 @@ from holdfast.core.command import (
     Snooze,
 )
 from holdfast.core.decide import Transition, applied
-from holdfast.core.task import FailureKind, Options, RunId, Status, Task
+from holdfast.core.task import FailureKind, RunId, Status, Task, TaskOptions
 from holdfast.store.store import Store
 from tests.conformance.helpers import (
     all_tasks,
@@ -54,7 +54,7 @@ RUNNER_COMMANDS: dict[str, Command] = {
 
 async def taken_over(store: Store, clock: VirtualClock) -> tuple[Task, Task]:
     """A claim whose lease ran out, and the claim after it."""
-    await put(store, "a", options=Options(max_deaths=10))
+    await put(store, "a", options=TaskOptions(max_deaths=10))
     old = await claim_one(store, node="old")
     clock.set(clock.now() + 10.0)
     await store.sweep()
@@ -67,11 +67,11 @@ async def taken_over(store: Store, clock: VirtualClock) -> tuple[Task, Task]:
 async def test_an_old_fence_changes_nothing(store: Store, clock: VirtualClock, name: str) -> None:
     old, new = await taken_over(store, clock)
     command = RUNNER_COMMANDS[name]
-    for decision in (
-        (await store.finish([(old, Order("a", command, fence=old.fence))]))[0],
+    for ruling in (
+        (await store.finish([(old, Instruction("a", command, fence=old.fence))]))[0],
         await runner_says(store, old, command),
     ):
-        assert code(decision) == "lease-lost"
+        assert code(ruling) == "lease-lost"
     assert await get(store, "a") == new
     late = [event for event in await store.history("a") if event.kind == "task.late"]
     is_result = name in ("complete", "fail", "fail for good")
@@ -101,11 +101,11 @@ async def test_a_repeated_command_is_answered_as_applied(store: Store, name: str
     assert code(await runner_says(store, task, command)) == "moved"
     then = await get(store, "a")
     head = await store.head()
-    for decision in (
+    for ruling in (
         await runner_says(store, task, command),
-        (await store.finish([(task, Order("a", command, fence=task.fence))]))[0],
+        (await store.finish([(task, Instruction("a", command, fence=task.fence))]))[0],
     ):
-        assert code(decision) == "already-applied"
+        assert code(ruling) == "already-applied"
     assert await get(store, "a") == then
     assert await store.head() == head
 
@@ -113,15 +113,17 @@ async def test_a_repeated_command_is_answered_as_applied(store: Store, name: str
 async def test_the_fast_end_is_the_general_end(store: Store) -> None:
     await put_plain(store, 2)
     first, second = await claim(store, 2)
-    await store.finish([(first, Order(first.id, Complete('{"x":1}', 0.5), fence=first.fence))])
-    await store.apply([Order(second.id, Complete('{"x":1}', 0.5), fence=second.fence)])
+    await store.finish(
+        [(first, Instruction(first.id, Complete('{"x":1}', 0.5), fence=first.fence))]
+    )
+    await store.apply([Instruction(second.id, Complete('{"x":1}', 0.5), fence=second.fence)])
     rows = [shown(await get(store, each.id)) | {"id": ""} for each in (first, second)]
     assert rows[0] == rows[1]
     assert rows[0]["status"] is Status.COMPLETED
     ends = [event for event in await read_all(store) if event.kind == "task.completed"]
     assert ends[0].data == ends[1].data
     assert ends[0].data == {
-        "worker_id": "node-a",
+        "node": "node-a",
         "attempt": 1,
         "duration": 0.5,
         "result": {"x": 1},
@@ -135,15 +137,15 @@ async def test_finish_takes_good_and_bad_together(store: Store, clock: VirtualCl
     tasks = await claim(store, 6)
     await order(store, ids[1], Abort("ann"))
     ended = [
-        (tasks[0], Order(ids[0], Complete("0"), fence=tasks[0].fence)),
-        (tasks[1], Order(ids[1], Complete("1"), fence=tasks[1].fence)),
-        (tasks[2], Order(ids[2], failing(), fence=tasks[2].fence)),
-        (tasks[3], Order(ids[3], Complete("3"), fence=tasks[3].fence - 1)),
-        (tasks[4], Order(ids[4], Snooze(1.0), fence=tasks[4].fence)),
-        (tasks[5], Order(ids[5], Complete("5"), fence=tasks[5].fence)),
+        (tasks[0], Instruction(ids[0], Complete("0"), fence=tasks[0].fence)),
+        (tasks[1], Instruction(ids[1], Complete("1"), fence=tasks[1].fence)),
+        (tasks[2], Instruction(ids[2], failing(), fence=tasks[2].fence)),
+        (tasks[3], Instruction(ids[3], Complete("3"), fence=tasks[3].fence - 1)),
+        (tasks[4], Instruction(ids[4], Snooze(1.0), fence=tasks[4].fence)),
+        (tasks[5], Instruction(ids[5], Complete("5"), fence=tasks[5].fence)),
     ]
-    decisions = await store.finish(ended)
-    assert [code(decision) for decision in decisions] == [
+    rulings = await store.finish(ended)
+    assert [code(ruling) for ruling in rulings] == [
         *("moved", "lease-lost", "moved", "lease-lost", "moved", "moved")
     ]
     statuses = [(await get(store, task_id)).status.value for task_id in ids]
@@ -208,29 +210,27 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     tasks = await claim(store, 3, lease_seconds=9.0)
     leases = [task.run for task in tasks]
     await complete(store, tasks[1])
-    await store.beat("node-a", "{}", [], 9.0)  # A node that comes is an event.
+    await store.heartbeat("node-a", "{}", [], 9.0)  # A node that comes is an event.
     head = await store.head()
     clock.set(clock.now() + 5.0)
     believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("nobody", 1)]
-    beat = await store.beat("node-a", "{}", believed, 9.0)
+    beat = await store.heartbeat("node-a", "{}", believed, 9.0)
     assert beat.lost == set(believed[1:])
     assert {row[0] for row in beat.owned} == {ids[0], ids[2]}
     kept = await get(store, ids[0])
     assert kept.lease_until == clock.now() + 9.0
     assert kept.version == tasks[0].version
     assert await store.head() == head, "a renewal is no event"
-    assert (await store.beat("node-a", "{}", [], 9.0)).lost == set()
+    assert (await store.heartbeat("node-a", "{}", [], 9.0)).lost == set()
     clock.set(clock.now() + 5.0)
     expired = (await store.sweep()).expired
-    assert [decision.after.id for decision in expired if isinstance(decision, Transition)] == [
-        ids[2]
-    ]
+    assert [ruling.after.id for ruling in expired if isinstance(ruling, Transition)] == [ids[2]]
 
 
 async def test_two_runs_of_one_task_are_renewed_apart(store: Store, clock: VirtualClock) -> None:
     """A process that has claimed a task again, and has not heard yet that its first run is lost."""
     old, new = await taken_over(store, clock)
-    beat = await store.beat("new", "{}", [old.run, new.run], 9.0)
+    beat = await store.heartbeat("new", "{}", [old.run, new.run], 9.0)
     assert beat.lost == {old.run}
     assert [RunId(*row[:2]) for row in beat.owned] == [new.run]
 
@@ -241,8 +241,8 @@ async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
     store: Store, clock: VirtualClock, old_first: bool, name: str
 ) -> None:
     old, new = await taken_over(store, clock)
-    late = (old, Order("a", RUNNER_COMMANDS[name], fence=old.fence))
-    good = (new, Order("a", Complete('"good"'), fence=new.fence))
+    late = (old, Instruction("a", RUNNER_COMMANDS[name], fence=old.fence))
+    good = (new, Instruction("a", Complete('"good"'), fence=new.fence))
     batch = [late, good] if old_first else [good, late]
     told = [code(each) for each in await store.finish(batch)]
     assert told == (["lease-lost", "moved"] if old_first else ["moved", "lease-lost"])
@@ -269,7 +269,7 @@ async def test_a_report_whose_answer_was_lost_is_answered_not_repeated(store: St
 
 
 async def test_a_death_costs_no_attempt_but_counts(store: Store, clock: VirtualClock) -> None:
-    await put(store, "a", max_attempts=1, options=Options(max_deaths=3))
+    await put(store, "a", max_attempts=1, options=TaskOptions(max_deaths=3))
     assert (await store.sweep()).expired == []
     for death in (1, 2):
         task = await claim_one(store, node=f"node-{death}")
@@ -301,10 +301,10 @@ async def test_expire_takes_no_more_than_asked(store: Store, clock: VirtualClock
 
 
 async def test_what_is_unknown_is_refused(store: Store) -> None:
-    decisions = await store.apply(
-        [Order("nobody", Abort("ann")), Order("nobody", Complete("1"), 1)]
+    rulings = await store.apply(
+        [Instruction("nobody", Abort("ann")), Instruction("nobody", Complete("1"), 1)]
     )
-    assert [code(decision) for decision in decisions] == ["not-found", "not-found"]
+    assert [code(ruling) for ruling in rulings] == ["not-found", "not-found"]
     assert await read_all(store) == []
 
 

@@ -12,12 +12,12 @@ import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Complete, Order
+from holdfast.core.command import Complete, Instruction
 from holdfast.core.decide import Transition
-from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Rule
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import CODE
-from holdfast.core.task import Options, Status, Task
+from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.queue.why import look, reasons_of
@@ -54,15 +54,15 @@ async def soon(verb: Awaitable[T]) -> T:
 
 
 @pytest.fixture
-def cascade_bite() -> int:
+def cascade_batch() -> int:
     return 1_000
 
 
 @pytest.fixture
 async def bench(
-    clock: VirtualClock, pg_dsn: str, cascade_bite: int
+    clock: VirtualClock, pg_dsn: str, cascade_batch: int
 ) -> AsyncIterator[PostgresBench]:
-    made = PostgresBench(clock, pg_dsn, cascade_bite=cascade_bite)
+    made = PostgresBench(clock, pg_dsn, cascade_batch=cascade_batch)
     yield made
     await made.close()
 
@@ -214,7 +214,7 @@ async def test_a_dead_child_that_is_held_blames_its_other_parent_later(
 async def test_a_held_child_keeps_no_lease_from_being_taken_back(
     store: Store, other: Other, clock: VirtualClock
 ) -> None:
-    await put(store, "p", options=Options(max_deaths=1))
+    await put(store, "p", options=TaskOptions(max_deaths=1))
     await put(store, "child", depends_on=after("p"))
     await put_plain(store, 5)
     assert len(await claim(store)) == 6
@@ -228,8 +228,8 @@ async def test_a_held_child_keeps_no_lease_from_being_taken_back(
     assert await status(store, "child") is Status.FAILED
 
 
-@pytest.mark.parametrize("cascade_bite", [3])
-async def test_children_that_are_held_keep_no_bite_from_going_on(
+@pytest.mark.parametrize("cascade_batch", [3])
+async def test_children_that_are_held_keep_no_batch_from_going_on(
     store: Store, other: Other
 ) -> None:
     names = [f"c{n:02}" for n in range(10)]
@@ -249,7 +249,7 @@ async def test_children_that_are_held_keep_no_bite_from_going_on(
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("cascade_bite", [1, 2, 1_000])
+@pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
 async def test_in_any_interleaving_of_holders_every_family_comes_to_its_end(
     store: Store, other: Other, seed: int
 ) -> None:
@@ -263,7 +263,7 @@ async def test_in_any_interleaving_of_holders_every_family_comes_to_its_end(
         if n >= 3
     }
     for name in names:
-        edges = tuple(Edge(p, Policy.FAIL) for p in parents.get(name, []))
+        edges = tuple(Edge(p, DependencyPolicy.FAIL) for p in parents.get(name, []))
         await put(store, name, depends_on=edges)
     left = 40
     while True:
@@ -308,7 +308,7 @@ async def test_an_end_whose_row_is_held_keeps_no_other_end(store: Store, other: 
     await put_plain(store, 3)
     running = await claim(store)
     await other.hold(running[1].id)
-    ends = [(task, Order(task.id, Complete("1"), fence=task.fence)) for task in running]
+    ends = [(task, Instruction(task.id, Complete("1"), fence=task.fence)) for task in running]
     done = await store.finish(ends)
     assert [is_held(each) for each in done] == [False, True, False]
     assert is_held((await soon(store.finish_held([ends[1]])))[0])
@@ -317,10 +317,10 @@ async def test_an_end_whose_row_is_held_keeps_no_other_end(store: Store, other: 
 
 
 async def test_an_end_whose_limit_is_held_keeps_no_other_end(store: Store, other: Other) -> None:
-    await put(store, "limited", type="limited", rules=(("key", Rule(max_running=1)),))
+    await put(store, "limited", type="limited", rules=(("key", LimitRule(max_running=1)),))
     await put_plain(store, 2)
     running = await claim(store)
-    ends = [(task, Order(task.id, Complete("1"), fence=task.fence)) for task in running]
+    ends = [(task, Instruction(task.id, Complete("1"), fence=task.fence)) for task in running]
     await other.hold("key", rows="holdfast_limit WHERE name")
     done = await store.finish(ends)
     held = {task.id for (task, _), each in zip(ends, done, strict=True) if is_held(each)}
@@ -336,7 +336,7 @@ async def test_an_end_whose_limit_is_held_keeps_no_other_end(store: Store, other
 async def test_a_limit_that_is_held_keeps_no_other_lease_from_being_taken_back(
     store: Store, other: Other, clock: VirtualClock
 ) -> None:
-    await put(store, "limited", type="limited", rules=(("key", Rule(max_running=1)),))
+    await put(store, "limited", type="limited", rules=(("key", LimitRule(max_running=1)),))
     await put_plain(store, 3)
     assert len(await claim(store)) == 4
     await other.hold("key", rows="holdfast_limit WHERE name")

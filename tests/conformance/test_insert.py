@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.core.task import Options, Priority, Status
+from holdfast.core.task import Priority, Status, TaskOptions
 from holdfast.errors import (
     DependencyCycle,
     DuplicateTask,
@@ -42,7 +42,7 @@ async def test_every_field_of_a_task_comes_back(store: Store, fast: bool) -> Non
         metadata={"trace": "abc"},
         max_attempts=7,
         delay_seconds=5.0,
-        options=Options(timeout_seconds=3.0, retry_base_seconds=0.5, max_deaths=9),
+        options=TaskOptions(timeout_seconds=3.0, retry_base_seconds=0.5, max_deaths=9),
     )
     insert = store.insert_plain if fast else store.insert
     inserted = await insert([submission])

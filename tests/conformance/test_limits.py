@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Edit, Pause, Release, Resume, Snooze
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.task import Status, Task
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench, PostgresBench
@@ -33,11 +33,13 @@ from tests.conformance.helpers import (
     wanted,
 )
 
-ONE = Rule(max_running=1)
-TWO = Rule(max_running=2)
+ONE = LimitRule(max_running=1)
+TWO = LimitRule(max_running=2)
 
 
-async def put_limited(store: Store, task_id: str, name: str, rule: Rule, **fields: object) -> str:
+async def put_limited(
+    store: Store, task_id: str, name: str, rule: LimitRule, **fields: object
+) -> str:
     return await put(store, task_id, type="limited", rules=((name, rule),), **fields)
 
 
@@ -110,7 +112,7 @@ async def test_a_claim_says_that_others_were_quicker(
     bench = PostgresBench(clock, pg_dsn)
     mine, others = await bench.open(), await bench.open()
     for n in range(6):
-        await put_limited(mine, f"{n}", "key", Rule(max_running=4))
+        await put_limited(mine, f"{n}", "key", LimitRule(max_running=4))
     write = mine._driver.write
 
     async def late(script: Any, **options: Any) -> Any:
@@ -196,7 +198,7 @@ async def test_a_resumed_task_takes_its_place_again(store: Store) -> None:
 
 
 async def test_a_rate_lets_start_one_by_one(store: Store, clock: VirtualClock) -> None:
-    rule = Rule(rate_count=2, rate_seconds=1.0)
+    rule = LimitRule(rate_count=2, rate_seconds=1.0)
     for n in range(4):
         await put_limited(store, f"{n}", "limited", rule)
     begun = clock.now()
@@ -218,7 +220,7 @@ async def test_a_rate_lets_start_one_by_one(store: Store, clock: VirtualClock) -
 
 
 async def test_a_gate_that_is_shut_says_when_it_opens(store: Store, clock: VirtualClock) -> None:
-    rule = Rule(rate_count=1, rate_seconds=10.0)
+    rule = LimitRule(rate_count=1, rate_seconds=10.0)
     await put_limited(store, "0", "limited", rule)
     await put_limited(store, "1", "limited", rule)
     claimed = await store.claim(wanted(10))
@@ -232,7 +234,7 @@ async def test_a_gate_that_is_shut_says_when_it_opens(store: Store, clock: Virtu
 
 
 async def test_a_burst_starts_together(store: Store) -> None:
-    rule = Rule(rate_count=1, rate_seconds=10.0, burst=3)
+    rule = LimitRule(rate_count=1, rate_seconds=10.0, burst=3)
     for n in range(5):
         await put_limited(store, f"{n}", "limited", rule)
     assert len(await claim(store, 10)) == 3
@@ -240,11 +242,11 @@ async def test_a_burst_starts_together(store: Store) -> None:
 
 
 async def test_both_limits_of_a_task_count(store: Store) -> None:
-    rules = (("limited", Rule(max_running=3)), ("limited/k", ONE))
+    rules = (("limited", LimitRule(max_running=3)), ("limited/k", ONE))
     for n in range(3):
         await put(store, f"k{n}", type="limited", rules=rules)
     for n in range(4):
-        await put(store, f"o{n}", type="limited", rules=(("limited", Rule(max_running=3)),))
+        await put(store, f"o{n}", type="limited", rules=(("limited", LimitRule(max_running=3)),))
     claimed: list[str] = []
     for _ in range(4):
         claimed += await claim_ids(store, 10)
@@ -271,7 +273,7 @@ async def test_a_changed_rule_holds_from_the_next_enqueue_on(store: Store) -> No
     for n in range(3):
         await put_limited(store, f"{n}", "key", ONE)
     assert len(await claim(store, 10)) == 1
-    await put_limited(store, "3", "key", Rule(max_running=3))
+    await put_limited(store, "3", "key", LimitRule(max_running=3))
     await complete(store, await get(store, "0"))
     assert len(await claim(store, 10)) == 3
     await check_limits(store, "key")

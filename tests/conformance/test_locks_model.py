@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Ask, Granted, Held, LossReason
+from holdfast.core.lease import LeaseDenied, LeaseGranted, LeaseRequest, LossReason
 from holdfast.primitives.locks.backend import MemoryBackend
 from holdfast.store.script import Script
 from holdfast.store.scripts import leases as scripts
@@ -63,7 +63,7 @@ class Leases(RuleBasedStateMachine):
     @invariant()
     def every_loss_is_told_once(self) -> None:
         if hasattr(self, "file"):
-            rows = self.file.execute("SELECT coalesce(sum(facts_count), 0) FROM holdfast_feed")
+            rows = self.file.execute("SELECT coalesce(sum(events_count), 0) FROM holdfast_feed")
             assert rows.fetchall() == [(self.told,)]
 
     def alive(self) -> list[str]:
@@ -94,10 +94,10 @@ class Leases(RuleBasedStateMachine):
     @rule(claim=claims, waits=st.booleans(), grace=st.sampled_from([0.0, GRACE]), ttl=ttls)
     def ask(self, claim: str, waits: bool, grace: float, ttl: float = TTL) -> None:
         claim = self.who(claim)
-        wanted = Ask("r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0)
+        wanted = LeaseRequest("r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0)
         verdict = self.both(lambda hinter: scripts.ask(hinter, wanted, self.now))
         if self.holder and self.holder[0] == claim and self.holder[2] > self.now:
-            assert isinstance(verdict, Granted)
+            assert isinstance(verdict, LeaseGranted)
             assert not verdict.is_new
             assert verdict.lease.fence == self.holder[1]
             until = max(self.holder[2], self.now + ttl)
@@ -108,7 +108,7 @@ class Leases(RuleBasedStateMachine):
         places = [c for c, until in self.line if until > self.now or c == claim]
         is_first = places[0] == claim if places else True
         if is_first and self.is_free():
-            assert isinstance(verdict, Granted), (verdict, self.line)
+            assert isinstance(verdict, LeaseGranted), (verdict, self.line)
             assert verdict.took_over == (self.holder is not None)
             self.told += verdict.took_over
             self.fence += 1
@@ -118,7 +118,7 @@ class Leases(RuleBasedStateMachine):
             self.drop_if_any(claim)
             self.holder = (claim, self.fence, self.now + ttl, grace)
             return
-        assert isinstance(verdict, Held), (verdict, self.line)
+        assert isinstance(verdict, LeaseDenied), (verdict, self.line)
         if waits:
             if any(c == claim for c, _ in self.line):
                 self.line = [

@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Release
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
@@ -155,7 +155,7 @@ async def test_who_lets_a_task_in_looks_from_the_front_at_once(
 ) -> None:
     """It comes back with its old place in the line."""
     store = await bench.open()
-    rules = (("one at a time", Rule(max_running=1)),)
+    rules = (("one at a time", LimitRule(max_running=1)),)
     await store.insert([asked(store, name, type="limited", rules=rules) for name in ("a", "b")])
     for _ in range(5):
         clock.set(clock.now() + 1)

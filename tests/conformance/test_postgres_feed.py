@@ -15,7 +15,7 @@ from holdfast.core.task import Status
 from holdfast.errors import InvalidInput, StoreUnavailable
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.dialect import PostgresDialect
-from holdfast.store.script import Call, Rows
+from holdfast.store.script import Rows, StatementCall
 from holdfast.store.scripts import feed
 from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.store import Store
@@ -131,7 +131,7 @@ async def test_a_transaction_that_commits_late_is_not_skipped(
     transaction = connection.transaction()
     await transaction.start()
     await connection.execute("CREATE TABLE orders (id text)")
-    await store.insert_carried(connection, [asked(store, "late")])
+    await store.insert_in_tx(connection, [asked(store, "late")])
     for _ in range(5):
         await put_plain(store, 2)
         await tail.read()
@@ -154,11 +154,11 @@ async def test_a_caller_that_rolls_back_leaves_nothing(bench: PostgresBench, sto
     connection = await asyncpg.connect(bench.dsn)
     transaction = connection.transaction()
     await transaction.start()
-    await store.insert_carried(connection, [asked(store, "never")])
+    await store.insert_in_tx(connection, [asked(store, "never")])
     await put(store, "other")
     await transaction.rollback()
     with pytest.raises(InvalidInput, match="no open transaction"):
-        await store.insert_carried(connection, [asked(store)])
+        await store.insert_in_tx(connection, [asked(store)])
     await connection.close()
     assert [event.task_id for event in await read_all(store)] == ["other"]
     await check_counters(store)
@@ -172,14 +172,14 @@ async def test_a_child_carried_late_waits_for_a_parent_that_ends_meanwhile(
     connection = await asyncpg.connect(bench.dsn)
     transaction = connection.transaction()
     await transaction.start()
-    await store.insert_carried(connection, [asked(store, "c", depends_on=after("p"))])
+    await store.insert_in_tx(connection, [asked(store, "c", depends_on=after("p"))])
     ending = asyncio.create_task(complete(store, parent))
     for _ in range(20):
         await asyncio.sleep(0)
     await transaction.commit()
     await connection.close()
     await ending
-    await store.tie()
+    await store.link()
     assert await status(store, "c") is Status.QUEUED
 
 
@@ -259,7 +259,7 @@ async def test_a_client_that_freezes_between_two_statements_holds_up_nobody(
     frozen: list[str] = []
     thaw = asyncio.Event()
 
-    async def freezing(connection: postgres.Connection, call: Call) -> Rows:
+    async def freezing(connection: postgres.Connection, call: StatementCall) -> Rows:
         rows = await execute(connection, call)
         if call.name in {"number_records", "count_records", "prune_tasks", "prune_feed"}:
             current = asyncio.current_task()
@@ -299,7 +299,7 @@ async def test_a_gap_made_by_pruning_in_the_middle_of_a_read_is_told(
     start = Position((await store.head()).epoch, 0)
     execute = postgres.execute
 
-    async def pruning(connection: postgres.Connection, call: Call) -> Rows:
+    async def pruning(connection: postgres.Connection, call: StatementCall) -> Rows:
         if call.name == "read_records":
             monkeypatch.setattr(postgres, "execute", execute)
             await prune(store)
@@ -348,7 +348,7 @@ async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
         await one.connection.execute("SELECT pg_current_xact_id()")
         await put(store, "theirs")
         await postgres.run(one.connection, feed.head(PostgresDialect(bench.clock.monotonic)))
-        await store.insert_carried(one.connection, [asked(store, "own")])
+        await store.insert_in_tx(one.connection, [asked(store, "own")])
         await one.commit()
     assert [event.task_id for event in await read_all(store)] == ["theirs", "own"]
 

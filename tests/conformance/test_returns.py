@@ -1,4 +1,4 @@
-"""More dead letters come back with a parent than one transaction brings back: the rest follows in bites."""
+"""More dead letters come back with a parent than one transaction brings back: the rest follows in batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.core.command import Abort, Replay
 from holdfast.core.decide import Refusal, Transition
-from holdfast.core.dependency import Edge, Policy
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.task import Status
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.store.store import Store
@@ -29,7 +29,7 @@ from tests.conformance.helpers import (
     runner_says,
     statuses,
 )
-from tests.conformance.test_cascades import family, settle_all, small_bites
+from tests.conformance.test_cascades import family, settle_all, small_batches
 
 
 async def dead_family(store: Store, children: int) -> list[str]:
@@ -44,9 +44,9 @@ async def replay(store: Store, task_id: str) -> None:
     assert isinstance(await order(store, task_id, Replay("me")), Transition)
 
 
-@small_bites
+@small_batches
 @pytest.mark.parametrize("children", [2, 3, 4, 6, 7, 10])
-async def test_a_wide_dead_family_comes_back_in_bites(store: Store, children: int) -> None:
+async def test_a_wide_dead_family_comes_back_in_batches(store: Store, children: int) -> None:
     names = await dead_family(store, children)
     cut_short: list[int] = []
     store.on_cut_short = lambda: cut_short.append(1)
@@ -66,7 +66,7 @@ async def test_a_wide_dead_family_comes_back_in_bites(store: Store, children: in
     await check_counters(store)
 
 
-@small_bites
+@small_batches
 async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: Bench) -> None:
     store = await shared_bench.open()
     names = await dead_family(store, 20)
@@ -78,9 +78,9 @@ async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: 
     assert await other.settle("p") == 0
 
 
-@small_bites
-@pytest.mark.parametrize("bites", [0, 1, 2])
-async def test_a_parent_that_completes_first_takes_all_along(store: Store, bites: int) -> None:
+@small_batches
+@pytest.mark.parametrize("batches", [0, 1, 2])
+async def test_a_parent_that_completes_first_takes_all_along(store: Store, batches: int) -> None:
     """Its return has not reached all of its dependents when it ends."""
     names = await family(store, 11)
     await put(store, "below", depends_on=after(names[-1]))
@@ -88,7 +88,7 @@ async def test_a_parent_that_completes_first_takes_all_along(store: Store, bites
     await settle_all(store)
     assert (await get(store, "below")).status is Status.FAILED
     await replay(store, "p")
-    for _ in range(bites):
+    for _ in range(batches):
         await store.settle("p")
     await complete(store, await claim_until(store, "p"))
     await settle_all(store)
@@ -103,15 +103,15 @@ async def test_a_parent_that_completes_first_takes_all_along(store: Store, bites
     await check_counters(store)
 
 
-@small_bites
-@pytest.mark.parametrize("bites", [0, 1, 2])
+@small_batches
+@pytest.mark.parametrize("batches", [0, 1, 2])
 @pytest.mark.parametrize("ends", ["failed", "aborted"])
 async def test_a_parent_that_dies_again_takes_all_along(
-    store: Store, bites: int, ends: str
+    store: Store, batches: int, ends: str
 ) -> None:
     names = await dead_family(store, 11)
     await replay(store, "p")
-    for _ in range(bites):
+    for _ in range(batches):
         await store.settle("p")
     if ends == "failed":
         await runner_says(store, await claim_until(store, "p"), failing(final=True))
@@ -128,7 +128,7 @@ async def test_a_parent_that_dies_again_takes_all_along(
     await check_counters(store)
 
 
-@small_bites
+@small_batches
 async def test_what_comes_back_anyway_is_not_started_before_its_parent(store: Store) -> None:
     names = await dead_family(store, 6)
     await replay(store, "p")
@@ -139,7 +139,7 @@ async def test_what_comes_back_anyway_is_not_started_before_its_parent(store: St
     assert (await get(store, names[-1])).status is Status.BLOCKED
 
 
-@small_bites
+@small_batches
 async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: Store) -> None:
     for parent in ("p", "q"):
         await put(store, parent)
@@ -163,9 +163,9 @@ async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: S
 
 
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("cascade_bite", [1, 2, 1_000])
+@pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
 async def test_in_any_interleaving_every_family_comes_to_its_end(bench: Bench, seed: int) -> None:
-    """A drawn graph whose tasks fail, are replayed and end while earlier bites are under way: in the end
+    """A drawn graph whose tasks fail, are replayed and end while earlier batches are under way: in the end
     everything has completed, each task after its parents."""
     draw = random.Random(seed)
     store = await bench.open()
@@ -175,7 +175,7 @@ async def test_in_any_interleaving_every_family_comes_to_its_end(bench: Bench, s
         for n in range(3, size)
     }
     for n in range(size):
-        edges = tuple(Edge(p, Policy.FAIL) for p in parents.get(f"t{n:02}", []))
+        edges = tuple(Edge(p, DependencyPolicy.FAIL) for p in parents.get(f"t{n:02}", []))
         await put(store, f"t{n:02}", depends_on=edges)
     left = 60  # failures, so that it comes to an end
     while True:

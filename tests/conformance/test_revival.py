@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from holdfast.core.command import Abort, Order, Replay
-from holdfast.core.dependency import Edge, Policy
+from holdfast.core.command import Abort, Instruction, Replay
+from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.task import Status
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench
@@ -35,7 +35,7 @@ async def cause(store: Store, task_id: str) -> str | None:
 
 
 async def replay(store: Store, *ids: str) -> None:
-    await store.apply([Order(task_id, Replay("ann")) for task_id in ids])
+    await store.apply([Instruction(task_id, Replay("ann")) for task_id in ids])
 
 
 async def two_dead_parents(store: Store) -> None:
@@ -191,7 +191,7 @@ async def test_dead_parents_of_one_batch_fail_a_child_once(store: Store) -> None
     await put(store, "p2")
     await put(store, "c", depends_on=after("p1", "p2"))
     tasks = await claim(store, 2)
-    await store.apply([Order(t.id, failing(final=True), fence=t.fence) for t in tasks])
+    await store.apply([Instruction(t.id, failing(final=True), fence=t.fence) for t in tasks])
     assert (await kinds(store, "c")).count("task.dead") == 1
     await replay(store, "p1", "p2")
     assert (await get(store, "c")).waiting_on == 2
@@ -294,7 +294,7 @@ async def test_a_child_that_is_blamed_on_a_pruned_parent_says_so(bench: Bench) -
 async def test_an_edge_that_ignores_failure_never_holds_a_child(store: Store) -> None:
     await put(store, "p1")
     await put(store, "p2")
-    edges = (Edge("p1", Policy.FAIL), Edge("p2", Policy.IGNORE))
+    edges = (Edge("p1", DependencyPolicy.FAIL), Edge("p2", DependencyPolicy.IGNORE))
     await put(store, "c", depends_on=edges)
     await kill(store, "p1")
     await kill(store, "p2")
@@ -348,7 +348,7 @@ async def test_parents_that_come_back_at_the_same_time_bring_their_child_back(
         await put(stores[0], other)
         await put(stores[0], child, depends_on=after(one, other))
     tasks = await claim(stores[0], 20)
-    await stores[0].apply([Order(t.id, failing(final=True), fence=t.fence) for t in tasks])
+    await stores[0].apply([Instruction(t.id, failing(final=True), fence=t.fence) for t in tasks])
     for one, other, child in families:
         await asyncio.gather(replay(stores[0], one), replay(stores[1], other))
         for parent_id in await stores[0].cascades():

@@ -13,7 +13,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.store import sql
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.script import Call
+from holdfast.store.script import StatementCall
 from holdfast.store.sql import TASK_COLUMNS, load_migrations, load_statements
 from holdfast.store.sqlite import connection as sqlite
 from holdfast.store.sqlite.driver import SqliteDriver
@@ -198,18 +198,18 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
         "holdfast_task_finished",
     ),
 ]
-CALLS = {name: (Call(name, params), index) for name, params, index in COMMON}
+CALLS = {name: (StatementCall(name, params), index) for name, params, index in COMMON}
 TAKING: dict[str, Any] = {
     "now": 1.0,
     "node": "n",
     "lease_seconds": 9.0,
-    "batch": "1",
+    "record_id": "1",
     "fact_head": "",
-    "fact_node": "",
+    "event_node": "",
 }
 POSTGRES_CALLS = CALLS | {
     "claim_plain": (
-        Call(
+        StatementCall(
             "claim_plain",
             {
                 "queues": ["default"],
@@ -223,7 +223,7 @@ POSTGRES_CALLS = CALLS | {
         "holdfast_task_ready",
     ),
     "claim_next": (
-        Call(
+        StatementCall(
             "claim_next",
             {
                 "queues": "default",
@@ -236,53 +236,68 @@ POSTGRES_CALLS = CALLS | {
         "holdfast_task_ready",
     ),
     "complete_plain": (
-        Call(
+        StatementCall(
             "complete_plain",
             {
                 "ids": "a",
                 "fences": "1",
                 "versions": "1",
                 "results": "[null]",
-                "facts_json": "[[]]",
+                "events_json": "[[]]",
                 "deltas_json": "[]",
                 "count": 1,
                 "now": 1.0,
-                "batch": "1",
+                "record_id": "1",
             },
         ),
         "holdfast_task_pkey",
     ),
-    "read_records": (Call("read_records", {"after": 5, "limit": 50}), "holdfast_feed_offset"),
-    "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
-    "open_parents": (Call("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
-    "lock_tasks": (Call("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
-    "any_loose": (Call("any_loose", {"without": ["a"]}), "holdfast_edge_loose"),
-    "loose_edges": (Call("loose_edges", {"without": ["a"], "limit": 9}), "holdfast_edge_loose"),
-    "lock_free_family": (Call("lock_free_family", {"ids": ["a"]}), "holdfast_task_pkey"),
-    "take_held": (Call("take_held", {"parent_id": "a", "limit": 9}), "holdfast_task_pkey"),
-    "cascades": (Call("cascades", {"limit": 9}), "holdfast_task_pkey"),
-    "lock_loose_edges": (Call("lock_loose_edges", {}, [("a", "b")]), "holdfast_edge_p"),
-    "extend_leases": (Call("extend_leases", {"until": 1.0}, [("a", 1)]), "holdfast_task_pkey"),
-    "records_by_id": (Call("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
+    "read_records": (
+        StatementCall("read_records", {"after": 5, "limit": 50}),
+        "holdfast_feed_offset",
+    ),
+    "get_tasks": (StatementCall("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "open_parents": (StatementCall("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
+    "lock_tasks": (StatementCall("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "any_unlinked": (StatementCall("any_unlinked", {"without": ["a"]}), "holdfast_edge_unlinked"),
+    "unlinked_edges": (
+        StatementCall("unlinked_edges", {"without": ["a"], "limit": 9}),
+        "holdfast_edge_unlinked",
+    ),
+    "lock_free_family": (StatementCall("lock_free_family", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "take_held": (StatementCall("take_held", {"parent_id": "a", "limit": 9}), "holdfast_task_pkey"),
+    "cascades": (StatementCall("cascades", {"limit": 9}), "holdfast_task_pkey"),
+    "lock_unlinked_edges": (
+        StatementCall("lock_unlinked_edges", {}, [("a", "b")]),
+        "holdfast_edge_p",
+    ),
+    "extend_leases": (
+        StatementCall("extend_leases", {"until": 1.0}, [("a", 1)]),
+        "holdfast_task_pkey",
+    ),
+    "records_by_id": (StatementCall("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
 }
 SQLITE_CALLS = CALLS | {
     "pick_lane": (
-        Call(
+        StatementCall(
             "pick_lane",
             {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
         ),
         "holdfast_task_ready",
     ),
     "complete_plain": (
-        Call("complete_plain", {"now": 1.0, "batch": "1"}, [("a", 1, 1, "null")]),
+        StatementCall("complete_plain", {"now": 1.0, "record_id": "1"}, [("a", 1, 1, "null")]),
         "sqlite_autoindex_holdfast_task_1",
     ),
-    "read_records": (Call("read_records", {"after": 5, "limit": 50}), "INTEGER PRIMARY KEY"),
-    "get_tasks": (Call("get_tasks", {"ids": ["a"]}), "sqlite_autoindex_holdfast_task_1"),
-    "open_parents": (Call("open_parents", {"ids": ["a"]}), "SEARCH e USING"),
-    "records_by_id": (Call("records_by_id", {"ids": [1]}), "SEARCH holdfast_feed USING"),
+    "read_records": (
+        StatementCall("read_records", {"after": 5, "limit": 50}),
+        "INTEGER PRIMARY KEY",
+    ),
+    "get_tasks": (StatementCall("get_tasks", {"ids": ["a"]}), "sqlite_autoindex_holdfast_task_1"),
+    "open_parents": (StatementCall("open_parents", {"ids": ["a"]}), "SEARCH e USING"),
+    "records_by_id": (StatementCall("records_by_id", {"ids": [1]}), "SEARCH holdfast_feed USING"),
     "scan_lane": (
-        Call(
+        StatementCall(
             "scan_lane",
             {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
         ),

@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Order
-from holdfast.core.decide import Decision
-from holdfast.core.ledger import STEP_SCOPE, Ask, Outcome, Place, State, Turn, Verdict
+from holdfast.core.command import Instruction
+from holdfast.core.decide import Ruling
+from holdfast.core.ledger import (
+    STEP_SCOPE,
+    EntryKey,
+    EntryLease,
+    EntryRequest,
+    EntryVerdict,
+    Outcome,
+    State,
+)
 from holdfast.core.once import OnError
-from holdfast.core.task import Options, Task
+from holdfast.core.task import Task, TaskOptions
 from holdfast.engine.context import Context
 from holdfast.errors import (
     EffectFailed,
@@ -22,7 +30,7 @@ from holdfast.errors import (
     InvalidInput,
     LeaseLost,
 )
-from holdfast.store.ledger import Entries
+from holdfast.store.ledger import EntryStore
 from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
 from tests.cancelling import CancelAt, cancelled_everywhere
@@ -34,9 +42,9 @@ class Desk:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.entries = Entries(store)
+        self.entries = EntryStore(store)
 
-    async def report(self, order: Order) -> Decision:
+    async def report(self, order: Instruction) -> Ruling:
         return (await self._store.apply([order]))[0]
 
     def holds_up(self, tx: object) -> bool:
@@ -45,21 +53,21 @@ class Desk:
     async def parents(self, task_id: str) -> dict[str, Task]:
         return {}
 
-    async def begin_step(self, ask: Ask, tx: object) -> Verdict:
+    async def begin_step(self, ask: EntryRequest, tx: object) -> EntryVerdict:
         return await self.entries.begin(ask, tx=tx)
 
-    async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
+    async def end_step(self, turn: EntryLease, outcome: Outcome | None, tx: object) -> None:
         await self.entries.end(turn, outcome, tx=tx)
 
 
 class Effect:
     def __init__(self, answer: Any = "charged") -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[EntryLease] = []
         self.answer = answer
         self.error: BaseException | None = None
         self.during: Any = None
 
-    async def __call__(self, turn: Turn) -> Any:
+    async def __call__(self, turn: EntryLease) -> Any:
         self.turns.append(turn)
         if self.during is not None:
             await self.during()
@@ -81,12 +89,12 @@ async def taken_over(store: Store, clock: VirtualClock) -> Context:
 
 
 async def entry(store: Store, step: str = "charge") -> Any:
-    return await Entries(store).get(Place("holdfast.step", step, "a"))
+    return await EntryStore(store).get(EntryKey("holdfast.step", step, "a"))
 
 
 @pytest.fixture
 async def first(store: Store) -> Context:
-    await put(store, "a", max_attempts=5, options=Options(max_deaths=10))
+    await put(store, "a", max_attempts=5, options=TaskOptions(max_deaths=10))
     return await context(store)
 
 
@@ -104,7 +112,7 @@ async def test_a_step_runs_once_over_all_attempts(
     assert await third.once("charge", effect) == {"paid": None}
     assert len(effect.turns) == 1
     assert await third.once("ship", effect) == {"paid": None}
-    assert [turn.place.operation for turn in effect.turns] == ["charge", "ship"]
+    assert [turn.entry_key.operation for turn in effect.turns] == ["charge", "ship"]
 
 
 async def test_tasks_have_steps_of_their_own(store: Store, first: Context) -> None:
@@ -227,7 +235,7 @@ async def test_steps_live_as_long_as_their_task(
     await first.once("charge", Effect())
     await first.once("ship", Effect())
     clock.set(clock.now() + 1e8)
-    entries = Entries(store)
+    entries = EntryStore(store)
     assert await entries.prune(100) == 0, "time alone does not end them"
     assert await entries.unfinished(None, 10) == []
     await store.sweep()
@@ -252,7 +260,7 @@ async def test_a_step_cancelled_at_any_await_is_done_or_free_within_the_same_att
         with contextlib.suppress(asyncio.CancelledError):
             await at.run(context.once(step, effect))
             assert not at.has_struck
-        entry = await desk.entries.get(Place(STEP_SCOPE, step, task.id))
+        entry = await desk.entries.get(EntryKey(STEP_SCOPE, step, task.id))
         assert entry is None or entry.state is not State.IN_PROGRESS
         assert await context.once(step, again) == "charged"
         assert len(effect.turns) + len(again.turns) == 1

@@ -48,7 +48,7 @@ async def test_a_task_alone_starts_with_its_enqueue(store: Store, clock: Virtual
     events = await read_all(store)
     assert [event.kind for event in events] == ["task.enqueued", "task.started"]
     assert [event.position.offset for event in events] == [1, 2]
-    assert events[1].data == {"worker_id": "node-a", "attempt": 1}
+    assert events[1].data == {"node": "node-a", "attempt": 1}
     assert [e.kind for e in await store.history("a")] == ["task.enqueued", "task.started"]
     await check_counters(store)
     assert isinstance(await complete(store, started), Transition)

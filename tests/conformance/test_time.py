@@ -29,11 +29,11 @@ async def test_a_process_that_missed_a_jump_learns_of_it_by_its_heartbeat(
     jumped.step(-3600.0)
     await put(behind)
     (task,) = await claim(behind, 1, node="behind")
-    await ahead.beat("ahead", "{}", [], 9.0)
+    await ahead.heartbeat("ahead", "{}", [], 9.0)
     assert ahead.now() > behind.now() + 3000.0
-    await behind.beat("behind", "{}", [task.run], 9.0)
+    await behind.heartbeat("behind", "{}", [task.run], 9.0)
     assert abs(ahead.now() - behind.now()) < 1.0
-    await behind.beat("behind", "{}", [task.run], 9.0)
+    await behind.heartbeat("behind", "{}", [task.run], 9.0)
     swept = await ahead.sweep()
     assert swept.expired == [], "the lease of a living runner is judged by the time it was given in"
 

@@ -6,8 +6,8 @@ import asyncpg
 from hypothesis import given, strategies as st
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Abort, Complete, Edit, Order
-from holdfast.core.limit import LET_IN_SECONDS, Limit, Rule, next_look, opens_at, permits, take
+from holdfast.core.command import Abort, Complete, Edit, Instruction
+from holdfast.core.limit import LET_IN_SECONDS, Limit, LimitRule, next_look, opens_at, permits, take
 from holdfast.store.scripts.insert import insert
 from holdfast.store.store import Store
 from tests.conformance.conftest import PostgresBench
@@ -25,20 +25,20 @@ from tests.conformance.helpers import (
     wanted,
 )
 
-ONE = Rule(max_running=1)
-SLOW = Rule(rate_count=1, rate_seconds=10.0)
+ONE = LimitRule(max_running=1)
+SLOW = LimitRule(rate_count=1, rate_seconds=10.0)
 
 
-async def put_limited(store: Store, task_id: str, rule: Rule, **fields: object) -> None:
+async def put_limited(store: Store, task_id: str, rule: LimitRule, **fields: object) -> None:
     await put(store, task_id, type="limited", rules=(("key", rule),), **fields)
 
 
-async def put_unjudged(store: Store, task_id: str, rule: Rule) -> None:
+async def put_unjudged(store: Store, task_id: str, rule: LimitRule) -> None:
     """In line without a look at the limit: what a caller's transaction brings in."""
     submission = asked(store, task_id, type="limited", rules=(("key", rule),))
     await store.run(
         lambda dialect, ids, now: insert(
-            [submission], now=now, batch=ids.record(now), recorder=dialect, carried=True
+            [submission], now=now, record_id=ids.record(now), recorder=dialect, carried=True
         )
     )
     assert (await get(store, task_id)).gate is None
@@ -108,7 +108,7 @@ async def test_a_looser_rule_lets_in_those_that_wait(store: Store, clock: Virtua
     await claim(store)
     assert await opening(store) is None
     clock.set(clock.now() + 1.0)
-    await put_limited(store, "3", Rule(max_running=3))
+    await put_limited(store, "3", LimitRule(max_running=3))
     at = await opening(store)
     assert at is not None
     clock.set(at)
@@ -140,8 +140,8 @@ async def test_ends_and_aborts_in_one_batch_let_the_next_one_in(store: Store) ->
         await put_limited(store, f"{n}", ONE)
     running = await claim_one(store)
     assert await claim(store) == []
-    done = Order(running.id, Complete("1"), fence=running.fence)
-    await store.apply([done, Order("1", Abort("ann")), Order("2", Edit("ann", "2"))])
+    done = Instruction(running.id, Complete("1"), fence=running.fence)
+    await store.apply([done, Instruction("1", Abort("ann")), Instruction("2", Edit("ann", "2"))])
     await check_limits(store, "key")
     assert await claim_ids(store) == ["3"], "the edited one is held by the edit itself"
 
@@ -255,7 +255,7 @@ def test_whoever_is_parked_and_may_start_has_a_look_coming(
 ) -> None:
     begun = 1_800_000_000.0
     now = begun + waits
-    limit = Limit("key", Rule(max_running, rate_count, 1.0, burst))
+    limit = Limit("key", LimitRule(max_running, rate_count, 1.0, burst))
     for _ in range(starts):
         limit = take(limit, begun)
     look_at = None if look_in is None else now + look_in

@@ -17,7 +17,7 @@ from chaos.proxy import Proxy
 from holdfast import TaskQueue
 from holdfast.errors import DiskFull, StoreUnavailable
 from holdfast.store.postgres import connection as postgres, watch
-from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pool import ConnectionPool
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import eventually, whole_feed
 from tests.acceptance.apps.jobs import make_queue
@@ -81,7 +81,7 @@ async def test_a_statement_that_the_server_works_on_is_left_alone(
     monkeypatch.setattr(postgres, "connect", counted)
     other = await asyncpg.connect(pg_dsn)
     await other.execute("SELECT pg_advisory_lock(1)")
-    pool = Pool(pg_dsn, 1)
+    pool = ConnectionPool(pg_dsn, 1)
     async with pool.connection() as mine:
         waiting = asyncio.create_task(mine.fetchval("SELECT pg_advisory_xact_lock(1)"))
         await eventually(lambda: times > 3)  # the server was asked again and again

@@ -20,19 +20,19 @@ from typing import Any
 import apsw
 import asyncpg
 
-from holdfast.primitives.idempotency import BlockingLedger, Ledger, Turn
+from holdfast.primitives.idempotency import BlockingLedger, EntryLease, Ledger
 from tests.acceptance.apps import journal
 
 LEASE_SECONDS = 0.2
 REQUEST = {"amount": 5}
 
 
-def act_outside(path: str, turn: Turn) -> str:
+def act_outside(path: str, lease: EntryLease) -> str:
     """An outside that knows what it was told by its id: whoever comes later asks first."""
-    if turn.attempt > 1 and any(entry.task_id == turn.id for entry in journal.read(path)):
-        return f"charged {turn.place.key}"
-    journal.write(path, "acted", turn.id, turn.place.key)
-    return f"charged {turn.place.key}"
+    if lease.attempt > 1 and any(entry.task_id == lease.id for entry in journal.read(path)):
+        return f"charged {lease.entry_key.key}"
+    journal.write(path, "acted", lease.id, lease.entry_key.key)
+    return f"charged {lease.entry_key.key}"
 
 
 # -- race --------------------------------------------------------------------------------------------------
@@ -41,9 +41,9 @@ def act_outside(path: str, turn: Turn) -> str:
 def race(url: str, path: str, keys: str) -> None:
     """Four threads go through the keys in different orders, and wait for each other's answers."""
 
-    def act(turn: Turn) -> str:
-        journal.write(path, "acted", turn.id, turn.place.key)
-        return f"charged {turn.place.key}"
+    def act(lease: EntryLease) -> str:
+        journal.write(path, "acted", lease.id, lease.entry_key.key)
+        return f"charged {lease.entry_key.key}"
 
     with BlockingLedger.connect(url) as ledger, ThreadPoolExecutor(4) as pool:
         ledger.prune()
@@ -120,8 +120,8 @@ async def call_and_die(url: str, path: str, mode: str, nth: int) -> None:
 
 
 async def call_outside(ledger: Ledger, path: str, key: str) -> Any:
-    async def effect(turn: Turn) -> str:
-        return act_outside(path, turn)
+    async def effect(lease: EntryLease) -> str:
+        return act_outside(path, lease)
 
     return await ledger.run("acct", "charge", key, REQUEST, effect, wait=10.0)
 
@@ -137,7 +137,7 @@ async def connected(url: str) -> Any:
 async def call_inside(ledger: Ledger, tx: Any, key: str) -> Any:
     if isinstance(tx, apsw.Connection):
 
-        async def write(turn: Turn) -> str:
+        async def write(lease: EntryLease) -> str:
             tx.execute("INSERT INTO charges VALUES (?)", (key,))
             return f"charged {key}"
 
@@ -146,7 +146,7 @@ async def call_inside(ledger: Ledger, tx: Any, key: str) -> Any:
         tx.execute("COMMIT")
         return answer
 
-    async def insert(turn: Turn) -> str:
+    async def insert(lease: EntryLease) -> str:
         await tx.execute("INSERT INTO charges VALUES ($1)", key)
         return f"charged {key}"
 

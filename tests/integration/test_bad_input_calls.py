@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.core.retry import Policy
+from holdfast.core.retry import RetryPolicy
 from holdfast.primitives.idempotency import BlockingLedger
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.locks import (
@@ -41,7 +41,7 @@ RETRIES = SimpleNamespace(
     retrying=retrying,
     update_with_retry=update_with_retry,
     RetryBudget=RetryBudget,
-    Policy=Policy,
+    Policy=RetryPolicy,
 )
 RETRY_KINDS = {
     **dict.fromkeys(("call", "operation", "retryable"), "callable"),

@@ -13,7 +13,7 @@ from holdfast.bus.port import WORK
 from holdfast.engine.engine import Engine
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.pool import RESERVED
-from holdfast.store.script import Call, Rows
+from holdfast.store.script import Rows, StatementCall
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.jobs import make_queue
 
@@ -136,7 +136,7 @@ async def test_an_idle_worker_asks_little_for_one_task(
     asked: list[str] = []
     execute = postgres.execute
 
-    async def counting(connection: postgres.Connection, call: Call) -> Rows:
+    async def counting(connection: postgres.Connection, call: StatementCall) -> Rows:
         asked.append(call.name)
         return await execute(connection, call)
 
@@ -210,7 +210,7 @@ async def test_a_worker_warms_up_before_its_first_task(pg_dsn: str) -> None:
         "AND datname = current_database()"
     )
     assert open_ones == RESERVED
-    told = await connection.fetch("SELECT facts_json FROM holdfast_feed")
+    told = await connection.fetch("SELECT events_json FROM holdfast_feed")
     assert ["node.registered" in str(row[0]) for row in told] == [True], "that it came, and no more"
     await connection.close()
     await queue.stop()

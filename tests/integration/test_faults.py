@@ -16,7 +16,7 @@ from holdfast.engine import supervisor
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.errors import EngineFailed, StoreUnavailable
 from holdfast.store.postgres import connection as postgres
-from holdfast.store.store import Claim, Store
+from holdfast.store.store import ClaimRequest, Store
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import Feed, eventually
@@ -62,7 +62,9 @@ def failing(
     return call
 
 
-@pytest.mark.parametrize("verb", ["claim", "finish", "beat", "sweep", "first_due", "open_gates"])
+@pytest.mark.parametrize(
+    "verb", ["claim", "finish", "heartbeat", "sweep", "first_due", "open_gates"]
+)
 async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +222,7 @@ async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> No
     backend = backend_for(pg_dsn, clock, server_time=False)()
     await backend.store.open()
     driver: Any = backend.store._driver
-    claim = Claim(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=5.0)
+    claim = ClaimRequest(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=5.0)
     held = [driver._pools.here().connection() for _ in range(driver._pools._size)]
     for each in held:
         await each.__aenter__()

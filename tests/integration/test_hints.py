@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Task, TaskQueue
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK, Ride, is_of_one
+from holdfast.bus.port import FEED, WORK, Notification, is_of_one
 from holdfast.bus.postgres import (
     AT_ONCE,
     CHANNEL,
@@ -60,19 +60,19 @@ async def test_a_hint_that_does_not_ride_along_follows_the_commit(
     backend = await queue.open()
     let_none_ride(backend, monkeypatch)
     done: list[str] = []
-    landed, insert = backend.bus.landed, backend.store.insert_one
+    landed, insert = backend.bus.committed, backend.store.insert_one
 
     async def inserting(*args: Any, **kwargs: Any) -> Any:
         found = await insert(*args, **kwargs)
         done.append("committed")
         return found
 
-    def landing(ride: Ride) -> None:
+    def landing(ride: Notification) -> None:
         done.append(f"{ride.topic} '{ride.hint}'")
         landed(ride)
 
     monkeypatch.setattr(backend.store, "insert_one", inserting)
-    monkeypatch.setattr(backend.bus, "landed", landing)
+    monkeypatch.setattr(backend.bus, "committed", landing)
     await queue.enqueue("work")
     async with asyncio.timeout(10):
         await heard.wait()
@@ -82,7 +82,7 @@ async def test_a_hint_that_does_not_ride_along_follows_the_commit(
 def let_none_ride(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many rode a moment ago: the next enqueue carries no hint, unless it must."""
     monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
-    while backend.bus.ride_along(WORK).hint:
+    while backend.bus.notify_in_tx(WORK).hint:
         pass
 
 
@@ -93,13 +93,13 @@ async def test_a_carried_enqueue_always_has_its_hint_with_it(
     backend = await queue.open()
     let_none_ride(backend, monkeypatch)
     hints: list[str] = []
-    insert = backend.store.insert_carried
+    insert = backend.store.insert_in_tx
 
     async def inserting(*args: Any, hint: str) -> Any:
         hints.append(hint)
         return await insert(*args, hint=hint)
 
-    monkeypatch.setattr(backend.store, "insert_carried", inserting)
+    monkeypatch.setattr(backend.store, "insert_in_tx", inserting)
     connection = await asyncpg.connect(pg_dsn)
     async with connection.transaction():
         await queue.enqueue("work", tx=connection)
@@ -161,22 +161,22 @@ def test_rides_that_never_land_are_forgotten_some_time(
     sender, clock = bus
     for _ in range(UNTOLD_MAX + 10):
         clock.set(clock.now() + 1.0)
-        assert sender.ride_along(WORK).hint
+        assert sender.notify_in_tx(WORK).hint
     assert len(sender._untold) == UNTOLD_MAX
 
 
 def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock]) -> None:
     sender, clock = bus
     clock.set(clock.now() + 1.0)
-    burst = [bool(sender.ride_along(WORK).hint) for _ in range(2 * AT_ONCE)]
+    burst = [bool(sender.notify_in_tx(WORK).hint) for _ in range(2 * AT_ONCE)]
     assert burst == [True] * AT_ONCE + [False] * AT_ONCE
     stream = []
     for _ in range(100):
         clock.set(clock.now() + QUIET_SECONDS / 4)
-        stream.append(bool(sender.ride_along(WORK).hint))
+        stream.append(bool(sender.notify_in_tx(WORK).hint))
     assert sum(stream) == 25
     clock.set(clock.now() + 1.0)
-    assert [is_of_one(sender.ride_along(WORK, one=one).hint) for one in (True, False)] == [
+    assert [is_of_one(sender.notify_in_tx(WORK, one=one).hint) for one in (True, False)] == [
         *(True, False)
     ]
 
@@ -187,16 +187,16 @@ def test_what_rides_is_heard_here_once(bus: tuple[PostgresBus, VirtualClock], fi
     sender, _ = bus
     heard: list[str] = []
     LocalBus.subscribe(sender, heard.append, WORK)
-    ride = sender.ride_along(WORK, one=True)
+    ride = sender.notify_in_tx(WORK, one=True)
     for way in {"lands": "lb", "comes back": "bl", "comes back only": "b"}[first]:
         if way == "l":
-            sender.landed(ride)
+            sender.committed(ride)
         else:
             sender._receive(None, 1, WORK_CHANNEL, ride.hint)
     assert [is_of_one(hint) for hint in heard] == [True]
-    sender._receive(None, 1, WORK_CHANNEL, sender.ride_along(WORK, must=True).hint)
+    sender._receive(None, 1, WORK_CHANNEL, sender.notify_in_tx(WORK, must=True).hint)
     other = PostgresBus("postgresql://nowhere", VirtualClock(), "another")
-    sender._receive(None, 1, WORK_CHANNEL, other.ride_along(WORK).hint)
+    sender._receive(None, 1, WORK_CHANNEL, other.notify_in_tx(WORK).hint)
     assert [hint.split(" ")[0] for hint in heard] == [WORK] * 3
     assert [is_of_one(hint) for hint in heard] == [True, False, False]
 
@@ -208,20 +208,20 @@ async def test_a_hint_follows_unless_a_later_one_has_told_everybody(
     """Whoever began to ride before this commit may have committed before it: its listeners saw nothing."""
     sender, clock = bus
     clock.set(clock.now() + 1.0)
-    before = sender.ride_along(WORK)
+    before = sender.notify_in_tx(WORK)
     clock.set(clock.now() + 0.001)
     since = clock.monotonic()
-    sender.landed(Ride(WORK, "", since))
+    sender.committed(Notification(WORK, "", since))
     timer = sender._follow
     assert timer is not None
     clock.set(clock.now() + 0.001)
     match later:
         case "lands":
-            sender.landed(sender.ride_along(WORK))
+            sender.committed(sender.notify_in_tx(WORK))
         case "began before":
-            sender.landed(before)
+            sender.committed(before)
         case "is lost":
-            sender.ride_along(WORK)
+            sender.notify_in_tx(WORK)
         case _:
             pass
     timer.cancel()

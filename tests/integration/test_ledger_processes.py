@@ -13,7 +13,7 @@ import apsw
 import asyncpg
 import pytest
 
-from holdfast.primitives.idempotency import Ledger, Replay, State
+from holdfast.primitives.idempotency import Answered, Ledger, State
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.harness import ROOT, SECONDS
 from tests.integration.ledger_app import (
@@ -130,5 +130,5 @@ async def test_a_request_is_the_same_in_every_process(tmp_path: Path) -> None:
     await racer.communicate(b"go\n")
     async with Ledger.connect(url) as ledger:
         replay = await ledger.begin("acct", "charge", "key-0", "key-0")
-    assert isinstance(replay, Replay)
+    assert isinstance(replay, Answered)
     assert [each.task_id for each in journal.read(path)] == [replay.entry.id]

@@ -19,7 +19,7 @@ from holdfast.errors import (
     InvalidInput,
     LeaseLost,
 )
-from holdfast.primitives.idempotency import BlockingLedger, Ledger, State, Turn
+from holdfast.primitives.idempotency import BlockingLedger, EntryLease, Ledger, State
 from holdfast.store.script import Script, call
 from tests.acceptance.apps.harness import eventually
 
@@ -139,8 +139,8 @@ async def ledger(database: Database) -> AsyncIterator[Ledger]:
 
 
 async def charge(ledger: Ledger, database: Database, tx: Any, amount: int = 5) -> Any:
-    async def effect(turn: Turn) -> str:
-        await database.write(tx, turn.id)
+    async def effect(lease: EntryLease) -> str:
+        await database.write(tx, lease.id)
         return f"charged {amount}"
 
     return await ledger.run(*PLACE, {"amount": amount}, effect, tx=tx)
@@ -177,7 +177,7 @@ async def test_a_rollback_takes_both(ledger: Ledger, database: Database) -> None
 
 
 async def test_an_effect_that_fails_leaves_nothing(ledger: Ledger, database: Database) -> None:
-    async def effect(turn: Turn) -> None:
+    async def effect(lease: EntryLease) -> None:
         await database.write(tx, "half")
         raise ValueError("no")
 
@@ -190,27 +190,27 @@ async def test_an_effect_that_fails_leaves_nothing(ledger: Ledger, database: Dat
 async def test_a_commit_in_spite_of_the_error_leaves_the_entry_free(
     ledger: Ledger, database: Database
 ) -> None:
-    async def effect(turn: Turn) -> None:
+    async def effect(lease: EntryLease) -> None:
         raise ValueError("swallowed")
 
     async with database.transaction() as tx:
         with pytest.raises(ValueError, match="swallowed"):
             await ledger.run(*PLACE, 1, effect, tx=tx)
-    turn = await ledger.begin(*PLACE, 1)
-    assert isinstance(turn, Turn)
-    assert turn.attempt == 2
+    lease = await ledger.begin(*PLACE, 1)
+    assert isinstance(lease, EntryLease)
+    assert lease.attempt == 2
 
 
 async def test_lower_verbs_are_carried_too(ledger: Ledger, database: Database) -> None:
     async with database.transaction() as tx:
-        turn = await ledger.begin(*PLACE, 1, tx=tx)
-        assert isinstance(turn, Turn)
+        lease = await ledger.begin(*PLACE, 1, tx=tx)
+        assert isinstance(lease, EntryLease)
         await database.write(tx, "by hand")
-        await ledger.finish(turn, None, tx=tx)
+        await ledger.finish(lease, None, tx=tx)
     assert await ledger.run(*PLACE, 1, never) is None
 
 
-async def never(turn: Turn) -> None:
+async def never(lease: EntryLease) -> None:
     raise AssertionError("it ran before")
 
 
@@ -291,10 +291,10 @@ async def test_a_script_and_its_record_are_one_transaction(ledger: Ledger) -> No
     """On the ledger's own store: the effect is made of named statements."""
     runs = 0
 
-    def pause(turn: Turn) -> Script[object]:
+    def pause(lease: EntryLease) -> Script[object]:
         nonlocal runs
         runs += 1
-        yield call("pause_queue", name="q", now=1.0, actor="ann", reason=turn.id)
+        yield call("pause_queue", name="q", now=1.0, actor="ann", reason=lease.id)
         if runs == 1:
             raise ZeroDivisionError
         rows = yield call("queues")
@@ -309,8 +309,8 @@ async def test_a_script_and_its_record_are_one_transaction(ledger: Ledger) -> No
     assert runs == before + 1
     with pytest.raises(IdempotencyConflict):
         await ledger.run_script(*PLACE, 2, pause)
-    turn = await ledger.begin("s", "o", "other", 1)
-    assert isinstance(turn, Turn)
+    lease = await ledger.begin("s", "o", "other", 1)
+    assert isinstance(lease, EntryLease)
     with pytest.raises(InProgress):
         await ledger.run_script("s", "o", "other", 1, pause)
 
@@ -324,14 +324,14 @@ def queue(database: Database) -> TaskQueue:
 
 
 async def test_a_step_commits_with_what_it_wrote(database: Database, queue: TaskQueue) -> None:
-    turns: list[Turn] = []
+    turns: list[EntryLease] = []
 
     async def pay(task: Any, ctx: Any) -> Any:
         async with database.transaction() as tx:
 
-            async def effect(turn: Turn) -> str:
-                turns.append(turn)
-                await database.write(tx, turn.id)
+            async def effect(lease: EntryLease) -> str:
+                turns.append(lease)
+                await database.write(tx, lease.id)
                 return "charged"
 
             answer = await ctx.once("charge", effect, tx=tx)
@@ -347,7 +347,9 @@ async def test_a_step_commits_with_what_it_wrote(database: Database, queue: Task
         assert await handle.result(20) == "charged"
         assert (await handle.get()).attempts == 3
     assert await database.count() == 1
-    assert [turn.attempt for turn in turns] == [1, 1], "the first was rolled back as if never there"
+    assert [lease.attempt for lease in turns] == [1, 1], (
+        "the first was rolled back as if never there"
+    )
 
 
 async def test_a_step_is_not_committed_by_a_runner_that_lost_its_task(
@@ -359,8 +361,8 @@ async def test_a_step_is_not_committed_by_a_runner_that_lost_its_task(
     async def pay(task: Any, ctx: Any) -> None:
         async with database.transaction() as tx:
 
-            async def effect(turn: Turn) -> None:
-                await database.write(tx, turn.id)
+            async def effect(lease: EntryLease) -> None:
+                await database.write(tx, lease.id)
                 if isinstance(database, File):
                     tx.execute("UPDATE holdfast_task SET fence = fence + 1")
                 else:
@@ -391,8 +393,8 @@ def test_a_blocking_caller_carries_it_on_sqlite(tmp_path: Path) -> None:
         connection = apsw.Connection(str(path))
         connection.execute("CREATE TABLE charges (note text)")
 
-        def effect(turn: Turn) -> str:
-            connection.execute("INSERT INTO charges VALUES (?)", (turn.id,))
+        def effect(lease: EntryLease) -> str:
+            connection.execute("INSERT INTO charges VALUES (?)", (lease.id,))
             return "charged"
 
         for _ in range(2):

@@ -16,18 +16,18 @@ import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Abort, Complete, Edit, Fail, Order, Pause, Replay, Resume
+from holdfast.core.command import Abort, Complete, Edit, Fail, Instruction, Pause, Replay, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Ask as LeaseAsk, Granted
-from holdfast.core.ledger import Ask, Place, done, started
-from holdfast.core.submit import Request, Submission, submit
+from holdfast.core.lease import LeaseGranted, LeaseRequest as LeaseAsk
+from holdfast.core.ledger import EntryKey, EntryRequest, done, started
+from holdfast.core.submit import EnqueueRequest, Submission, submit
 from holdfast.core.task import Failure, FailureKind, RunId
 from holdfast.errors import StoreUnavailable
 from holdfast.orders.order import OrderState, Side
 from holdfast.orders.sql import SqlOrders
-from holdfast.store.claims import Claim
-from holdfast.store.ledger import Entries
+from holdfast.store.claims import ClaimRequest
+from holdfast.store.ledger import EntryStore
 from holdfast.store.postgres import driver
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
@@ -36,7 +36,7 @@ from holdfast.store.store import Store
 from tests.servers import Postgres
 from tests.wire import Wire
 
-CLAIM = Claim(node="n1", queues=("default",), types=("work",), limit=3, lease_seconds=30.0)
+CLAIM = ClaimRequest(node="n1", queues=("default",), types=("work",), limit=3, lease_seconds=30.0)
 STATEMENTS_MAX = 40
 Verb = Callable[[Store], Awaitable[Any]]
 
@@ -51,7 +51,7 @@ class Case:
 
 def task(store: Store, name: str, **fields: Any) -> Submission:
     request = {"type": "work", "payload": {"n": 1}} | fields
-    return submit(Request(**request), task_id=name, now=store.now(), own_id=False)
+    return submit(EnqueueRequest(**request), task_id=name, now=store.now(), id_given=False)
 
 
 def insert(*names: str, **fields: Any) -> Verb:
@@ -78,7 +78,7 @@ async def claim_aged(store: Store) -> object:
 async def finish(store: Store) -> object:
     tasks = await store.get(["t1", "t2"])
     ended = await store.finish(
-        [(t, Order(t.id, Complete("null"), fence=t.fence)) for t in tasks.values()]
+        [(t, Instruction(t.id, Complete("null"), fence=t.fence)) for t in tasks.values()]
     )
     # A second run says "already-applied", with the task as it is: the completer takes both for done.
     return [t.current if isinstance(t, Refusal) else t.after for t in ended]
@@ -86,11 +86,11 @@ async def finish(store: Store) -> object:
 
 async def fail(store: Store) -> object:
     failed = Fail(Failure(FailureKind.ERROR, "boom"), final=True)
-    return await store.apply([Order("t1", failed, fence=1)])
+    return await store.apply([Instruction("t1", failed, fence=1)])
 
 
 def ordered(*commands: Any) -> Verb:
-    return lambda store: store.apply([Order("t1", command) for command in commands])
+    return lambda store: store.apply([Instruction("t1", command) for command in commands])
 
 
 def pause_queue(store: Store) -> Awaitable[object]:
@@ -102,7 +102,7 @@ def pause_queue(store: Store) -> Awaitable[object]:
 
 
 def beat(store: Store) -> Awaitable[object]:
-    return store.beat("n1", "{}", [RunId("t1", 1)], 60.0)
+    return store.heartbeat("n1", "{}", [RunId("t1", 1)], 60.0)
 
 
 def lease(make: Any, *, repeatable: bool = True) -> Verb:
@@ -117,7 +117,7 @@ async def acquire(store: Store) -> object:
         lambda dialect, ids, now: leases.ask(leases.Teller(dialect, ids), wanted, now),
         repeatable=True,
     )
-    assert isinstance(granted, Granted)
+    assert isinstance(granted, LeaseGranted)
     return granted.lease
 
 
@@ -127,8 +127,8 @@ leave = lease(lambda hinter, now: leases.leave(hinter, "r", "c1", now))
 revoke = lease(
     lambda hinter, now: leases.revoke(hinter, "r", "me", "because", now), repeatable=False
 )
-ASK = Ask(
-    place=Place("s", "op", "k"),
+ASK = EntryRequest(
+    entry_key=EntryKey("s", "op", "k"),
     fingerprint="f",
     owner="o1",
     lease_seconds=30.0,
@@ -137,12 +137,12 @@ ASK = Ask(
 
 
 async def begin(store: Store) -> object:
-    return started(await Entries(store).begin(ASK))
+    return started(await EntryStore(store).begin(ASK))
 
 
 async def end(store: Store) -> object:
-    turn = started(await Entries(store).begin(ASK))
-    await Entries(store).end(turn, done(1))
+    turn = started(await EntryStore(store).begin(ASK))
+    await EntryStore(store).end(turn, done(1))
     return turn
 
 
@@ -290,4 +290,4 @@ async def test_a_commit_that_nobody_can_answer_for_is_said_so(
         await store.insert_plain([task(store, "t1")])
         wire.lose("COMMIT", for_good=True)
         with pytest.raises(StoreUnavailable, match="not known"):
-            await store.apply([Order("t1", Abort("me", "why"))])
+            await store.apply([Instruction("t1", Abort("me", "why"))])

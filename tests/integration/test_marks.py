@@ -1,4 +1,4 @@
-"""Marks of commits are forgotten by sweepers, in bites, whichever process has left them."""
+"""Marks of commits are forgotten by sweepers, in batches, whichever process has left them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def test_old_marks_of_processes_that_are_gone_are_forgotten(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many short processes leave a few each."""
-    monkeypatch.setattr(sweeper, "PRUNE_BITE", 10)
+    monkeypatch.setattr(sweeper, "PRUNE_BATCH", 10)
     async with make_queue(pg_dsn, "work") as queue:
         assert queue._engine is not None
         now = (await queue.open()).store.now()

@@ -163,7 +163,7 @@ def test_a_large_view_is_made_in_pieces_while_orders_go_on(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view_keys, "CHUNK", 2)
-    monkeypatch.setattr(view, "BITES_MAX", 1)
+    monkeypatch.setattr(view, "BATCHES_MAX", 1)
     kv = RedisKV.connect(server.url)
     store = opened(server, tmp_path, time, metrics)
     names = [place(store, f"{number}") for number in range(9)]

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import Task, TaskQueue
 from holdfast.core import codec
-from holdfast.core.dependency import Edge, Policy
-from holdfast.core.submit import Request, is_same_request, submit
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.submit import EnqueueRequest, is_same_request, submit
 from holdfast.errors import DuplicateTask, IdempotencyConflict, InvalidInput
 
 
@@ -84,8 +84,8 @@ async def test_a_type_that_was_configured_otherwise_meanwhile_is_no_other_reques
 
 
 def test_a_task_whose_hash_an_older_version_wrote_is_compared_by_what_that_covered() -> None:
-    edges = (Edge("a"), Edge("b", Policy.IGNORE))
-    request = Request(type="echo", payload=1, depends_on=edges, max_attempts=7)
+    edges = (Edge("a"), Edge("b", DependencyPolicy.IGNORE))
+    request = EnqueueRequest(type="echo", payload=1, depends_on=edges, max_attempts=7)
     task = submit(request, task_id="t", now=0.0).task
     old = codec.digest("echo", "default", "1", "NORMAL", "a,b")
     assert is_same_request(task, edges, old)

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast import TaskQueue
 from holdfast.core.event import Event
-from holdfast.core.lease import Ask, Granted
+from holdfast.core.lease import LeaseGranted, LeaseRequest
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.primitives.locks.locks import Locks
 from holdfast.store.scripts import leases, nodes
@@ -42,14 +42,14 @@ async def test_a_silent_node_is_lost_once_and_may_come_back(shared_url: str) -> 
     info = '{"lease_seconds":2.0}'
     seen_at = store.now() - 60
     await store.execute("join_node", id="silent", now=seen_at, info_json=info)
-    await store.beat("alive", info, [], 2.0)
+    await store.heartbeat("alive", info, [], 2.0)
     sweeps = (each.run(partial(nodes.lose, forget_before=0.0)) for each in stores * 3)
     assert sum(await asyncio.gather(*sweeps)) == 1
     (lost,) = [e for e in await told(queues[0], "node") if e.kind == "node.lost"]
     assert (lost.node, lost.seen_at) == ("silent", seen_at)
 
-    await store.beat("silent", info, [], 2.0)
-    await store.beat("silent", info, [], 2.0)
+    await store.heartbeat("silent", info, [], 2.0)
+    await store.heartbeat("silent", info, [], 2.0)
     assert await store.run(partial(nodes.lose, forget_before=0.0)) == 0
     found = [(e.kind, e.node) for e in await told(queues[0], "node")]
     assert found == [
@@ -81,12 +81,12 @@ async def test_a_lock_that_is_revoked_or_taken_over_is_told(shared_url: str) -> 
         backend = StoreBackend((await queue.open()).store)
 
         async def ask(owner: str, later: float) -> Any:
-            wanted = Ask("host:2", owner, owner, 10.0, 0.0, 0.0)
+            wanted = LeaseRequest("host:2", owner, owner, 10.0, 0.0, 0.0)
             return await backend.run(lambda hinter, now: leases.ask(hinter, wanted, now + later))
 
-        assert isinstance(await ask("ann", 0.0), Granted)
-        assert isinstance(await ask("bob", 100.0), Granted)
-        assert isinstance(await ask("bob", 100.0), Granted)
+        assert isinstance(await ask("ann", 0.0), LeaseGranted)
+        assert isinstance(await ask("bob", 100.0), LeaseGranted)
+        assert isinstance(await ask("bob", 100.0), LeaseGranted)
     _, taken = await told(queue, "lock")
     assert (taken.kind, taken.resource, taken.fence) == ("lock.taken_over", "host:2", 2)
     assert (taken.owner_before, taken.owner) == ("ann", "bob")

@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.core.command import Complete, Order, Release
+from holdfast.core.command import Complete, Instruction, Release
 from holdfast.core.task import Task
 from holdfast.queue.why import look, reasons_of
-from holdfast.store.claims import Claim
+from holdfast.store.claims import ClaimRequest
 from holdfast.store.script import Script
 
 
@@ -23,7 +23,9 @@ def made(url: str) -> TaskQueue:
 
 async def claimed(queue: TaskQueue) -> list[Task]:
     store = (await queue.open()).store
-    claim = Claim(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=60.0)
+    claim = ClaimRequest(
+        node="n", queues=("default",), types=("work",), limit=1, lease_seconds=60.0
+    )
     return (await store.claim(claim)).tasks
 
 
@@ -76,11 +78,11 @@ async def test_a_late_result_is_in_the_history(shared_url: str) -> None:
     await queue.resume_queue("default")
     store = (await queue.open()).store
     (first,) = await claimed(queue)
-    await store.apply([Order(task_id, Release("taken away"), fence=first.fence)])
+    await store.apply([Instruction(task_id, Release("taken away"), fence=first.fence)])
     (second,) = await claimed(queue)
     assert second.fence > first.fence
-    await store.finish([(first, Order(task_id, Complete('"late"'), fence=first.fence))])
-    await store.finish([(second, Order(task_id, Complete('"done"'), fence=second.fence))])
+    await store.finish([(first, Instruction(task_id, Complete('"late"'), fence=first.fence))])
+    await store.finish([(second, Instruction(task_id, Complete('"done"'), fence=second.fence))])
     kinds = [event.kind for event in await queue.history(task_id)]
     assert kinds.count("task.late") == 1
     assert kinds[-1] == "task.completed"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.ids import Ids
-from holdfast.core.submit import Request, submit
+from holdfast.core.submit import EnqueueRequest, submit
 from holdfast.errors import StoreUnavailable
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk
@@ -35,10 +35,10 @@ def database(tmp_path: Path) -> Database:
 def put(database: Database, task_id: str) -> bool:
     """Whether the caller was told yes."""
     dialect, ids = SqliteDialect(), Ids(Draw(1, task_id))
-    task = submit(Request(type="work"), task_id=task_id, now=1.0)
+    task = submit(EnqueueRequest(type="work"), task_id=task_id, now=1.0)
     try:
         database.run(
-            lambda: insert([task], now=1.0, batch=ids.record(1.0), recorder=dialect), "c", 1.0
+            lambda: insert([task], now=1.0, record_id=ids.record(1.0), recorder=dialect), "c", 1.0
         )
     except StoreUnavailable:
         return False

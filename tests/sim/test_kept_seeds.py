@@ -30,7 +30,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 TABLE = tomllib.loads((ROOT / "tests/sim/kept_seeds.toml").read_text("utf-8"))
-AS_DRAWN_THEN = {"cascade_bite": "1000", "children": "1"}
+AS_DRAWN_THEN = {"cascade_batch": "1000", "children": "1"}
 """Figures that a plan did not draw yet when most of these were found."""
 KEPT = msgspec.convert(TABLE["seed"], list[Kept])
 

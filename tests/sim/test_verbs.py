@@ -14,7 +14,7 @@ from holdfast.queue.queue import Queue
 from holdfast.sim.campaign import Options
 from holdfast.sim.world import World
 
-SEEDS_MAX = 8
+SEEDS_MAX = 24
 BUSY = Options(
     hours=0.02,
     nodes=2,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from holdfast.store.port import RowHeld
-from holdfast.store.postgres.patience import TRIES_AT_ONCE, Patience
+from holdfast.store.postgres.lock_retries import TRIES_AT_ONCE, LockRetries
 
 CALLERS = 20
 
@@ -32,7 +32,7 @@ class Row:
 
 
 async def test_few_try_at_a_time_and_all_get_the_row_when_it_is_free() -> None:
-    patience, row = Patience(), Row(2 * CALLERS)
+    patience, row = LockRetries(), Row(2 * CALLERS)
     answers = await asyncio.gather(
         *(patience.outlast(RowHeld("first"), row.take, wait_seconds=10) for _ in range(CALLERS))
     )
@@ -41,7 +41,7 @@ async def test_few_try_at_a_time_and_all_get_the_row_when_it_is_free() -> None:
 
 
 def hold_turns(
-    patience: Patience, until: asyncio.Event, all_begun: asyncio.Event
+    patience: LockRetries, until: asyncio.Event, all_begun: asyncio.Event
 ) -> list[asyncio.Task[bool]]:
     """Callers whose tries take long."""
     begun = list[bool]()
@@ -59,7 +59,7 @@ def hold_turns(
 
 
 async def test_the_wait_has_a_limit_also_for_those_that_never_get_a_turn() -> None:
-    patience, never, all_begun = Patience(), asyncio.Event(), asyncio.Event()
+    patience, never, all_begun = LockRetries(), asyncio.Event(), asyncio.Event()
     holders = hold_turns(patience, never, all_begun)
     await all_begun.wait()
     with pytest.raises(RowHeld, match="first"):
@@ -69,7 +69,7 @@ async def test_the_wait_has_a_limit_also_for_those_that_never_get_a_turn() -> No
 
 
 async def test_a_caller_that_is_cancelled_leaves_its_turn_to_others() -> None:
-    patience, never, all_begun = Patience(), asyncio.Event(), asyncio.Event()
+    patience, never, all_begun = LockRetries(), asyncio.Event(), asyncio.Event()
     holders = hold_turns(patience, never, all_begun)
     await all_begun.wait()
     for holder in holders:
@@ -83,4 +83,4 @@ async def test_other_errors_end_the_wait() -> None:
         raise ValueError("no such thing")
 
     with pytest.raises(ValueError, match="no such thing"):
-        await Patience().outlast(RowHeld("first"), fail, wait_seconds=5)
+        await LockRetries().outlast(RowHeld("first"), fail, wait_seconds=5)

@@ -182,7 +182,7 @@ async def test_a_hint_reaches_another_process_without_a_poll(
     version = [1]
     async with running(file, "one", version) as one, running(file, "two", version) as two:
         heard = Listening(two)
-        one.landed(one.ride_along(WORK, one=True))
+        one.committed(one.notify_in_tx(WORK, one=True))
         await heard.until("work one")
         one.touched()
         await heard.until("work one", FEED)
@@ -196,7 +196,7 @@ async def test_a_burst_is_few_datagrams_and_none_is_forgotten(
     async with running(file, "one", version) as one, running(file, "two", version) as two:
         heard = Listening(two)
         for _ in range(1_000):
-            one.landed(one.ride_along(WORK, one=True))
+            one.committed(one.notify_in_tx(WORK, one=True))
         await heard.until(WORK)
         assert len(heard.hints) < 500
 

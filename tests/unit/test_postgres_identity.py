@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.identity import Identity, is_other, merged
-from holdfast.store.script import Call
+from holdfast.store.script import StatementCall
 
 
 class Leading:
@@ -19,7 +19,7 @@ class Leading:
         self.identity = identity
 
 
-async def answer(connection: Any, call: Call) -> list[tuple[str]]:
+async def answer(connection: Any, call: StatementCall) -> list[tuple[str]]:
     return [(connection.identity,)]
 
 

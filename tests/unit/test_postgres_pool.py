@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import NotFound, StoreBusy
 from holdfast.store.port import Rank
 from holdfast.store.postgres import connection as postgres, pool as pools
-from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pool import ConnectionPool
 
 SIZE = 3
 
@@ -63,7 +63,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -> None:
-    draw, pool, out = random.Random(seed), Pool("", SIZE), set[int]()
+    draw, pool, out = random.Random(seed), ConnectionPool("", SIZE), set[int]()
 
     async def use() -> None:
         connection: Any = await pool.take(rank=draw.choice(list(Rank)))
@@ -105,7 +105,7 @@ def _is_fine(user: asyncio.Task[None]) -> bool:
 
 
 async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
-    pool = Pool("", 1)
+    pool = ConnectionPool("", 1)
     first = await pool.take()
     waiting = asyncio.create_task(pool.take())
     await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
 
 
 async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
-    pool = Pool("", 5)
+    pool = ConnectionPool("", 5)
     engine = [await pool.take(rank=Rank.LOOPS) for _ in range(3)]
     callers = [await pool.take() for _ in range(2)]
     caller, late = (
@@ -139,7 +139,7 @@ async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
 
 
 async def test_of_those_that_idle_the_oldest_is_taken(lines: Lines) -> None:
-    pool = Pool("", 3)
+    pool = ConnectionPool("", 3)
     made = [await pool.take() for _ in range(3)]
     for n in (1, 0, 2):
         pool.back(made[n])
@@ -156,7 +156,7 @@ async def test_of_those_that_idle_the_oldest_is_taken(lines: Lines) -> None:
 async def test_what_broke_is_not_handed_out_again(
     lines: Lines, error: Exception | None, is_kept: bool
 ) -> None:
-    pool = Pool("", 2)
+    pool = ConnectionPool("", 2)
     one, two = await pool.take(), await pool.take()
     pool.back(two)
     pool.back(one, error)
@@ -168,7 +168,7 @@ async def test_what_broke_is_not_handed_out_again(
 async def test_runners_leave_the_loops_their_connections_and_come_before_callers(
     lines: Lines,
 ) -> None:
-    pool = Pool("", 5)
+    pool = ConnectionPool("", 5)
     pool.back(await pool.take(rank=Rank.LOOPS))
     callers = [await pool.take() for _ in range(2)]
     assert pool.take_idle() is None
@@ -192,7 +192,7 @@ async def test_the_wait_for_a_connection_has_a_limit(
     lines: Lines, monkeypatch: pytest.MonkeyPatch, rank: Rank
 ) -> None:
     monkeypatch.setattr(pools, "WAIT_SECONDS", 0.01)
-    pool = Pool("", 1)
+    pool = ConnectionPool("", 1)
     only = await pool.take()
     async with asyncio.timeout(5):
         with pytest.raises(StoreBusy, match="fewer calls at once"):

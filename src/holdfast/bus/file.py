@@ -16,7 +16,7 @@ from typing import Final
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.peers import Peers
-from holdfast.bus.port import FEED, WORK, Mode, Ride, is_of_one, of_one
+from holdfast.bus.port import FEED, WORK, Mode, Notification, is_of_one, of_one
 from holdfast.clock import Clock
 
 WATCH_SECONDS: Final = 0.02
@@ -99,12 +99,12 @@ class FileBus(LocalBus):
         super().publish(topic)
         self._send_soon(topic, one=False)
 
-    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+    def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
         if must:
             self._lively_until = self._monotonic() + LIVELY_SECONDS
-        return Ride(topic, "", number=1 if one else 0)
+        return Notification(topic, "", number=1 if one else 0)
 
-    def landed(self, ride: Ride) -> None:
+    def committed(self, ride: Notification) -> None:
         self._tell(ride.topic, ride.topic)
         self._send_soon(ride.topic, one=ride.number == 1)
 

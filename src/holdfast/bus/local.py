@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.bus.port import Listener, Mode, Ride
+from holdfast.bus.port import Listener, Mode, Notification
 from holdfast.forks import Unmoved, follow
 
 
@@ -66,8 +66,8 @@ class LocalBus(Unmoved):
     def mode(self) -> Mode:
         return Mode(True, "one process: wake-ups are calls")
 
-    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
-        return Ride(topic, "")
+    def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
+        return Notification(topic, "")
 
-    def landed(self, ride: Ride) -> None:
+    def committed(self, ride: Notification) -> None:
         self._tell(ride.topic, ride.topic)

@@ -40,7 +40,7 @@ def is_of_children(hint: str) -> bool:
     return " children" in hint
 
 
-class Ride(msgspec.Struct, frozen=True, gc=False):
+class Notification(msgspec.Struct, frozen=True, gc=False):
     """A hint that goes with a transaction."""
 
     topic: str
@@ -72,13 +72,13 @@ class Bus(Protocol):
 
     def mode(self) -> Mode: ...
 
-    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+    def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
         """A hint to send within a transaction, be it about a single thing or not; without a text when
         there is no such way or too many rode a moment ago. `landed` is to be called after the commit,
         unless `must`: then nobody here will know of it."""
         ...
 
-    def landed(self, ride: Ride) -> None:
+    def committed(self, ride: Notification) -> None:
         """Its transaction is committed. Listeners here hear it at once; a hint that did not ride along
         follows, unless a later one has ridden meanwhile."""
         ...

@@ -16,7 +16,7 @@ from typing import Final
 import asyncpg
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import FEED, WORK, Listener, Mode, Ride, of_one
+from holdfast.bus.port import FEED, WORK, Listener, Mode, Notification, of_one
 from holdfast.clock import Clock
 from holdfast.forks import forget
 
@@ -99,22 +99,22 @@ class PostgresBus(LocalBus):
             self._stir.set()
         return super().subscribe(listener, *topics)
 
-    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+    def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
         now = self._clock.monotonic()
         spent_until = max(now, self._spent_until)
         if not must and spent_until - now > QUIET_SECONDS * (AT_ONCE - 1):
-            return Ride(topic, "", now)
+            return Notification(topic, "", now)
         self._spent_until = spent_until + QUIET_SECONDS
         hint = of_one(topic) if one else topic
         if must:
-            return Ride(topic, hint, now)
+            return Notification(topic, hint, now)
         self._rides += 1
         self._untold[self._rides] = None
         if len(self._untold) > UNTOLD_MAX:
             del self._untold[next(iter(self._untold))]
-        return Ride(topic, f"{hint}{self._signature}{self._rides}", now, self._rides)
+        return Notification(topic, f"{hint}{self._signature}{self._rides}", now, self._rides)
 
-    def landed(self, ride: Ride) -> None:
+    def committed(self, ride: Notification) -> None:
         if ride.hint:
             self._tell_once(ride.number, ride.hint)
             self._rode_at = max(self._rode_at, ride.began)

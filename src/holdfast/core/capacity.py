@@ -16,7 +16,7 @@ AHEAD_MAX: Final = 200
 QUIET_SECONDS: Final = 10.0
 
 
-class Bounds(NamedTuple):
+class WorkerBounds(NamedTuple):
     """How many workers a pool keeps at least, and may have at most."""
 
     minimum: int
@@ -30,10 +30,10 @@ class Scaled(NamedTuple):
     """The number of workers to have now."""
     so_far: int
     """What the operator has added in all; negative when workers were taken away."""
-    bounds: Bounds
+    bounds: WorkerBounds
 
 
-def scaled(*, there: int, by: int, so_far: int, configured: Bounds) -> Scaled:
+def scaled(*, there: int, by: int, so_far: int, configured: WorkerBounds) -> Scaled:
     """`by` workers more than there are, or fewer, but one at least. Added workers stay while they idle;
     those that were taken away do not come back by themselves. Taking away what was added restores the
     configured bounds."""
@@ -41,9 +41,9 @@ def scaled(*, there: int, by: int, so_far: int, configured: Bounds) -> Scaled:
     so_far += target - there
     low, high = configured
     if so_far > 0:
-        bounds = Bounds(max(low, target), max(high, target))
+        bounds = WorkerBounds(max(low, target), max(high, target))
     elif so_far < 0:
-        bounds = Bounds(min(low, target), min(high, target))
+        bounds = WorkerBounds(min(low, target), min(high, target))
     else:
         bounds = configured
     return Scaled(target, so_far, bounds)

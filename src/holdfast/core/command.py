@@ -79,7 +79,7 @@ class Revive(msgspec.Struct, frozen=True, gc=False):
     waiting_on: int
 
 
-class Blame(msgspec.Struct, frozen=True, gc=False):
+class ChangeCause(msgspec.Struct, frozen=True, gc=False):
     """The parent that it failed with was replayed, but this one is dead too: it fails with this one now."""
 
     parent_id: str
@@ -126,10 +126,10 @@ class Edit(msgspec.Struct, frozen=True, gc=False):
 
 
 OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit
-Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | Blame | OperatorCommand
+Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | ChangeCause | OperatorCommand
 
 
-class Order(msgspec.Struct, frozen=True, gc=False):
+class Instruction(msgspec.Struct, frozen=True, gc=False):
     """One command for one task, with what the sender believes about it."""
 
     task_id: str

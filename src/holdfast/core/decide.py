@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from holdfast.core import command as c, operator_rules, runner_rules, upkeep_rules
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.task import RUNNING, Status, Task
 from holdfast.core.transition import (
-    Decision,
     Refusal,
+    Ruling,
     Transition,
     applied,
     ended,
@@ -24,8 +24,8 @@ from holdfast.core.transition import (
 )
 
 __all__ = [
-    "Decision",
     "Refusal",
+    "Ruling",
     "Transition",
     "applied",
     "claim",
@@ -36,22 +36,22 @@ __all__ = [
 ]
 
 
-def decide(task: Task, order: c.Order, now: float) -> Decision:
+def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     """The one path for every change of an existing task."""
-    command = order.command
+    command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
-        if order.fence != task.fence or task.status is not RUNNING:
-            return runner_rules.stale(task, order, now)
+        if instruction.fence != task.fence or task.status is not RUNNING:
+            return runner_rules.stale(task, instruction, now)
         return rule(task, command, now)
-    if order.version is not None and order.version != task.version:
+    if instruction.version is not None and instruction.version != task.version:
         return refuse(
             task,
             "conflict",
-            f"version {order.version} was expected, but it is at {task.version}: read it again",
+            f"version {instruction.version} was expected, but it is at {task.version}: read it again",
         )
     if type(command) is c.Expire:
-        return upkeep_rules.expire(task, order.fence, now)
+        return upkeep_rules.expire(task, instruction.fence, now)
     return _OTHERS[type(command)](task, command, now)
 
 
@@ -71,26 +71,26 @@ def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transit
     return Transition(task, after, (started(after, now),))
 
 
-def started(task: Task, now: float) -> Fact:
-    return Fact(
-        "task.started", now, task.id, task.type, {"worker_id": task.node, "attempt": task.attempts}
+def started(task: Task, now: float) -> NewEvent:
+    return NewEvent(
+        "task.started", now, task.id, task.type, {"node": task.node, "attempt": task.attempts}
     )
 
 
-def enqueued(task: Task, now: float) -> Fact:
+def enqueued(task: Task, now: float) -> NewEvent:
     """The first fact of every task."""
     data: dict[str, Any] = {"priority": task.priority.name.lower(), "queue": task.queue}
     if task.status is Status.BLOCKED:
         data["waiting_on"] = task.waiting_on
     if task.due_at > now:
         data["due_at"] = task.due_at
-    return Fact("task.enqueued", now, task.id, task.type, data)
+    return NewEvent("task.enqueued", now, task.id, task.type, data)
 
 
-Rule = Callable[[Task, Any, float], Decision]
+CommandRule = Callable[[Task, Any, float], Ruling]
 # By exact type: a table is many times faster here than a chain of instance checks, and a test checks
 # that it covers every command.
-_RUNNER: Final[dict[type, Rule]] = {
+_RUNNER: Final[dict[type, CommandRule]] = {
     c.Complete: runner_rules.complete,
     c.Snooze: runner_rules.snooze,
     c.Cancel: runner_rules.cancel,
@@ -98,10 +98,10 @@ _RUNNER: Final[dict[type, Rule]] = {
     c.Report: runner_rules.report,
     c.Fail: runner_rules.fail,
 }
-_OTHERS: Final[dict[type, Rule]] = {
+_OTHERS: Final[dict[type, CommandRule]] = {
     c.Settle: upkeep_rules.settle,
     c.Revive: upkeep_rules.revive,
-    c.Blame: upkeep_rules.blame,
+    c.ChangeCause: upkeep_rules.blame,
     c.Abort: operator_rules.abort,
     c.Pause: operator_rules.pause,
     c.Resume: operator_rules.resume,

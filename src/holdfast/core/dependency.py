@@ -15,12 +15,12 @@ from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
-from holdfast.core.command import Blame, Settle
+from holdfast.core.command import ChangeCause, Settle
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DependencyCycle, UnknownDependency
 
 
-class Policy(StrEnum):
+class DependencyPolicy(StrEnum):
     """What a parent's failure does to the child."""
 
     FAIL = "fail"
@@ -31,7 +31,7 @@ class Edge(msgspec.Struct, frozen=True):
     """Wait for a task."""
 
     parent_id: str
-    policy: Policy = Policy.FAIL
+    policy: DependencyPolicy = DependencyPolicy.FAIL
 
 
 def check_acyclic(edges: Mapping[str, Iterable[Edge]]) -> list[str]:
@@ -61,7 +61,7 @@ def still_pending(
                 f"task {child_id} depends on {edge.parent_id}, which does not exist: "
                 "enqueue it first, or in the same batch"
             )
-        is_ignored = edge.policy is Policy.IGNORE and status in ENDED
+        is_ignored = edge.policy is DependencyPolicy.IGNORE and status in ENDED
         if status is not Status.COMPLETED and not is_ignored:
             pending.append(edge)
     return tuple(pending)
@@ -71,7 +71,7 @@ class OpenEdge(msgspec.Struct, frozen=True):
     """An edge whose parent has not ended as the child needs it: it is to come, or it is dead."""
 
     parent_id: str
-    policy: Policy
+    policy: DependencyPolicy
     parent_status: Status | None
     """None when the parent's record was pruned."""
 
@@ -79,24 +79,24 @@ class OpenEdge(msgspec.Struct, frozen=True):
     def is_dead(self) -> bool:
         """Waiting for this parent would be waiting for a person, or for ever."""
         gone = self.parent_status in (None, Status.FAILED, Status.ABORTED)
-        return gone and self.policy is Policy.FAIL
+        return gone and self.policy is DependencyPolicy.FAIL
 
 
-def blame(parent_id: str, parent: Task | None) -> Blame:
+def blame(parent_id: str, parent: Task | None) -> ChangeCause:
     """Why a child stays dead."""
     if parent is None:
-        return Blame(parent_id, "is gone", "its record was pruned")
-    return Blame(parent_id, parent.status.value, parent.why_ended)
+        return ChangeCause(parent_id, "is gone", "its record was pruned")
+    return ChangeCause(parent_id, parent.status.value, parent.why_ended)
 
 
-def orphaned(parent_id: str, policy: Policy) -> Settle:
+def orphaned(parent_id: str, policy: DependencyPolicy) -> Settle:
     """What it means for a child that its parent was pruned before the two were tied: how the parent ended
     is not known any more."""
     message = "its record was pruned before this task came in"
-    return Settle(parent_id, Status.FAILED, policy is Policy.IGNORE, message)
+    return Settle(parent_id, Status.FAILED, policy is DependencyPolicy.IGNORE, message)
 
 
-def settlement(parent: Task, policy: Policy) -> Settle:
+def settlement(parent: Task, policy: DependencyPolicy) -> Settle:
     """What the parent's end means for a child on an edge with this policy."""
-    satisfied = parent.status is Status.COMPLETED or policy is Policy.IGNORE
+    satisfied = parent.status is Status.COMPLETED or policy is DependencyPolicy.IGNORE
     return Settle(parent.id, parent.status, satisfied, "" if satisfied else parent.why_ended)

@@ -32,7 +32,7 @@ class Position(NamedTuple):
         return cls(epoch, int(offset))
 
 
-class Fact(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class NewEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An event before it has a position; the feed keeps it as an array, to be small."""
 
     kind: str
@@ -60,7 +60,7 @@ class Event(msgspec.Struct, frozen=True):
             raise AttributeError(f"event '{self.kind}' has no field '{name}'") from None
 
 
-FACTS: Final = msgspec.json.Decoder(list[Fact])
+NEW_EVENTS: Final = msgspec.json.Decoder(list[NewEvent])
 
 
 def with_result(data: dict[str, Any], result_json: str | None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class LossReason(StrEnum):
     """The locks were closed while it was held."""
 
 
-class Lease(msgspec.Struct, frozen=True):
+class LeaseRow(msgspec.Struct, frozen=True):
     """The row of a resource. It stays when nobody holds: the fence must not start over."""
 
     resource: str
@@ -73,7 +73,7 @@ class Waiter(msgspec.Struct, frozen=True):
     alive_until: float
 
 
-class Ask(msgspec.Struct, frozen=True):
+class LeaseRequest(msgspec.Struct, frozen=True):
     """What a claimant wants."""
 
     resource: str
@@ -85,15 +85,15 @@ class Ask(msgspec.Struct, frozen=True):
     """How long a place in line is kept without a word; 0: take it now or not at all."""
 
 
-class Granted(msgspec.Struct, frozen=True):
-    lease: Lease
+class LeaseGranted(msgspec.Struct, frozen=True):
+    lease: LeaseRow
     is_new: bool
     """False: the answer of an earlier grant, given again."""
     took_over: bool = False
     """The holder before did not release it: its time ran out."""
 
 
-class Held(msgspec.Struct, frozen=True):
+class LeaseDenied(msgspec.Struct, frozen=True):
     """Not now. `look_in` is when it is worth asking again, unless a hint comes first."""
 
     owner: str
@@ -101,7 +101,7 @@ class Held(msgspec.Struct, frozen=True):
     """Seconds."""
 
 
-Verdict: TypeAlias = Granted | Held
+Verdict: TypeAlias = LeaseGranted | LeaseDenied
 
 
 def check_resource(resource: str) -> None:
@@ -116,38 +116,38 @@ def check_request(resource: str, ttl_seconds: float, grace_seconds: float = 0.0)
     check_number("grace", grace_seconds, most=TTL_SECONDS_MAX)
 
 
-def is_held(lease: Lease) -> bool:
+def is_held(lease: LeaseRow) -> bool:
     """Whether some claim holds it by the lease's clock."""
     return lease.claim_id is not None and lease.expires_at > lease.clock_at
 
 
-def opens_at(lease: Lease) -> float:
+def opens_at(lease: LeaseRow) -> float:
     """The earliest time for the next grant, if nobody renews or releases before."""
     if lease.claim_id is None:
         return lease.free_at
     return lease.expires_at + lease.grace_seconds
 
 
-def judge(lease: Lease, ask: Ask, own: Waiter | None, head: Waiter | None) -> Verdict:
+def judge(lease: LeaseRow, ask: LeaseRequest, own: Waiter | None, head: Waiter | None) -> Verdict:
     """Answers a claimant. `own` is its place in line, `head` the first waiter that is alive."""
     now = lease.clock_at
     if lease.claim_id == ask.claim_id and is_held(lease):
-        return Granted(_lengthened(lease, ask.ttl_seconds), is_new=False)
+        return LeaseGranted(_lengthened(lease, ask.ttl_seconds), is_new=False)
     is_first = head is None or head.claim_id == ask.claim_id
     if own is not None and head is not None:
         is_first = own.ticket <= head.ticket
     free_at = opens_at(lease)
     if is_first and free_at <= now:
         took_over = lease.claim_id is not None
-        return Granted(_granted(lease, ask), is_new=True, took_over=took_over)
+        return LeaseGranted(_granted(lease, ask), is_new=True, took_over=took_over)
     look_at = free_at if is_first else head.alive_until if head is not None else now
     beat = ask.waiter_seconds / RENEWALS
-    return Held(
+    return LeaseDenied(
         lease.owner if lease.claim_id is not None else "", max(0.0, min(beat, look_at - now))
     )
 
 
-def _granted(lease: Lease, ask: Ask) -> Lease:
+def _granted(lease: LeaseRow, ask: LeaseRequest) -> LeaseRow:
     return replace(
         lease,
         fence=lease.fence + 1,
@@ -161,13 +161,15 @@ def _granted(lease: Lease, ask: Ask) -> Lease:
     )
 
 
-def holds(lease: Lease, claim_id: str, fence: int) -> bool:
+def holds(lease: LeaseRow, claim_id: str, fence: int) -> bool:
     """Whether nobody was granted and nothing revoked since: then a fenced write may pass, even after
     the ttl, because whoever is granted next comes after it."""
     return lease.claim_id == claim_id and lease.fence == fence
 
 
-def renewed(lease: Lease, claim_id: str, fence: int, ttl_seconds: float) -> Lease | LossReason:
+def renewed(
+    lease: LeaseRow, claim_id: str, fence: int, ttl_seconds: float
+) -> LeaseRow | LossReason:
     """The lease with a new end; never one that has ended."""
     if not holds(lease, claim_id, fence):
         return LossReason.FENCED if lease.fence > fence else LossReason.EXPIRED
@@ -176,7 +178,7 @@ def renewed(lease: Lease, claim_id: str, fence: int, ttl_seconds: float) -> Leas
     return _lengthened(lease, ttl_seconds)
 
 
-def _lengthened(lease: Lease, ttl_seconds: float) -> Lease:
+def _lengthened(lease: LeaseRow, ttl_seconds: float) -> LeaseRow:
     """With at least so many seconds from now. Never shorter: whoever was told a later end believes in it."""
     until = lease.clock_at + ttl_seconds
     if until <= lease.expires_at:
@@ -184,18 +186,18 @@ def _lengthened(lease: Lease, ttl_seconds: float) -> Lease:
     return replace(lease, ttl_seconds=ttl_seconds, expires_at=until)
 
 
-def released(lease: Lease) -> Lease:
+def released(lease: LeaseRow) -> LeaseRow:
     """Nobody holds it; the next one may come at once."""
     return replace(lease, claim_id=None, owner="", expires_at=0.0, free_at=0.0)
 
 
-def was_released(lease: Lease, fence: int) -> bool:
+def was_released(lease: LeaseRow, fence: int) -> bool:
     """Whether the grant under this fence was given back and no other followed: a revocation raises the
     fence, and a lease that expired keeps its claim."""
     return lease.claim_id is None and lease.fence == fence
 
 
-def revoked(lease: Lease) -> Lease:
+def revoked(lease: LeaseRow) -> LeaseRow:
     """Nobody holds it, and what the old holder still writes under its fence is refused."""
     after = released(lease)
     return replace(after, fence=lease.fence + 1, free_at=lease.clock_at + lease.grace_seconds)

@@ -38,7 +38,7 @@ class State(StrEnum):
     """The effect failed or was broken off: the same request may try again."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class EntryKey(msgspec.Struct, frozen=True):
     """Where an entry is kept. `id` is the same in every process and after every crash: hand it to the
     outside, so that the effect can be asked for by it."""
 
@@ -61,10 +61,10 @@ class Runner(msgspec.Struct, frozen=True):
     fence: int
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class EntryRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A call that wants to run, or to be answered."""
 
-    place: Place
+    entry_key: EntryKey
     fingerprint: str
     owner: str
     """Different for each call, so that a repeat after a lost reply is told from another caller."""
@@ -77,7 +77,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 class Entry(msgspec.Struct, frozen=True):
     """What the store holds."""
 
-    place: Place
+    entry_key: EntryKey
     fingerprint: str
     state: State
     fence: int
@@ -90,13 +90,13 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> str:
-        return self.place.id
+        return self.entry_key.id
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class EntryLease(msgspec.Struct, frozen=True, kw_only=True):
     """The right to run the effect of an entry, until its lease ends."""
 
-    place: Place
+    entry_key: EntryKey
     owner: str
     fence: int
     """Rises with each turn of an entry; hand it to outside systems that can compare it."""
@@ -111,7 +111,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        return self.place.id
+        return self.entry_key.id
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -133,11 +133,11 @@ Outcome: TypeAlias = Done | Failed
 class Start(msgspec.Struct, frozen=True):
     """Run the effect. `seen` is the fence of the entry that is written over."""
 
-    turn: Turn
+    lease: EntryLease
     seen: int | None = None
 
 
-class Replay(msgspec.Struct, frozen=True):
+class Answered(msgspec.Struct, frozen=True):
     """The effect has run: this is how it ended."""
 
     entry: Entry
@@ -162,17 +162,17 @@ class Stale(msgspec.Struct, frozen=True):
     entry: Entry
 
 
-Verdict: TypeAlias = Start | Replay | Busy | Clash | Stale
+EntryVerdict: TypeAlias = Start | Answered | Busy | Clash | Stale
 
 
-def begin(seen: Entry | None, ask: Ask, now: float) -> Verdict:
+def begin(seen: Entry | None, ask: EntryRequest, now: float) -> EntryVerdict:
     """What a call is told, given what the store holds."""
     if seen is None:
         return Start(_turn(ask, now, fence=_fence(ask, 0, now), attempt=1))
     if seen.fingerprint != ask.fingerprint:
         return Clash(seen)
     if seen.outcome_json is not None:
-        return Replay(seen, outcome_of(seen.state, seen.outcome_json))
+        return Answered(seen, outcome_of(seen.state, seen.outcome_json))
     if ask.runner is not None and seen.fence > ask.runner.fence:
         return Stale(seen)
     if seen.state is State.IN_PROGRESS and seen.owner == ask.owner:
@@ -186,18 +186,20 @@ def begin(seen: Entry | None, ask: Ask, now: float) -> Verdict:
         return Busy(seen)
     over = seen.owner if seen.state is State.IN_PROGRESS else None
     fence = _fence(ask, seen.fence, now)
-    turn = _turn(ask, now, fence=fence, attempt=seen.attempt + 1, over=over)
-    return Start(turn, seen.fence)
+    lease = _turn(ask, now, fence=fence, attempt=seen.attempt + 1, over=over)
+    return Start(lease, seen.fence)
 
 
-def unseen(ask: Ask, now: float) -> Busy:
+def unseen(ask: EntryRequest, now: float) -> Busy:
     """The verdict where the entry is in a transaction that is not committed yet."""
     owner = "a caller whose transaction is open"
-    entry = Entry(ask.place, ask.fingerprint, State.IN_PROGRESS, 0, owner, 1, now, None, None, None)
+    entry = Entry(
+        ask.entry_key, ask.fingerprint, State.IN_PROGRESS, 0, owner, 1, now, None, None, None
+    )
     return Busy(entry)
 
 
-def is_held(seen: Entry, ask: Ask, now: float) -> bool:
+def is_held(seen: Entry, ask: EntryRequest, now: float) -> bool:
     """Whether somebody else may still act on the entry. A step is held by a claim of its task: a newer
     claim proves that the older one is over, whatever its lease says."""
     if seen.state is not State.IN_PROGRESS:
@@ -207,23 +209,25 @@ def is_held(seen: Entry, ask: Ask, now: float) -> bool:
     return seen.lease_until is not None and seen.lease_until > now
 
 
-def is_echo(found: Entry | None, turn: Turn, state: State, outcome_json: str | None) -> bool:
+def is_echo(found: Entry | None, lease: EntryLease, state: State, outcome_json: str | None) -> bool:
     """Whether the end of this turn was written before: its answer was lost, and it is said again."""
     return (
         found is not None
-        and (found.fence, found.owner) == (turn.fence, turn.owner)
+        and (found.fence, found.owner) == (lease.fence, lease.owner)
         and (found.state, found.outcome_json) == (state, outcome_json)
     )
 
 
-def _fence(ask: Ask, seen: int, now: float) -> int:
+def _fence(ask: EntryRequest, seen: int, now: float) -> int:
     """Over every fence before it, even of an entry that has been pruned since: milliseconds help."""
     return ask.runner.fence if ask.runner is not None else max(seen + 1, int(now * 1000))
 
 
-def _turn(ask: Ask, now: float, *, fence: int, attempt: int, over: str | None = None) -> Turn:
-    return Turn(
-        place=ask.place,
+def _turn(
+    ask: EntryRequest, now: float, *, fence: int, attempt: int, over: str | None = None
+) -> EntryLease:
+    return EntryLease(
+        entry_key=ask.entry_key,
         owner=ask.owner,
         fence=fence,
         attempt=attempt,
@@ -235,48 +239,48 @@ def _turn(ask: Ask, now: float, *, fence: int, attempt: int, over: str | None = 
     )
 
 
-def started(verdict: Verdict) -> Turn:
+def started(verdict: EntryVerdict) -> EntryLease:
     """The turn, or the error that the verdict amounts to."""
     match verdict:
-        case Start(turn=turn):
-            return turn
+        case Start(lease=lease):
+            return lease
         case Clash(entry=entry):
             raise IdempotencyConflict(
-                f"{entry.place} was used with another request: repeat the same one, or take a new key"
+                f"{entry.entry_key} was used with another request: repeat the same one, or take a new key"
             )
         case Busy(entry=entry):
             raise InProgress(
-                f"{entry.place} is run by {entry.owner} right now: try again for its answer",
+                f"{entry.entry_key} is run by {entry.owner} right now: try again for its answer",
                 owner=entry.owner,
                 since=entry.begun_at,
                 lease_until=entry.lease_until,
             )
         case Stale(entry=entry):
             raise LeaseLost(
-                f"{entry.place} is not for this caller to run any more: a newer claim of the task has begun "
-                "it, or the call was given up"
+                f"{entry.entry_key} is not for this caller to run any more: a newer claim of the task has "
+                "begun it, or the call was given up"
             )
-        case Replay():
+        case Answered():
             raise AssertionError("a replay is answered, not started")
 
 
 # -- values ------------------------------------------------------------------------------------------
 
 
-def place_of(scope: str, operation: str, key: str) -> Place:
+def entry_key(scope: str, operation: str, key: str) -> EntryKey:
     """A checked place of a caller's own."""
     check_name("scope", scope)
     check_name("operation", operation)
     check_name("key", key)
     if scope.startswith("holdfast."):
         raise InvalidInput(f"scope '{scope}' is one of holdfast's own: choose another name")
-    return Place(scope, operation, key)
+    return EntryKey(scope, operation, key)
 
 
-def step_of(task_id: str, step: str) -> Place:
+def step_key(task_id: str, step: str) -> EntryKey:
     """Where the step of a task is kept."""
     check_name("step", step)
-    return Place(STEP_SCOPE, step, task_id)
+    return EntryKey(STEP_SCOPE, step, task_id)
 
 
 def fingerprint_of(request: object) -> str:

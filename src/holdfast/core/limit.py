@@ -28,7 +28,7 @@ LET_IN_SECONDS: Final = 0.5
 """Tasks that were let in take their permits within this time; if not, the next ones are let in."""
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+class LimitRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is allowed."""
 
     max_running: int | None = None
@@ -41,7 +41,7 @@ class Limit(msgspec.Struct, frozen=True):
     """A rule and how much of it is used."""
 
     name: str
-    rule: Rule
+    rule: LimitRule
     running: int = 0
     parked: int = 0
     """Tasks that wait at this limit, out of the way of others."""
@@ -116,7 +116,7 @@ def opens_at(limit: Limit, now: float) -> float | None:
     return max(now, limit.full_until - slack)
 
 
-def ruled(limit: Limit, rule: Rule, made_at: float, *, is_new: bool) -> Limit:
+def ruled(limit: Limit, rule: LimitRule, made_at: float, *, is_new: bool) -> Limit:
     """The limit under the rule that the youngest task came with; of two of one moment, the new one."""
     is_older = made_at < limit.rule_at or (made_at == limit.rule_at and not is_new)
     if rule == limit.rule or is_older:
@@ -136,7 +136,7 @@ def next_look(limit: Limit, now: float) -> float | None:
     return soon if limit.look_at is None else min(limit.look_at, soon)
 
 
-def describe(rule: Rule) -> str:
+def describe(rule: LimitRule) -> str:
     """For people: 'at most 4 running, 100 starts per 60 s'."""
     parts = []
     if rule.max_running is not None:

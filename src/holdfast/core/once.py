@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.core import codec, ledger as rules
 from holdfast.core.check import check_callable, check_number
-from holdfast.core.ledger import Busy, Outcome, Replay, Start, Turn, Verdict
+from holdfast.core.ledger import Answered, Busy, EntryLease, EntryVerdict, Outcome, Start
 from holdfast.core.steps import Flow
 
 POLL_SECONDS: Final = 0.01
@@ -36,30 +36,30 @@ class OnError(StrEnum):
 ErrorPolicy: TypeAlias = OnError | Callable[[Exception], OnError]
 
 
-class Begin(msgspec.Struct, frozen=True):
+class BeginStep(msgspec.Struct, frozen=True):
     """Ask for the turn; the answer is a verdict."""
 
 
-class Run(msgspec.Struct, frozen=True):
+class RunStep(msgspec.Struct, frozen=True):
     """Run the effect; the answer is its value."""
 
-    turn: Turn
+    lease: EntryLease
 
 
-class End(msgspec.Struct, frozen=True):
+class EndStep(msgspec.Struct, frozen=True):
     """Write down how the turn ended; None: it was given up."""
 
-    turn: Turn
+    lease: EntryLease
     outcome: Outcome | None
 
 
-class Pause(msgspec.Struct, frozen=True):
+class WaitStep(msgspec.Struct, frozen=True):
     """Let time pass before asking again."""
 
     seconds: float
 
 
-Step: TypeAlias = Begin | Run | End | Pause
+Step: TypeAlias = BeginStep | RunStep | EndStep | WaitStep
 
 
 def check_call(on_error: ErrorPolicy, wait_seconds: float = 0.0) -> None:
@@ -79,34 +79,34 @@ def call(
     the caller's transaction, which undoes it by itself when the effect fails."""
     check_call(on_error, wait_seconds)
     waited, polls = 0.0, 0
-    verdict: Verdict
-    while isinstance(verdict := (yield Begin()), Busy) and waited < wait_seconds:
+    verdict: EntryVerdict
+    while isinstance(verdict := (yield BeginStep()), Busy) and waited < wait_seconds:
         pause = min(POLL_SECONDS * 2.0**polls, POLL_SECONDS_MAX, wait_seconds - waited)
-        yield Pause(pause)
+        yield WaitStep(pause)
         waited, polls = waited + pause, min(polls + 1, 10)
-    if isinstance(verdict, Replay):
+    if isinstance(verdict, Answered):
         return rules.answer(verdict.outcome)
-    turn = rules.started(verdict)
+    lease = rules.started(verdict)
     try:
-        value = yield Run(turn)
+        value = yield RunStep(lease)
     except GeneratorExit:
         raise
     except BaseException as error:
         # Broken off or failed: whether it has acted is not known, so the next turn is told of this one.
         if not carried:
-            yield from _give_up(turn, error, on_error)
+            yield from _give_up(lease, error, on_error)
         raise
     try:
         outcome = rules.done(value)
     except Exception as error:
         # The effect is done; trying again would do it twice for the same answer.
-        yield End(turn, rules.failed(error))
+        yield EndStep(lease, rules.failed(error))
         raise
-    yield End(turn, outcome)
+    yield EndStep(lease, outcome)
     return rules.answer(outcome)
 
 
-def _give_up(turn: Turn, error: BaseException, on_error: ErrorPolicy) -> Flow[Step, None]:
+def _give_up(lease: EntryLease, error: BaseException, on_error: ErrorPolicy) -> Flow[Step, None]:
     """Writes down the failure, or that there is none to keep. What goes wrong with that does not take the
     place of what went wrong first, unless it is the caller's own policy."""
     outcome, wrong = None, None
@@ -116,10 +116,10 @@ def _give_up(turn: Turn, error: BaseException, on_error: ErrorPolicy) -> Flow[St
         except BaseException as raised:  # Raised below: the end comes first.
             wrong = raised
     try:
-        yield End(turn, outcome)
+        yield EndStep(lease, outcome)
     except Exception as later:
         error.add_note(
-            f"the end of {turn.place} was not written: {later!r}; its lease has to run out"
+            f"the end of {lease.entry_key} was not written: {later!r}; its lease has to run out"
         )
     if wrong is not None:
         raise wrong from error
@@ -130,13 +130,13 @@ def _kept(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
     return rules.failed(error) if policy is OnError.KEEP else None
 
 
-def begin() -> Flow[Step, Verdict]:
+def begin() -> Flow[Step, EntryVerdict]:
     """A turn that the caller ends by itself. One that is interrupted meanwhile has none: it is given back."""
-    verdict: Verdict = yield Begin()
+    verdict: EntryVerdict = yield BeginStep()
     if isinstance(verdict, Start):
         try:
-            yield Pause(0.0)
+            yield WaitStep(0.0)
         except BaseException as error:
-            yield from _give_up(verdict.turn, error, OnError.FORGET)
+            yield from _give_up(verdict.lease, error, OnError.FORGET)
             raise
     return verdict

@@ -7,10 +7,10 @@ from msgspec.structs import replace
 from holdfast.core import command as c, edits
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
 from holdfast.core.task import TERMINAL, Status, Task
-from holdfast.core.transition import Decision, Transition, fact, freed, moved, refuse, signed
+from holdfast.core.transition import Ruling, Transition, freed, moved, new_event, refuse, signed
 
 
-def abort(task: Task, command: c.Abort, now: float) -> Decision:
+def abort(task: Task, command: c.Abort, now: float) -> Ruling:
     if task.status in TERMINAL:
         return refuse(task, "illegal-transition", "it has ended and will not change")
     after = freed(
@@ -23,11 +23,11 @@ def abort(task: Task, command: c.Abort, now: float) -> Decision:
         waiting_on=0,
         held_by=signed(command.actor, command.reason),
     )
-    told = fact("task.aborted", task, now, actor=command.actor, reason=command.reason)
+    told = new_event("task.aborted", task, now, actor=command.actor, reason=command.reason)
     return Transition(task, after, (told,))
 
 
-def pause(task: Task, command: c.Pause, now: float) -> Decision:
+def pause(task: Task, command: c.Pause, now: float) -> Ruling:
     if task.status is not Status.RUNNING:
         return refuse(task, "illegal-transition", "only a running task can be paused")
     after = freed(
@@ -38,18 +38,18 @@ def pause(task: Task, command: c.Pause, now: float) -> Decision:
         attempts=task.attempts - 1,
         held_by=signed(command.actor, command.reason),
     )
-    told = fact("task.paused", task, now, actor=command.actor, reason=command.reason)
+    told = new_event("task.paused", task, now, actor=command.actor, reason=command.reason)
     return Transition(task, after, (told,))
 
 
-def resume(task: Task, command: c.Resume, now: float) -> Decision:
+def resume(task: Task, command: c.Resume, now: float) -> Ruling:
     if task.status not in (Status.PAUSED, Status.STUCK):
         return refuse(task, "illegal-transition", "only a paused or stuck task can be resumed")
     after = moved(task, Status.QUEUED, now, due_at=now, held_by=None)
-    return Transition(task, after, (fact("task.resumed", task, now, actor=command.actor),))
+    return Transition(task, after, (new_event("task.resumed", task, now, actor=command.actor),))
 
 
-def replay(task: Task, command: c.Replay, now: float) -> Decision:
+def replay(task: Task, command: c.Replay, now: float) -> Ruling:
     if task.status is not Status.FAILED:
         return refuse(task, "illegal-transition", "only a dead letter can be replayed")
     payload = command.payload_json if command.payload_json is not None else task.payload_json
@@ -66,11 +66,11 @@ def replay(task: Task, command: c.Replay, now: float) -> Decision:
     )
     edited = payload != task.payload_json
     change = edits.difference(task.payload_json, payload) if edited else {}
-    told = fact("task.replayed", task, now, actor=command.actor, edited=edited, **change)
+    told = new_event("task.replayed", task, now, actor=command.actor, edited=edited, **change)
     return Transition(task, after, (told,))
 
 
-def edit(task: Task, command: c.Edit, now: float) -> Decision:
+def edit(task: Task, command: c.Edit, now: float) -> Ruling:
     if task.status not in (Status.FAILED, Status.QUEUED, Status.BLOCKED, Status.PAUSED):
         return refuse(task, "illegal-transition", "only a waiting or dead task can be edited")
     payload = command.payload_json
@@ -89,5 +89,5 @@ def edit(task: Task, command: c.Edit, now: float) -> Decision:
         )
     after = replace(task, payload_json=payload, version=task.version + 1, updated_at=now)
     change = edits.difference(task.payload_json, payload)
-    told = fact("task.edited", task, now, actor=command.actor, **change)
+    told = new_event("task.edited", task, now, actor=command.actor, **change)
     return Transition(task, after, (told,))

@@ -30,7 +30,7 @@ class Pressure(StrEnum):
 ACCEPTED: Final = Pressure.ACCEPTED
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class DepthBounds(msgspec.Struct, frozen=True):
     """When to warn and when to refuse; None means no bound."""
 
     depth_max: int | None = 10_000_000
@@ -46,7 +46,7 @@ class Load(msgspec.Struct, frozen=True):
     oldest_seconds: float = 0.0
 
 
-def judge(bounds: Bounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
+def judge(bounds: DepthBounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
     """The answer and its reason."""
     answer, reason = Pressure.ACCEPTED, ""
     checks = (
@@ -66,7 +66,7 @@ def judge(bounds: Bounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
     return answer, reason
 
 
-def ease(bounds: Bounds, load: Load) -> int:
+def ease(bounds: DepthBounds, load: Load) -> int:
     """How many more may come before `judge` says anything but accepted, if only depth grows."""
     oldest_max = bounds.oldest_seconds_max
     if oldest_max is not None and load.oldest_seconds > oldest_max * bounds.warn_share:
@@ -76,7 +76,7 @@ def ease(bounds: Bounds, load: Load) -> int:
     return max(0, math.floor(bounds.depth_max * bounds.warn_share) - load.depth)
 
 
-def trusted_seconds(bounds: Bounds, left: int) -> float:
+def trusted_seconds(bounds: DepthBounds, left: int) -> float:
     """For how long figures may be believed that leave so much `ease`: others must not use it up unseen."""
     if bounds.oldest_seconds_max is not None:
         return TRUSTED_SECONDS

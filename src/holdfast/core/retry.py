@@ -37,7 +37,7 @@ def delay_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> fl
 # -- calls -------------------------------------------------------------------------------------------
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how long a call is tried. The times between are base * 2^n, at most `max_delay_ms`,
     shortened by jitter to between half of it and all."""
 
@@ -56,7 +56,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         check_flag("jitter_off", self.jitter_off)
 
 
-class Reason(StrEnum):
+class StopReason(StrEnum):
     """Why a call is not tried again."""
 
     REFUSED = "refused"
@@ -76,7 +76,7 @@ class Again(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    reason: Reason
+    reason: StopReason
 
 
 def half_jitter(key: str, attempt: int) -> float:
@@ -84,7 +84,7 @@ def half_jitter(key: str, attempt: int) -> float:
     return 0.5 + 0.5 * unit_jitter(key, attempt)
 
 
-def backoff_seconds(policy: Policy, failures: int, key: str) -> float:
+def backoff_seconds(policy: RetryPolicy, failures: int, key: str) -> float:
     """The pause after so many failures (1 is the first)."""
     full = min(policy.base_ms * 2.0 ** min(failures - 1, 62), policy.max_delay_ms)
     share = 1.0 if policy.jitter_off else half_jitter(key, failures)
@@ -92,7 +92,7 @@ def backoff_seconds(policy: Policy, failures: int, key: str) -> float:
 
 
 def after_failure(
-    policy: Policy,
+    policy: RetryPolicy,
     failures: int,
     *,
     key: str,
@@ -102,19 +102,19 @@ def after_failure(
 ) -> Again | Stop:
     """What to do after so many failures; `hint_seconds` is the pause that the other side asked for."""
     if not is_retryable:
-        return Stop(Reason.REFUSED)
+        return Stop(StopReason.REFUSED)
     if failures >= policy.attempts:
-        return Stop(Reason.EXHAUSTED)
+        return Stop(StopReason.EXHAUSTED)
     if hint_seconds is not None and hint_seconds > HINT_SECONDS_MAX:
-        return Stop(Reason.HINT)
+        return Stop(StopReason.HINT)
     delay = max(backoff_seconds(policy, failures, key), hint_seconds or 0.0)
     left = float("inf") if policy.deadline_ms is None else policy.deadline_ms / 1_000.0
     if elapsed_seconds + delay > left:
-        return Stop(Reason.DEADLINE)
+        return Stop(StopReason.DEADLINE)
     return Again(delay)
 
 
-def is_late(policy: Policy, elapsed_seconds: float) -> bool:
+def is_late(policy: RetryPolicy, elapsed_seconds: float) -> bool:
     """Whether no attempt may begin any more: a pause may have taken longer than was planned."""
     return policy.deadline_ms is not None and elapsed_seconds * 1_000.0 > policy.deadline_ms
 

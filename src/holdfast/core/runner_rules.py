@@ -7,19 +7,19 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.core import codec, command as c, retry
-from holdfast.core.event import Fact, with_result
+from holdfast.core.event import NewEvent, with_result
 from holdfast.core.task import COMPLETED, Status, Task
 from holdfast.core.transition import (
-    Decision,
     Refusal,
+    Ruling,
     Transition,
-    bury,
     evidence,
-    fact,
     failed,
     freed,
+    new_event,
     refuse,
     signed,
+    to_dead_letter,
 )
 
 HANDLER: Final = "handler"
@@ -30,54 +30,56 @@ def complete(task: Task, command: c.Complete, now: float) -> Transition:
     result_json = command.result_json
     after = freed(task, COMPLETED, now, finished_at=now, result_json=result_json)
     data = {
-        "worker_id": task.node,
+        "node": task.node,
         "attempt": task.attempts,
         "duration": command.duration_seconds,
     }
-    told = Fact("task.completed", now, task.id, task.type, with_result(data, result_json))
+    told = NewEvent("task.completed", now, task.id, task.type, with_result(data, result_json))
     return Transition(task, after, (told,))
 
 
 def snooze(task: Task, command: c.Snooze, now: float) -> Transition:
     due_at = now + command.delay_seconds
     after = freed(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
-    told = fact("task.snoozed", task, now, due_at=due_at, reason=command.reason)
+    told = new_event("task.snoozed", task, now, due_at=due_at, reason=command.reason)
     return Transition(task, after, (told,))
 
 
 def cancel(task: Task, command: c.Cancel, now: float) -> Transition:
     held_by = signed(HANDLER, command.reason)
     after = freed(task, Status.ABORTED, now, finished_at=now, held_by=held_by)
-    told = fact("task.aborted", task, now, actor=HANDLER, reason=command.reason)
+    told = new_event("task.aborted", task, now, actor=HANDLER, reason=command.reason)
     return Transition(task, after, (told,))
 
 
 def release(task: Task, command: c.Release, now: float) -> Transition:
     attempts, fence = task.attempts - 1, task.fence + 1
     after = freed(task, Status.QUEUED, now, attempts=attempts, fence=fence)
-    return Transition(task, after, (fact("task.released", task, now, reason=command.reason),))
+    return Transition(task, after, (new_event("task.released", task, now, reason=command.reason),))
 
 
-def report(task: Task, command: c.Report, now: float) -> Decision:
+def report(task: Task, command: c.Report, now: float) -> Ruling:
     """Progress is not a transition of status, but it is fenced and has its fact like one."""
     if _was_reported(task, command):
         return Refusal(task.id, "already-applied", "the same report was applied before", (), task)
     changes: dict[str, str] = {}
-    facts: list[Fact] = []
+    events: list[NewEvent] = []
     if command.progress_json is not None:
         changes["progress_json"] = command.progress_json
-        facts.append(fact("task.progress", task, now, progress=codec.loads(command.progress_json)))
+        events.append(
+            new_event("task.progress", task, now, progress=codec.loads(command.progress_json))
+        )
     if command.checkpoint_json is not None:
         changes["checkpoint_json"] = command.checkpoint_json
-        facts.append(fact("task.checkpoint", task, now))
+        events.append(new_event("task.checkpoint", task, now))
     after = replace(task, version=task.version + 1, updated_at=now, **changes)
-    return Transition(task, after, tuple(facts))
+    return Transition(task, after, tuple(events))
 
 
 def fail(task: Task, command: c.Fail, now: float) -> Transition:
     failure = replace(command.failure, node=task.node)
     if command.final or task.attempts >= task.max_attempts:
-        return bury(task, failure, now, duration=command.duration_seconds)
+        return to_dead_letter(task, failure, now, duration=command.duration_seconds)
     options = task.options
     delay = retry.delay_seconds(
         task.attempts,
@@ -91,25 +93,25 @@ def fail(task: Task, command: c.Fail, now: float) -> Transition:
     return Transition(task, after, (told,))
 
 
-def stale(task: Task, order: c.Order, now: float) -> Decision:
+def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     """A runner that lost its lease. Its own earlier write is told from somebody else's by the fence:
     whoever takes a task away raises it."""
-    command = order.command
-    if order.fence == task.fence and _is_echo(task, command):
+    command = instruction.command
+    if instruction.fence == task.fence and _is_echo(task, command):
         return Refusal(task.id, "already-applied", "the same command was applied before", (), task)
-    facts: tuple[Fact, ...] = ()
+    events: tuple[NewEvent, ...] = ()
     if isinstance(command, c.Complete | c.Fail):
-        data: dict[str, Any] = {"fence": order.fence, "current_fence": task.fence}
+        data: dict[str, Any] = {"fence": instruction.fence, "current_fence": task.fence}
         if isinstance(command, c.Complete):
             with_result(data, command.result_json)
         else:
             data["error"] = command.failure.message
-        facts = (Fact("task.late", now, task.id, task.type, data),)
+        events = (NewEvent("task.late", now, task.id, task.type, data),)
     return refuse(
         task,
         "lease-lost",
-        f"the runner's fence {order.fence} is old (now {task.fence}); its result is kept as evidence",
-        *facts,
+        f"the runner's fence {instruction.fence} is old (now {task.fence}); its result is kept as evidence",
+        *events,
     )
 
 

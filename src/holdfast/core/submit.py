@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from holdfast.core import codec, priority as priorities
 from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_number, check_whole
 from holdfast.core.dependency import Edge
-from holdfast.core.limit import Rule
-from holdfast.core.task import Options, Priority, Status, Task
+from holdfast.core.limit import LimitRule
+from holdfast.core.task import Priority, Status, Task, TaskOptions
 from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
 
 PAYLOAD_BYTES_MAX: Final = 262_144
@@ -34,14 +34,14 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
 
     task: Task
     edges: tuple[Edge, ...] = ()
-    rules: tuple[tuple[str, Rule], ...] = ()
+    rules: tuple[tuple[str, LimitRule], ...] = ()
     """Limits that the task counts against: name and rule."""
 
     is_plain: bool = True
     """Nothing to look up: no edges, no limits, no idempotency key."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a caller may say about a task."""
 
     type: str
@@ -55,13 +55,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     key: str | None = None
     """What the limits of a key count by."""
-    options: Options = Options()
-    rules: tuple[tuple[str, Rule], ...] = ()
+    options: TaskOptions = TaskOptions()
+    rules: tuple[tuple[str, LimitRule], ...] = ()
     unsaid: frozenset[str] = frozenset()
     """Which of queue, priority, max_attempts and timeout the caller left to the type's configuration."""
 
 
-def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -> Submission:
+def submit(
+    request: EnqueueRequest, *, task_id: str, now: float, id_given: bool = True
+) -> Submission:
     """The row to insert. Its status is settled in the store when it has dependencies. With an id of
     ours (`own_id` false) and no key there is nothing that a second request could repeat."""
     check_id("type", request.type)
@@ -103,7 +105,7 @@ def submit(request: Request, *, task_id: str, now: float, own_id: bool = True) -
         waiting_on=len(request.depends_on),
         idempotency_key=request.idempotency_key,
         request_hash=request_hash(request, payload_json, metadata_json, priority)
-        if own_id or request.idempotency_key is not None
+        if id_given or request.idempotency_key is not None
         else None,
     )
     is_plain = not request.depends_on and not request.rules and task.idempotency_key is None
@@ -125,7 +127,7 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
 
 
 def request_hash(
-    request: Request, payload_json: str, metadata_json: str | None, priority: Priority
+    request: EnqueueRequest, payload_json: str, metadata_json: str | None, priority: Priority
 ) -> str:
     """What makes two requests with one key, or one id, the same request: all that the caller said. What
     was left to the type's configuration is not part of it, since that may change between two tries."""
@@ -184,9 +186,9 @@ def _metadata(metadata: dict[str, object] | None) -> str | None:
     return encode_payload(metadata, what="metadata", limit=METADATA_BYTES_MAX)
 
 
-_DEFAULT_OPTIONS: Final = Options()
+_DEFAULT_OPTIONS: Final = TaskOptions()
 _DEFAULT_OPTIONS_JSON: Final = codec.dumps(_DEFAULT_OPTIONS)
 
 
-def _options_json(options: Options) -> str:
+def _options_json(options: TaskOptions) -> str:
     return _DEFAULT_OPTIONS_JSON if options == _DEFAULT_OPTIONS else codec.dumps(options)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast.core import codec
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 
 
 class Status(StrEnum):
@@ -78,7 +78,7 @@ class RunId(msgspec.Struct, frozen=True, order=True, gc=False):
     fence: int
 
 
-class Options(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a task was enqueued with that never changes and no query asks for."""
 
     timeout_seconds: float | None = None
@@ -86,14 +86,14 @@ class Options(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     retry_base_seconds: float = 1.0
     retry_cap_seconds: float = 60.0
     max_deaths: int = 3
-    rules: tuple[tuple[str, Rule], ...] = ()
+    rules: tuple[tuple[str, LimitRule], ...] = ()
     """The limits that it counts against, so that one that was forgotten meanwhile can come back."""
 
 
 NO_TIMEOUT: Final = 0.0
 
 
-def timeout_of(options: Options, default: float | None) -> float | None:
+def timeout_of(options: TaskOptions, default: float | None) -> float | None:
     """How long an attempt may take; None for as long as it likes."""
     said = options.timeout_seconds
     return default if said is None else said or None
@@ -173,7 +173,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return codec.loads(self.result_json) if self.result_json is not None else None
 
     @property
-    def options(self) -> Options:
+    def options(self) -> TaskOptions:
         return _options(self.options_json)
 
     @property
@@ -213,7 +213,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.status is Status.FAILED
 
 
-OPTIONS: Final = msgspec.json.Decoder(Options)
+OPTIONS: Final = msgspec.json.Decoder(TaskOptions)
 
 
 @lru_cache(maxsize=1_000)
@@ -222,7 +222,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1_000)
-def _options(text: str) -> Options:
+def _options(text: str) -> TaskOptions:
     """Few texts for many tasks: a type's tasks share theirs."""
     return OPTIONS.decode(text)
 

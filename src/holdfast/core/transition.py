@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.task import ENDED, RUNNING, Failure, Status, Task, may_move
 
 
@@ -17,7 +17,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
     before: Task
     after: Task
-    facts: tuple[Fact, ...]
+    events: tuple[NewEvent, ...]
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
@@ -26,11 +26,11 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     task_id: str
     code: str
     message: str
-    facts: tuple[Fact, ...] = ()
+    events: tuple[NewEvent, ...] = ()
     current: Task | None = None
 
 
-Decision = Transition | Refusal
+Ruling = Transition | Refusal
 
 
 def moved(task: Task, status: Status, now: float, **changes: Any) -> Task:
@@ -44,12 +44,12 @@ def freed(task: Task, status: Status, now: float, **changes: Any) -> Task:
     return moved(task, status, now, node=None, lease_until=None, **changes)
 
 
-def refuse(task: Task, code: str, message: str, *facts: Fact) -> Refusal:
-    return Refusal(task.id, code, f"task {task.id} is {task.status}: {message}", facts, task)
+def refuse(task: Task, code: str, message: str, *events: NewEvent) -> Refusal:
+    return Refusal(task.id, code, f"task {task.id} is {task.status}: {message}", events, task)
 
 
-def fact(kind: str, task: Task, now: float, **data: Any) -> Fact:
-    return Fact(kind, now, task.id, task.type, data)
+def new_event(kind: str, task: Task, now: float, **data: Any) -> NewEvent:
+    return NewEvent(kind, now, task.id, task.type, data)
 
 
 def signed(actor: str, reason: str) -> str:
@@ -63,12 +63,12 @@ def evidence(failure: Failure) -> dict[str, Any]:
 
 def failed(
     task: Task, failure: Failure, now: float, *, will_retry: bool, duration: float = 0.0
-) -> Fact:
-    return fact(
+) -> NewEvent:
+    return new_event(
         "task.failed",
         task,
         now,
-        worker_id=task.node,
+        node=task.node,
         error=failure.message,
         failure_kind=failure.kind.value,
         attempt=task.attempts,
@@ -77,13 +77,15 @@ def failed(
     )
 
 
-def bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> Transition:
+def to_dead_letter(
+    task: Task, failure: Failure, now: float, *, duration: float = 0.0
+) -> Transition:
     """Into the dead letters: rests in failed, with its evidence."""
     fence = task.fence if task.status is Status.RUNNING else task.fence + 1
     after = freed(
         task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **evidence(failure)
     )
-    dead = fact(
+    dead = new_event(
         "task.dead",
         task,
         now,
@@ -97,13 +99,13 @@ def bury(task: Task, failure: Failure, now: float, *, duration: float = 0.0) -> 
     )
 
 
-def applied(decision: Decision) -> Task | None:
+def applied(ruling: Ruling) -> Task | None:
     """The task as it is now, when what was asked is in the store, by this command or an earlier copy."""
-    match decision:
+    match ruling:
         case Transition():
-            return decision.after
+            return ruling.after
         case Refusal(code="already-applied"):
-            return decision.current
+            return ruling.current
         case _:
             return None
 

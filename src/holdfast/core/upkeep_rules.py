@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from holdfast.core import command as c, failure as failures
 from holdfast.core.task import Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
-    Decision,
+    Ruling,
     Transition,
-    bury,
     evidence,
-    fact,
     freed,
     moved,
+    new_event,
     refuse,
+    to_dead_letter,
 )
 
 LOST_BACKOFF_SECONDS: Final = 1.0
 """After the second death of a runner, so that a killer does not take worker after worker at once."""
 
 
-def expire(task: Task, fence: int | None, now: float) -> Decision:
+def expire(task: Task, fence: int | None, now: float) -> Ruling:
     if task.status is not Status.RUNNING or task.lease_until is None:
         return refuse(task, "conflict", "it has no lease to expire")
     if fence != task.fence or task.lease_until > now:
@@ -36,30 +36,32 @@ def expire(task: Task, fence: int | None, now: float) -> Decision:
             f"than the lease); the last one was {task.node}"
         )
         failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
-        buried = bury(dying, failure, now)
+        buried = to_dead_letter(dying, failure, now)
         return replace(buried, before=task, after=replace(buried.after, fence=task.fence + 1))
     due_at = now if deaths == 1 else now + LOST_BACKOFF_SECONDS * 2 ** (deaths - 2)
     after = freed(dying, Status.QUEUED, now, due_at=due_at, fence=task.fence + 1)
-    lost = fact("task.lost", task, now, worker_id=task.node, deaths=deaths, next_retry_at=due_at)
+    lost = new_event("task.lost", task, now, node=task.node, deaths=deaths, next_retry_at=due_at)
     return Transition(task, after, (lost,))
 
 
-def settle(task: Task, command: c.Settle, now: float) -> Decision:
+def settle(task: Task, command: c.Settle, now: float) -> Ruling:
     if task.status is not Status.BLOCKED:
         return refuse(task, "conflict", "it waits for nothing")
     if not command.satisfied:
         status = command.parent_status.value
-        return bury(task, _fell_with(task, command.parent_id, status, command.message), now)
+        return to_dead_letter(
+            task, _fell_with(task, command.parent_id, status, command.message), now
+        )
     if task.waiting_on > 1:
         after = replace(
             task, waiting_on=task.waiting_on - 1, version=task.version + 1, updated_at=now
         )
         return Transition(task, after, ())
     after = moved(task, Status.QUEUED, now, waiting_on=0, due_at=max(task.due_at, now))
-    return Transition(task, after, (fact("task.unblocked", task, now, by=command.parent_id),))
+    return Transition(task, after, (new_event("task.unblocked", task, now, by=command.parent_id),))
 
 
-def revive(task: Task, command: c.Revive, now: float) -> Decision:
+def revive(task: Task, command: c.Revive, now: float) -> Ruling:
     if not fell_with_a_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
     after = moved(
@@ -71,15 +73,15 @@ def revive(task: Task, command: c.Revive, now: float) -> Decision:
         attempts=0,
         deaths=0,
     )
-    return Transition(task, after, (fact("task.revived", task, now, by=command.parent_id),))
+    return Transition(task, after, (new_event("task.revived", task, now, by=command.parent_id),))
 
 
-def blame(task: Task, command: c.Blame, now: float) -> Decision:
+def blame(task: Task, command: c.ChangeCause, now: float) -> Ruling:
     if not fell_with_a_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
     failure = _fell_with(task, command.parent_id, command.state, command.message)
     after = replace(task, version=task.version + 1, updated_at=now, **evidence(failure))
-    told = fact("task.blamed", task, now, cause=command.parent_id, error=failure.message)
+    told = new_event("task.blamed", task, now, cause=command.parent_id, error=failure.message)
     return Transition(task, after, (told,))
 
 

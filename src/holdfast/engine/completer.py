@@ -17,8 +17,8 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core import failure as failures
-from holdfast.core.command import Fail, Order
-from holdfast.core.decide import Decision, Refusal
+from holdfast.core.command import Fail, Instruction
+from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
@@ -45,7 +45,7 @@ class Suspect:
     """An outcome that the store did not write, for a reason that is not an outage."""
 
     task: Task
-    order: Order
+    instruction: Instruction
     tries: int = 1
 
 
@@ -54,7 +54,7 @@ class Held:
     """An outcome that another transaction holds up."""
 
     task: Task
-    order: Order
+    instruction: Instruction
     tries: int = 0
 
 
@@ -67,7 +67,7 @@ class Completer(Loop):
         self,
         clock: Clock,
         store: Store,
-        on_done: Callable[[Sequence[tuple[Task, Decision]]], None],
+        on_done: Callable[[Sequence[tuple[Task, Ruling]]], None],
         on_written: Callable[[float], None] = lambda seconds: None,
     ) -> None:
         """`on_written` hears how long a batch took."""
@@ -75,7 +75,7 @@ class Completer(Loop):
         self._store = store
         self._on_done = on_done
         self._on_written = on_written
-        self._waiting: list[tuple[Task, Order]] = []
+        self._waiting: list[tuple[Task, Instruction]] = []
         self._held: list[Held] = []
         self._room = asyncio.Event()
         self._room.set()
@@ -87,9 +87,9 @@ class Completer(Loop):
         self.given_up = 0
         """Outcomes that could not be written in any form."""
 
-    def deliver(self, task: Task, order: Order) -> bool:
+    def deliver(self, task: Task, instruction: Instruction) -> bool:
         """Takes an outcome; False asks the worker to wait for `room` before it takes another task."""
-        self._waiting.append((task, order))
+        self._waiting.append((task, instruction))
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
@@ -113,7 +113,7 @@ class Completer(Loop):
             begun = self.clock.monotonic()
             try:
                 # While something is held up, what shares it with these is not waited for again and again.
-                decisions = await self._store.finish(batch, brief=bool(self._held))
+                rulings = await self._store.finish(batch, brief=bool(self._held))
             except RowHeld:
                 self._held += [Held(*each) for each in batch]
                 del self._waiting[: len(batch)]
@@ -132,7 +132,7 @@ class Completer(Loop):
             self._on_written(self.clock.monotonic() - begun)
             self._size = min(BATCH_MAX, self._size * 2)
             del self._waiting[: len(batch)]
-            self._written(batch, decisions)
+            self._written(batch, rulings)
         if self._held:
             await self._try_held()
         if self._suspects:
@@ -153,26 +153,28 @@ class Completer(Loop):
         """Writes those of these that are free now. False: not even one that is could be."""
         still = batch
         try:
-            decisions = await self._store.finish_held([(each.task, each.order) for each in batch])
+            rulings = await self._store.finish_held(
+                [(each.task, each.instruction) for each in batch]
+            )
         except RowHeld:
-            decisions = []
+            rulings = []
         except StoreUnavailable:
             raise
         except Exception as error:
             self.troubles += 1
             log.warning("%d outcomes cannot be written together: %r", len(batch), error)
-            decisions = []
+            rulings = []
             if len(batch) == 1:
                 still = []
-                self._suspects.append(Suspect(batch[0].task, batch[0].order))
-        answers = list(zip(batch, decisions, strict=bool(decisions)))
+                self._suspects.append(Suspect(batch[0].task, batch[0].instruction))
+        answers = list(zip(batch, rulings, strict=bool(rulings)))
         if answers:
-            still = [each for each, decision in answers if is_held(decision)]
+            still = [each for each, ruling in answers if is_held(ruling)]
         self._leave_held(batch, still)
-        done = [(each, decision) for each, decision in answers if not is_held(decision)]
+        done = [(each, ruling) for each, ruling in answers if not is_held(ruling)]
         if done:
-            self._written([(each.task, each.order) for each, _ in done], [d for _, d in done])
-        return bool(decisions)
+            self._written([(each.task, each.instruction) for each, _ in done], [d for _, d in done])
+        return bool(rulings)
 
     def _leave_held(self, batch: Sequence[Held], still: Sequence[Held]) -> None:
         """What is still held goes behind the others that are."""
@@ -189,7 +191,7 @@ class Completer(Loop):
         for suspect in list(self._suspects):
             suspect.tries += 1
             try:
-                decisions = await self._store.finish([(suspect.task, suspect.order)])
+                rulings = await self._store.finish([(suspect.task, suspect.instruction)])
             except StoreUnavailable:
                 raise
             except Exception as error:
@@ -198,23 +200,25 @@ class Completer(Loop):
                     await self._set_right(suspect, error)
                 continue
             self._suspects.remove(suspect)
-            self._written([(suspect.task, suspect.order)], decisions)
+            self._written([(suspect.task, suspect.instruction)], rulings)
         if not self._suspects:
             return 0.0
         tries = min(each.tries for each in self._suspects)
         return AGAIN_SECONDS * float(2**tries)
 
-    def _written(self, batch: Sequence[tuple[Task, Order]], decisions: Sequence[Decision]) -> None:
+    def _written(
+        self, batch: Sequence[tuple[Task, Instruction]], rulings: Sequence[Ruling]
+    ) -> None:
         self._room.set()
         done = []
-        for (task, order), decision in zip(batch, decisions, strict=True):
-            if type(decision) is Refusal or type(order.command) is Fail:
-                if is_held(decision):
-                    self._held.append(Held(task, order))
+        for (task, instruction), ruling in zip(batch, rulings, strict=True):
+            if type(ruling) is Refusal or type(instruction.command) is Fail:
+                if is_held(ruling):
+                    self._held.append(Held(task, instruction))
                     continue
-                self.fenced += is_stale(decision)
-                outcome_log.ended(task, order, decision)
-            done.append((task, decision))
+                self.fenced += is_stale(ruling)
+                outcome_log.ended(task, instruction, ruling)
+            done.append((task, ruling))
         self._on_done(done)
 
     async def _set_right(self, suspect: Suspect, error: Exception) -> None:
@@ -226,23 +230,23 @@ class Completer(Loop):
         )
         message = f"its outcome could not be written: {type(error).__qualname__}: {error}"
         dead = Fail(failures.plain(task.type, FailureKind.ERROR, message), final=True)
-        instead = (task, Order(task.id, dead, fence=suspect.order.fence))
+        instead = (task, Instruction(task.id, dead, fence=suspect.instruction.fence))
         try:
-            decisions = await self._store.finish([instead])
+            rulings = await self._store.finish([instead])
         except StoreUnavailable:
             raise
         except Exception:
             log.exception("task %s (%s) is left to its lease", task.id, task.type)
             self.given_up += 1
-            decisions = [Refusal(task.id, "given-up", "its outcome could not be written")]
+            rulings = [Refusal(task.id, "given-up", "its outcome could not be written")]
         self._suspects.remove(suspect)
-        self._written([instead], decisions)
+        self._written([instead], rulings)
 
     async def flush(self, seconds: float) -> bool:
         """Until everything handed in is committed, at most this long."""
         return await self.clock.wait(self._empty, seconds)
 
 
-def is_stale(decision: Decision) -> bool:
+def is_stale(ruling: Ruling) -> bool:
     """An outcome under an old fence."""
-    return isinstance(decision, Refusal) and decision.code == "lease-lost"
+    return isinstance(ruling, Refusal) and ruling.code == "lease-lost"

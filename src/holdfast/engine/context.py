@@ -14,18 +14,18 @@ from typing import Any, Protocol, TypeVar
 
 from holdfast.core import codec, once as course
 from holdfast.core.check import check_callable, check_number, check_text
-from holdfast.core.command import Order, Report
-from holdfast.core.decide import Decision, Refusal, applied
+from holdfast.core.command import Instruction, Report
+from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.ledger import (
-    Ask,
+    EntryLease,
+    EntryRequest,
+    EntryVerdict,
     Outcome,
     Runner,
-    Turn,
-    Verdict,
     fingerprint_of,
-    step_of,
+    step_key,
 )
-from holdfast.core.once import Begin, End, ErrorPolicy, OnError, Run, Step
+from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, OnError, RunStep, Step
 from holdfast.core.steps import adrive, drive
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
@@ -39,7 +39,7 @@ PROGRESS_BYTES_MAX = 4_096
 class Services(Protocol):
     """What a context asks of the engine."""
 
-    async def report(self, order: Order) -> Decision: ...
+    async def report(self, instruction: Instruction) -> Ruling: ...
 
     def holds_up(self, tx: object) -> bool:
         """Whether every write waits for the transaction that is open there."""
@@ -47,9 +47,9 @@ class Services(Protocol):
 
     async def parents(self, task_id: str) -> dict[str, Task]: ...
 
-    async def begin_step(self, ask: Ask, tx: object) -> Verdict: ...
+    async def begin_step(self, ask: EntryRequest, tx: object) -> EntryVerdict: ...
 
-    async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None: ...
+    async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None: ...
 
 
 class Context:
@@ -110,7 +110,7 @@ class Context:
     async def once(
         self,
         step: str,
-        effect: Callable[[Turn], Awaitable[object]],
+        effect: Callable[[EntryLease], Awaitable[object]],
         *,
         request: object = None,
         on_error: ErrorPolicy = OnError.FORGET,
@@ -125,18 +125,18 @@ class Context:
         ask = self.step_ask(step, request)
 
         async def perform(wanted: Step) -> object:
-            if isinstance(wanted, Run):
-                return await effect(wanted.turn)
+            if isinstance(wanted, RunStep):
+                return await effect(wanted.lease)
             return await self.do_step(ask, wanted, tx)
 
         return await adrive(course.call(on_error=on_error, carried=tx is not None), perform)
 
-    def step_ask(self, step: str, request: object) -> Ask:
+    def step_ask(self, step: str, request: object) -> EntryRequest:
         """The claim of this attempt is what a step is held by, so it needs no lease of its own."""
         task = self.task
         self._steps += 1
-        return Ask(
-            place=step_of(task.id, step),
+        return EntryRequest(
+            entry_key=step_key(task.id, step),
             fingerprint=fingerprint_of(request),
             owner=f"{task.node} with fence {task.fence}#{self._steps}",
             lease_seconds=0.0,
@@ -144,20 +144,20 @@ class Context:
             runner=Runner(task.id, task.fence),
         )
 
-    async def do_step(self, ask: Ask, wanted: Step, tx: object) -> object:
+    async def do_step(self, ask: EntryRequest, wanted: Step, tx: object) -> object:
         """Any part of a step but its effect."""
         try:
             match wanted:
-                case Begin():
+                case BeginStep():
                     self._check_held()
                     if tx is not None:
                         self._carrier = tx
                     else:
                         self._check_carrier()
                     return await self._finish(lambda: self._services.begin_step(ask, tx), tx)
-                case End(turn=turn, outcome=outcome):
+                case EndStep(lease=lease, outcome=outcome):
                     return await self._finish(
-                        lambda: self._services.end_step(turn, outcome, tx), tx
+                        lambda: self._services.end_step(lease, outcome, tx), tx
                     )
         except LeaseLost:
             self.request_cancel()
@@ -187,12 +187,14 @@ class Context:
     async def _report(self, report: Report) -> None:
         self._check_held()
         self._check_carrier()
-        decision = await self._services.report(Order(self.task.id, report, fence=self.task.fence))
-        now = applied(decision)
+        ruling = await self._services.report(
+            Instruction(self.task.id, report, fence=self.task.fence)
+        )
+        now = applied(ruling)
         if now is None:
-            assert isinstance(decision, Refusal)
+            assert isinstance(ruling, Refusal)
             self.request_cancel()
-            raise LeaseLost(decision.message)
+            raise LeaseLost(ruling.message)
         self.task = now
 
 
@@ -240,7 +242,7 @@ class BlockingContext:
     def once(
         self,
         step: str,
-        effect: Callable[[Turn], object],
+        effect: Callable[[EntryLease], object],
         *,
         request: object = None,
         on_error: ErrorPolicy = OnError.FORGET,
@@ -252,8 +254,8 @@ class BlockingContext:
         ask = context.step_ask(step, request)
 
         def perform(wanted: Step) -> object:
-            if isinstance(wanted, Run):
-                return effect(wanted.turn)
+            if isinstance(wanted, RunStep):
+                return effect(wanted.lease)
             return self._wait(lambda: context.do_step(ask, wanted, tx))
 
         return drive(course.call(on_error=on_error, carried=tx is not None), perform)

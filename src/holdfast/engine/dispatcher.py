@@ -23,11 +23,11 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
-from holdfast.engine.pool import Pool
+from holdfast.engine.pool import WorkerPool
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Ahead
+from holdfast.store.claims import Upcoming
 from holdfast.store.scripts.limits import HELD_SECONDS
-from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
+from holdfast.store.store import SMALL, Claimed, ClaimRequest, Inserted, Store
 
 PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
@@ -49,7 +49,7 @@ class Dispatcher(Loop):
         clock: Clock,
         store: Store,
         bus: Bus,
-        pool: Pool,
+        pool: WorkerPool,
         handlers: Handlers,
         *,
         node: str,
@@ -217,8 +217,8 @@ class Dispatcher(Loop):
             self.wake()
         return inserted
 
-    def _wanted(self, room: int) -> Claim:
-        return Claim(
+    def _wanted(self, room: int) -> ClaimRequest:
+        return ClaimRequest(
             node=self._node,
             queues=self.queues,
             types=self._types(),
@@ -285,7 +285,7 @@ class Dispatcher(Loop):
         self._not_before = 0.0 if opened else now + HELD_SECONDS
         return opened
 
-    def _pause(self, ahead: Ahead) -> float:
+    def _pause(self, ahead: Upcoming) -> float:
         poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
         if self._blind_seconds > 0.0:
             # What this claim may have missed can be seen then.

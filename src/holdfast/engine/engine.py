@@ -18,9 +18,9 @@ import msgspec
 
 from holdfast.bus.port import FEED, WORK, Bus, is_of_children, is_of_one
 from holdfast.clock import Clock, SystemClock
-from holdfast.core.command import Order, Release
-from holdfast.core.decide import Decision, Transition, applied
-from holdfast.core.ledger import Ask, Outcome, Turn, Verdict
+from holdfast.core.command import Instruction, Release
+from holdfast.core.decide import Ruling, Transition, applied
+from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
@@ -30,16 +30,16 @@ from holdfast.engine.completer import Completer
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Defaults, Handlers, Isolation
-from holdfast.engine.keeper import Keeper
+from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
-from holdfast.engine.pool import Pool
+from holdfast.engine.pool import WorkerPool
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.engine.watchdog import Watchdog
 from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.metrics import Meter
-from holdfast.store.ledger import Entries
+from holdfast.store.ledger import EntryStore
 from holdfast.store.port import Rank
 from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, is_held
@@ -93,7 +93,7 @@ class Engine:
         """The callers'; the loops and the runners have their own ways to the database."""
         self._own = own = store.reserved(Rank.LOOPS)
         self._of_runners = store.reserved(Rank.RUNNERS)
-        self._entries = Entries(self._of_runners)
+        self._entries = EntryStore(self._of_runners)
         self._bus = bus
         self._handlers = handlers
         self._on_ended = on_ended
@@ -101,7 +101,7 @@ class Engine:
         self.executor = Executor(monotonic=clock.monotonic, on_returned=self._thread_returned)
         self._measures = meters.Measures(meter)
         self.completer = Completer(clock, own, self._done, self._measures.written)
-        self.pool = Pool(
+        self.pool = WorkerPool(
             clock=clock,
             handlers=handlers,
             executor=self.executor,
@@ -125,7 +125,7 @@ class Engine:
             queues=config.queues,
             ageing_seconds=config.ageing_seconds,
         )
-        self.keeper = Keeper(
+        self.keeper = Heartbeat(
             clock,
             own,
             self.pool,
@@ -250,11 +250,13 @@ class Engine:
             return
         for task in tasks:
             self.pool.held.pop(task.run, None)
-        orders = [Order(task.id, Release(reason), fence=task.fence) for task in tasks]
+        instructions = [Instruction(task.id, Release(reason), fence=task.fence) for task in tasks]
         try:
-            answers = await self._own.apply(orders, wait=False)
+            answers = await self._own.apply(instructions, wait=False)
             if held := [
-                order for order, each in zip(orders, answers, strict=True) if is_held(each)
+                instruction
+                for instruction, each in zip(instructions, answers, strict=True)
+                if is_held(each)
             ]:
                 await self._own.apply(held)
         except StoreUnavailable:
@@ -304,15 +306,15 @@ class Engine:
             bus=self._bus,
         )
 
-    def _done(self, answers: Sequence[tuple[Task, Decision]]) -> None:
+    def _done(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
         """Outcomes that are in the store."""
         if self._measures.is_wanted:
             self._measures.ended(answers)
         more_work = False
         held, ended = self.pool.held, list[Task]()
-        for task, decision in answers:
+        for task, ruling in answers:
             held.pop(task.run, None)
-            now = decision.after if type(decision) is Transition else applied(decision)
+            now = ruling.after if type(ruling) is Transition else applied(ruling)
             if now is not None:
                 ended.append(now)
                 if now.status is QUEUED or now.limits or now.has_dependents:
@@ -349,10 +351,10 @@ class Engine:
 
     # -- services of a task's context --------------------------------------------------------------
 
-    async def report(self, order: Order) -> Decision:
-        decisions = await self._outlast(lambda: self._of_runners.apply([order]))
+    async def report(self, instruction: Instruction) -> Ruling:
+        rulings = await self._outlast(lambda: self._of_runners.apply([instruction]))
         self._bus.publish(FEED)
-        return decisions[0]
+        return rulings[0]
 
     def holds_up(self, tx: object) -> bool:
         return self._store.holds_up(tx)
@@ -361,19 +363,19 @@ class Engine:
         rows = await self._of_runners.query("dependencies", id=task_id)
         return await self._of_runners.get([row[0] for row in rows])
 
-    async def begin_step(self, ask: Ask, tx: object) -> Verdict:
+    async def begin_step(self, ask: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():
             if tx is not None:
                 return await self._entries.begin(ask, tx=tx)
             return await self._outlast(lambda: self._entries.begin(ask))
 
-    async def end_step(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
+    async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None:
         with self._count_refused():
             if tx is not None or outcome is None:
                 # A caller's transaction does not outlast an outage; what is given up need not be written.
-                await self._entries.end(turn, outcome, tx=tx)
+                await self._entries.end(lease, outcome, tx=tx)
             else:
-                await self._outlast(lambda: self._entries.end(turn, outcome))
+                await self._outlast(lambda: self._entries.end(lease, outcome))
 
     @contextmanager
     def _count_refused(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from holdfast.core.check import check_id, shown
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
 
@@ -50,9 +50,9 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_base_seconds: float | None = None
     retry_cap_seconds: float | None = None
     max_deaths: int | None = None
-    limit: Rule | None = None
+    limit: LimitRule | None = None
     """For the whole type."""
-    key_limit: Rule | None = None
+    key_limit: LimitRule | None = None
     """For each key on its own."""
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from holdfast.bus.port import Bus
-from holdfast.core.decide import Decision, Refusal
+from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import Status, Task
 from holdfast.metrics import Family, Kind, Meter, NullMeter
 
@@ -75,15 +75,15 @@ class Measures:
         self._expired = 0
         self._set: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
-    def ended(self, answers: Sequence[tuple[Task, Decision]]) -> None:
+    def ended(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
         """Tasks as they were claimed, with what the store made of their outcomes."""
         meter = self._meter
-        for task, decision in answers:
+        for task, ruling in answers:
             labels = {"type": task.type, "queue": task.queue}
-            if isinstance(decision, Refusal):
+            if isinstance(ruling, Refusal):
                 meter.count(TASKS, outcome="refused", **labels)
                 continue
-            after = decision.after
+            after = ruling.after
             meter.count(TASKS, outcome=_OUTCOMES.get(after.status, after.status.value), **labels)
             if task.started_at is not None:
                 meter.observe(WAIT, max(0.0, task.started_at - task.due_at), **labels)

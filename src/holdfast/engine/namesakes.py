@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from holdfast.core import codec, node as rules
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.task import NO_TIMEOUT
 from holdfast.engine.handlers import Defaults, Handler, TypeConfig, resolved
 
@@ -84,7 +84,7 @@ def _named(config: TypeConfig) -> dict[str, object]:
     return {name: value for name, value in named.items() if value is not None}
 
 
-def _limit(prefix: str, rule: Rule | None) -> dict[str, object]:
+def _limit(prefix: str, rule: LimitRule | None) -> dict[str, object]:
     if rule is None:
         return {}
     seconds = "" if rule.rate_seconds == 1 else f"{rule.rate_seconds:g}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from holdfast.core.command import Fail, Order
-from holdfast.core.decide import Decision, Refusal, Transition, applied
+from holdfast.core.command import Fail, Instruction
+from holdfast.core.decide import Refusal, Ruling, Transition, applied
 from holdfast.core.task import Failure, Status, Task
 from holdfast.core.text import lines, one_line
 
@@ -19,14 +19,14 @@ MESSAGE_CHARS_MAX: Final = 300
 log = logging.getLogger("holdfast.tasks")
 
 
-def ended(task: Task, order: Order, decision: Decision) -> None:
+def ended(task: Task, instruction: Instruction, ruling: Ruling) -> None:
     """What came of a run, once the store has answered."""
-    if type(order.command) is Fail:
-        now = applied(decision)
+    if type(instruction.command) is Fail:
+        now = applied(ruling)
         if now is not None:
-            failed(task, order.command.failure, now)
-    if type(decision) is Refusal and decision.code == "lease-lost":
-        refused(task, order, decision)
+            failed(task, instruction.command.failure, now)
+    if type(ruling) is Refusal and ruling.code == "lease-lost":
+        refused(task, instruction, ruling)
 
 
 def failed(task: Task, failure: Failure, now: Task) -> None:
@@ -39,9 +39,9 @@ def failed(task: Task, failure: Failure, now: Task) -> None:
         log.error("%s; it is a dead letter now", what)
 
 
-def refused(task: Task, order: Order, refusal: Refusal) -> None:
+def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
     """A write of a run that is no longer the task's."""
-    verb = type(order.command).__name__.lower()
+    verb = type(instruction.command).__name__.lower()
     log.warning(
         "%s attempt %d: its '%s' came too late and was refused (%s); this run has lost its lease, "
         "the store keeps what it has",
@@ -52,11 +52,11 @@ def refused(task: Task, order: Order, refusal: Refusal) -> None:
     )
 
 
-def expired(decision: Decision) -> None:
+def expired(ruling: Ruling) -> None:
     """A lease that ran out, as the sweeper settled it."""
-    if not isinstance(decision, Transition):
+    if not isinstance(ruling, Transition):
         return
-    before, after = decision.before, decision.after
+    before, after = ruling.before, ruling.after
     what = f"{_named(before)} attempt {before.attempts}: its runner {before.node} stopped answering"
     if after.status is Status.QUEUED:
         wait = max(0.0, after.due_at - after.updated_at)

@@ -14,18 +14,18 @@ from typing import Any, Final
 
 from holdfast.clock import Clock
 from holdfast.core import capacity, failure as failures
-from holdfast.core.command import Fail, Order, Release, RunnerCommand, Snooze
+from holdfast.core.command import Fail, Instruction, Release, RunnerCommand, Snooze
 from holdfast.core.task import FailureKind, RunId, Task, timeout_of
 from holdfast.engine import outcome_log
 from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
 from holdfast.engine.handlers import IN_THREAD, Handlers
-from holdfast.engine.held import LOST, RELEASED, TIMEOUT, Held
+from holdfast.engine.held_run import LOST, RELEASED, TIMEOUT, HeldRun
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import LeaseLost
 
-Deliver = Callable[[Task, Order], bool]
+Deliver = Callable[[Task, Instruction], bool]
 Room = Callable[[], Awaitable[None]]
 STALL_SECONDS: Final = 0.5
 """Without a free worker for so long, what waits here is better run elsewhere."""
@@ -37,7 +37,7 @@ APART_SECONDS: Final = 1.0
 """Between the starts of tasks that may be the death of this process."""
 
 
-class Pool:
+class WorkerPool:
     """The workers of one process."""
 
     def __init__(
@@ -63,14 +63,14 @@ class Pool:
         self._room = room
         self._supervisor = supervisor
         self._on_free = on_free
-        self._configured = capacity.Bounds(minimum, maximum)
+        self._configured = capacity.WorkerBounds(minimum, maximum)
         self._bounds = self._configured
         self._scaled_by = 0
         self._surplus = 0
         """Workers that leave as soon as they have nothing to do."""
         self._default_timeout = default_timeout
-        self.held: dict[RunId, Held] = {}
-        self._buffer: deque[Held] = deque()
+        self.held: dict[RunId, HeldRun] = {}
+        self._buffer: deque[HeldRun] = deque()
         self._idle: deque[asyncio.Future[bool]] = deque()
         self._woken = 0
         """Workers on their way to the buffer."""
@@ -82,10 +82,10 @@ class Pool:
         self._freed_at = float("-inf")
         self._is_untold = False
         """A worker came free while tasks waited here; once they are taken, there is room for others."""
-        self._deaf: list[Held] = []
+        self._deaf: list[HeldRun] = []
         self._quiet = asyncio.Event()
         self._hurried = False
-        self.deadlines: Deadlines[Held] = Deadlines(
+        self.deadlines: Deadlines[HeldRun] = Deadlines(
             lambda held: self._cancel(held, TIMEOUT), clock.monotonic
         )
 
@@ -162,7 +162,7 @@ class Pool:
                 tasks = self._set_apart(tasks)
             self._lose_older({task.id for task in tasks})
         for task in tasks:
-            held = Held(task)
+            held = HeldRun(task)
             self.held[held.run] = held
             self._buffer.append(held)
         self._busy_at = self._clock.monotonic()
@@ -183,9 +183,9 @@ class Pool:
         if before + len(last) <= 1:
             return tasks
         for n, task in enumerate(last, start=min(1, before)):
-            self.held[task.run] = Held(task)
+            self.held[task.run] = HeldRun(task)
             snooze = Snooze(n * APART_SECONDS, "its workers have died: it runs apart from others")
-            self._deliver(task, Order(task.id, snooze, fence=task.fence))
+            self._deliver(task, Instruction(task.id, snooze, fence=task.fence))
         return [task for task in tasks if not on_last_chance(task)]
 
     def _hand_out(self) -> None:
@@ -199,7 +199,7 @@ class Pool:
                 self._woken += 1
                 waiter.set_result(True)
 
-    async def _next(self) -> Held | None:
+    async def _next(self) -> HeldRun | None:
         """The next task once there is one, or None when this worker is to leave."""
         while not self._buffer:
             if self._surplus:
@@ -216,7 +216,7 @@ class Pool:
                     self._woken -= 1
         return self._take()
 
-    def _take(self) -> Held:
+    def _take(self) -> HeldRun:
         self.busy += 1
         held = self._buffer.popleft()
         if self._is_untold and not self._buffer:
@@ -244,7 +244,7 @@ class Pool:
                 self._busy_at = self._freed_at = self._clock.monotonic()
             if command is not None:
                 task = held.current
-                if not self._deliver(task, Order(task.id, command, fence=task.fence)):
+                if not self._deliver(task, Instruction(task.id, command, fence=task.fence)):
                     await self._room()
             elif held.cancelled == LOST:
                 self.held.pop(held.run, None)
@@ -258,7 +258,7 @@ class Pool:
             if turns % TURNS_MAX == 0:
                 await asyncio.sleep(0)
 
-    async def _run(self, held: Held) -> RunnerCommand | None:
+    async def _run(self, held: HeldRun) -> RunnerCommand | None:
         """What came of the task, or None when it is no longer this process's business."""
         task = held.task
         handler = self._handlers.get(task.type)
@@ -312,7 +312,7 @@ class Pool:
             if not held.started:
                 del self.held[run]
 
-    def _cancel(self, held: Held, why: str) -> None:
+    def _cancel(self, held: HeldRun, why: str) -> None:
         held.cancel(why, self._clock.monotonic())
 
     def press(self) -> None:
@@ -326,14 +326,14 @@ class Pool:
             elif held.may_hear_again(now):
                 held.cancel_worker()
 
-    def _give_up(self, held: Held, seconds: float) -> None:
+    def _give_up(self, held: HeldRun, seconds: float) -> None:
         held.give_up()
         self._deaf.append(held)
         outcome_log.stuck(held.task, seconds, held.stack())
         timeout = timeout_of(held.task.options, self._default_timeout)
         if held.cancelled == TIMEOUT and timeout:
             failed = timed_out(held.task, timeout)
-            self._deliver(held.current, Order(held.task.id, failed, fence=held.task.fence))
+            self._deliver(held.current, Instruction(held.task.id, failed, fence=held.task.fence))
         else:
             self.held.pop(held.run, None)
         self._check_quiet()

@@ -28,8 +28,8 @@ from typing import Any, Final
 from holdfast.core import once as course
 from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.command import Cancel, Snooze
-from holdfast.core.ledger import Turn
-from holdfast.core.once import ErrorPolicy, OnError, Run, Step
+from holdfast.core.ledger import EntryLease
+from holdfast.core.once import ErrorPolicy, OnError, RunStep, Step
 from holdfast.core.steps import drive, settled
 from holdfast.core.task import Task
 from holdfast.engine import boot, process_wire as wire
@@ -299,7 +299,7 @@ class PipeContext:
     def once(
         self,
         step: str,
-        effect: Callable[[Turn], object],
+        effect: Callable[[EntryLease], object],
         *,
         request: object = None,
         on_error: ErrorPolicy = OnError.FORGET,
@@ -314,8 +314,8 @@ class PipeContext:
         ask = self._ask("ask", (step, request))
 
         def perform(wanted: Step) -> object:
-            if isinstance(wanted, Run):
-                return effect(wanted.turn)
+            if isinstance(wanted, RunStep):
+                return effect(wanted.lease)
             return self._ask("step", (ask, wanted))
 
         return drive(course.call(on_error=on_error), perform)

@@ -1,6 +1,6 @@
 """Goes on with cascades that transactions have left (`store/scripts/cascade.py`); a part of the sweeper.
 
-Promises: what can be done is done at once, in bites. While nothing can, because other transactions hold the
+Promises: what can be done is done at once, in batches. While nothing can, because other transactions hold the
 children or the parents that are left, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`; by then
 the log names a row that is held.
 """
@@ -29,15 +29,15 @@ class Settling:
         """Tasks that are held, as the log has said."""
 
     async def round(self) -> float | None:
-        """Some bites; in how many seconds to look again. None: nothing is left."""
+        """Some batches; in how many seconds to look again. None: nothing is left."""
         for _ in range(ROUNDS_MAX):
-            if not await self._bites():
+            if not await self._batches():
                 return await self._held()
             self._pause_seconds = HELD_SECONDS
             self._on_settled()
         return 0.0
 
-    async def _bites(self) -> int:
+    async def _batches(self) -> int:
         """One of each cascade that can be gone on with; how much was done."""
         done = 0
         for parent_id in await self._store.cascades():

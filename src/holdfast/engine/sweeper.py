@@ -2,7 +2,7 @@
 
 Promises: an expired lease becomes a queued task (or a dead letter) within about a second of its end, where
 all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
-small bites; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
+small batches; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
 row. Correctness never waits for a sweeper; only time does. A sweeper whose own time has jumped (a suspended
 machine, a clock that was set forward, an outage of the store) first lets the longest lease pass that the jump
 endangers, of any node, in which living runners renew: three times the jump at most.
@@ -18,13 +18,13 @@ import msgspec
 
 from holdfast.clock import Clock
 from holdfast.core import codec, node as node_rules
-from holdfast.core.decide import Decision
+from holdfast.core.decide import Ruling
 from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
+from holdfast.engine.linking import Linking
 from holdfast.engine.loop import Loop, log
 from holdfast.engine.settling import Settling
-from holdfast.engine.tying import Tying
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
 from holdfast.store.scripts import nodes
@@ -39,8 +39,8 @@ LEFT_OUT_MAX: Final = 1_000
 HELD_OUT_SECONDS: Final = 5.0
 """How long an expired lease is left out that cannot be taken back because of another transaction."""
 PRUNE_SECONDS: Final = 60.0
-PRUNE_BITE: Final = 1_000
-BITES_MAX: Final = 50
+PRUNE_BATCH: Final = 1_000
+BATCHES_MAX: Final = 50
 WAITS_MAX: Final = 10
 """How often a wait for living runners starts again: time that jumps for ever must not keep dead ones."""
 LATE_SECONDS: Final = 0.3
@@ -132,7 +132,7 @@ class Sweeper(Loop):
         """Runs that could not be taken back; tried again with each pruning."""
         self._held_out: dict[RunId, float] = {}
         """Runs that could not be taken back because of a row that another transaction holds, until when."""
-        self._tying = Tying(self, store, on_expired)
+        self._linking = Linking(self, store, on_expired)
         self._settling = Settling(self, store, on_expired)
 
     async def tick(self) -> float:
@@ -140,7 +140,7 @@ class Sweeper(Loop):
         leases = await self._leases() if self._patience.is_late(began) else ()
         patience = self._patience.left(began, leases)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
-        tie_seconds = await self.apart("tying children to their parents", self._tying.round())
+        link_seconds = await self.apart("linking children to their parents", self._linking.round())
         settle_seconds = await self.apart("settling dependents", self._settling.round())
         now = self._store.now()
         if now >= self._count_at:
@@ -151,9 +151,9 @@ class Sweeper(Loop):
             more = await self._prune(now)
             self._prune_at = now if more else now + PRUNE_SECONDS
             self._left_out.clear()
-            self._tying.try_all()
+            self._linking.try_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
-        moments += [now + each for each in (tie_seconds, settle_seconds) if each is not None]
+        moments += [now + each for each in (link_seconds, settle_seconds) if each is not None]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
@@ -174,18 +174,18 @@ class Sweeper(Loop):
         return await self.apart("looking at the leases of the nodes", look()) or ()
 
     async def _sweep(self) -> Swept:
-        swept = await self._bite()
-        for _ in range(BITES_MAX):
+        swept = await self._batch()
+        for _ in range(BATCHES_MAX):
             if not swept.expired:
                 break
             self.expired += len(swept.expired)
-            for decision in swept.expired:
-                outcome_log.expired(decision)
+            for ruling in swept.expired:
+                outcome_log.expired(ruling)
             self._on_expired()
-            swept = await self._bite()
+            swept = await self._batch()
         return swept
 
-    async def _bite(self) -> Swept:
+    async def _batch(self) -> Swept:
         """What has expired, together; one by one when that fails, so that one bad row keeps no other."""
         now = self.clock.monotonic()
         self._held_out = {run: until for run, until in self._held_out.items() if until > now}
@@ -201,17 +201,17 @@ class Sweeper(Loop):
             log.warning("sweeper: expired leases are taken one by one after %r", error)
         else:
             return self._again(swept)
-        decisions: list[Decision] = []
+        rulings: list[Ruling] = []
         for run in await self._store.expired(without=without):
             part = self._take_back(run)
             found = await self.apart(f"taking back task {run.task_id}", part)
-            decisions += found or ()
+            rulings += found or ()
             if found is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(run)
-        # The others may be more than one bite: at once, without those that are held.
-        return Swept(decisions, self._store.now())
+        # The others may be more than one batch: at once, without those that are held.
+        return Swept(rulings, self._store.now())
 
-    async def _take_back(self, run: RunId) -> list[Decision]:
+    async def _take_back(self, run: RunId) -> list[Ruling]:
         try:
             return await self._store.expire([run], brief=True)
         except RowHeld as error:
@@ -245,40 +245,40 @@ class Sweeper(Loop):
                 before=now - keep.done_seconds,
                 dead_before=now - keep.dead_seconds,
                 feed_before=now - keep.feed_seconds,
-                limit=PRUNE_BITE,
+                limit=PRUNE_BATCH,
             )
             self.pruned += gone
             return gone
 
         async def entries() -> int:
-            return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BITE))
+            return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BATCH))
 
         async def limits() -> int:
             before = now - NODE_SECONDS
-            return len(await self._store.execute("prune_limits", before=before, limit=PRUNE_BITE))
+            return len(await self._store.execute("prune_limits", before=before, limit=PRUNE_BATCH))
 
         async def counters() -> int:
-            return len(await self._store.execute("prune_counters", limit=PRUNE_BITE))
+            return len(await self._store.execute("prune_counters", limit=PRUNE_BATCH))
 
         async def marks() -> int:
             before = now - MARK_SECONDS
-            return len(await self._store.execute("prune_marks", before=before, limit=PRUNE_BITE))
+            return len(await self._store.execute("prune_marks", before=before, limit=PRUNE_BATCH))
 
         async def types() -> int:
             await self._store.execute("prune_types", before=now - TYPE_SECONDS)
             return 0
 
         each = (tasks, entries, limits, counters, marks, types)
-        more = [await self.apart(f"pruning {bite.__name__}", _prune_all(bite)) for bite in each]
+        more = [await self.apart(f"pruning {batch.__name__}", _prune_all(batch)) for batch in each]
         return any(more)
 
     async def _lose_nodes(self, now: float) -> None:
         await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
 
 
-async def _prune_all(bite: Callable[[], Awaitable[int]]) -> bool:
-    """Until a bite is not full, or the round is; whether there may be more."""
-    for _ in range(BITES_MAX):
-        if await bite() < PRUNE_BITE:
+async def _prune_all(batch: Callable[[], Awaitable[int]]) -> bool:
+    """Until a batch is not full, or the round is; whether there may be more."""
+    for _ in range(BATCHES_MAX):
+        if await batch() < PRUNE_BATCH:
             return False
     return True

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 
-class Call(NamedTuple):
+class ThreadCall(NamedTuple):
     function: Callable[[], Any]
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
@@ -23,14 +23,14 @@ class ThreadHost:
     """Starts a thread when none is idle; the pool's size bounds how many calls there are."""
 
     def __init__(self) -> None:
-        self._idle: list[queue.SimpleQueue[Call | None]] = []
+        self._idle: list[queue.SimpleQueue[ThreadCall | None]] = []
         self._lock = threading.Lock()
         self._started = 0
 
     def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
         """Runs the function in a thread; the answer comes in the event loop."""
         loop = asyncio.get_running_loop()
-        call = Call(function, loop.create_future(), loop)
+        call = ThreadCall(function, loop.create_future(), loop)
         with self._lock:
             inbox = self._idle.pop() if self._idle else self._start()
         inbox.put(call)
@@ -43,14 +43,14 @@ class ThreadHost:
                 inbox.put(None)
             self._idle.clear()
 
-    def _start(self) -> queue.SimpleQueue[Call | None]:
-        inbox: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+    def _start(self) -> queue.SimpleQueue[ThreadCall | None]:
+        inbox: queue.SimpleQueue[ThreadCall | None] = queue.SimpleQueue()
         self._started += 1
         name = f"holdfast-handler-{self._started}"
         threading.Thread(target=self._serve, args=(inbox,), name=name, daemon=True).start()
         return inbox
 
-    def _serve(self, inbox: queue.SimpleQueue[Call | None]) -> None:
+    def _serve(self, inbox: queue.SimpleQueue[ThreadCall | None]) -> None:
         while (call := inbox.get()) is not None:
             value, error = None, None
             try:

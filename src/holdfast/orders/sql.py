@@ -38,7 +38,7 @@ from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.port import Dialect
 from holdfast.store.script import Rows, Script
 from holdfast.store.scripts import orders as script
-from holdfast.store.scripts.orders import Seen, Wanted, Written
+from holdfast.store.scripts.orders import OrderRows, Wanted, Written
 from holdfast.store.store import Store
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ _ids: Final = msgspec.json.Decoder(tuple[str, ...])
 class RowBook:
     """What one transaction has seen and locked: see `commands.Book`."""
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: OrderRows) -> None:
         self._orders = {row[0]: to_order(row) for row in seen.orders}
         self._answer = to_answered(seen.answer[0]) if seen.answer else None
         self.freeze = to_freeze(seen.freeze)

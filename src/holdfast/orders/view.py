@@ -37,7 +37,7 @@ from holdfast.primitives.metrics import Meter
 logger: Final = logging.getLogger("holdfast.orders")
 RETRY_SECONDS: Final = 1.0
 EVENTS_MAX: Final = 10_000
-BITES_MAX: Final = 10
+BATCHES_MAX: Final = 10
 """Pieces of a rebuild that one batch of orders waits for."""
 WRONG_MAX: Final = 20
 NOTHING: Final = Entries({}, {}, [], [])
@@ -145,7 +145,7 @@ class View:
                 self._begin(cut(), seq)
             else:
                 self._follow_or_begin(changes, lines, seq, cut)
-            self._go_on(seq, BITES_MAX)
+            self._go_on(seq, BATCHES_MAX)
             if was_behind and not self._is_behind:
                 logger.info("the view of the orders has caught up with record %d", seq)
         except StateBehind as error:
@@ -159,7 +159,7 @@ class View:
         try:
             self._begin(cut, seq)
             while self._rebuild is not None:
-                self._go_on(seq, BITES_MAX)
+                self._go_on(seq, BATCHES_MAX)
         except Lost as error:
             raise StoreUnavailable(f"{error}: another process writes to its keys") from None
 

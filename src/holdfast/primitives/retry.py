@@ -25,7 +25,7 @@ import msgspec
 
 from holdfast.clock import BlockingClock, Clock, SystemClock
 from holdfast.core.check import check_callable, check_name, shown
-from holdfast.core.retry import Again, Policy, Reason, Stop, after_failure, is_late
+from holdfast.core.retry import Again, RetryPolicy, Stop, StopReason, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
 from holdfast.errors import InvalidInput
 from holdfast.primitives.budget import RetryBudget
@@ -34,8 +34,8 @@ from holdfast.primitives.metrics import Family, Kind, Meter, NullMeter
 __all__ = [
     "FAMILIES",
     "Attempt",
-    "Reason",
     "RetryBudget",
+    "StopReason",
     "aretry",
     "aretry_with_log",
     "is_retryable",
@@ -247,7 +247,9 @@ def check_options(options: Options) -> None:
         check_callable("on_retry", given["on_retry"])
     if not isinstance(budget := given.get("budget"), RetryBudget | None):
         raise InvalidInput(f"budget is {shown(budget)}: give a RetryBudget")
-    Policy(**{name: value for name, value in given.items() if name in Policy.__struct_fields__})
+    RetryPolicy(
+        **{name: value for name, value in given.items() if name in RetryPolicy.__struct_fields__}
+    )
 
 
 def _is_text(value: object) -> bool:
@@ -270,7 +272,7 @@ def _attempts(
     tell = given.pop("on_retry", None)
     meter: Meter = given.pop("meter", None) or NullMeter()
     name = given.pop("name", "call")
-    policy = Policy(**given)
+    policy = RetryPolicy(**given)
     begun, failures = now(), 0
     last: Exception
     if budget is not None:
@@ -289,7 +291,7 @@ def _attempts(
                 hint_seconds=_hint(error),
             )
             if isinstance(verdict, Again) and budget is not None and not budget.take(now()):
-                verdict = Stop(Reason.BUDGET)
+                verdict = Stop(StopReason.BUDGET)
             if isinstance(verdict, Stop):
                 meter.count(CALLS, name=name, end=verdict.reason.value)
                 error.add_note(_note(verdict.reason, failures, now() - begun))
@@ -303,13 +305,13 @@ def _attempts(
         meter.observe(DELAY_SECONDS, verdict.delay_seconds, name=name)
         yield Pause(verdict.delay_seconds)
         if is_late(policy, now() - begun):
-            meter.count(CALLS, name=name, end=Reason.DEADLINE.value)
-            last.add_note(_note(Reason.DEADLINE, failures, now() - begun))
+            meter.count(CALLS, name=name, end=StopReason.DEADLINE.value)
+            last.add_note(_note(StopReason.DEADLINE, failures, now() - begun))
             raise last
         meter.count(RETRIES, name=name)
 
 
-def _note(reason: Reason, failures: int, seconds: float) -> str:
+def _note(reason: StopReason, failures: int, seconds: float) -> str:
     times = "1 attempt" if failures == 1 else f"{failures} attempts"
     return f"holdfast retry: gave up after {times} in {seconds:.3f} s ({reason.value})"
 

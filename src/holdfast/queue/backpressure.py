@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.core import pressure as pressures
-from holdfast.core.pressure import Bounds, Load, Pressure
+from holdfast.core.pressure import DepthBounds, Load, Pressure
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status
 from holdfast.errors import QueueFull
@@ -105,6 +105,6 @@ class Backpressure(Lifecycle):
         return known
 
 
-def _judged(bounds: Bounds, known: _Known, adding: int) -> tuple[Pressure, str]:
+def _judged(bounds: DepthBounds, known: _Known, adding: int) -> tuple[Pressure, str]:
     load = Load(known.load.depth + known.added, known.load.oldest_seconds)
     return pressures.judge(bounds, load, adding)

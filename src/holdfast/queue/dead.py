@@ -18,7 +18,7 @@ from holdfast.core.check import (
     check_text,
     check_whole,
 )
-from holdfast.core.command import Abort, Order, Replay
+from holdfast.core.command import Abort, Instruction, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
@@ -28,7 +28,7 @@ from holdfast.store.store import Store
 
 REPLAY_BATCH = 500
 RATE_MAX = 1_000_000.0
-Make: TypeAlias = Callable[[Task, int], Order]
+Make: TypeAlias = Callable[[Task, int], Instruction]
 """What to order for the nth of them."""
 Wanted: TypeAlias = dict[str, Any]
 """Which dead letters, by columns; None for any."""
@@ -120,7 +120,7 @@ class DeadLetters(Operate):
         check_name("actor", actor)
         wanted = _wanted(type, queue, fingerprint)
         return await self._each_dead(
-            lambda task, n: Order(task.id, Replay(actor, n / rate if rate else 0.0)),
+            lambda task, n: Instruction(task.id, Replay(actor, n / rate if rate else 0.0)),
             wanted,
             limit=limit,
             dry_run=dry_run,
@@ -142,7 +142,7 @@ class DeadLetters(Operate):
         check_name("actor", actor)
         check_text("reason", reason)
         return await self._each_dead(
-            lambda task, _: Order(task.id, Abort(actor, reason)),
+            lambda task, _: Instruction(task.id, Abort(actor, reason)),
             _wanted(type, queue, fingerprint),
             limit=limit,
             dry_run=dry_run,
@@ -228,9 +228,9 @@ class _Sweep:
             if not tasks:
                 break
             chosen = [task for task in tasks if not (own and fell_with_a_parent(task))]
-            orders = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
-            decisions = await backend.store.apply(orders) if orders else []
-            moved = sum(isinstance(decision, Transition) for decision in decisions)
+            instructions = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
+            rulings = await backend.store.apply(instructions) if instructions else []
+            moved = sum(isinstance(ruling, Transition) for ruling in rulings)
             self.done += moved
             skip += len(tasks) - moved
         return self.done - before

@@ -7,7 +7,7 @@ from typing import ClassVar
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.check import check_flag, check_id, check_name, check_text, check_whole
-from holdfast.core.command import Abort, Edit, OperatorCommand, Order, Pause, Resume
+from holdfast.core.command import Abort, Edit, Instruction, OperatorCommand, Pause, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Task
@@ -98,12 +98,12 @@ class Operate(Places):
         check_name("actor", command.actor)
         check_text("reason", getattr(command, "reason", ""))
         backend = await self._open()
-        decision = (await backend.store.apply([Order(task_id, command)]))[0]
-        if isinstance(decision, Refusal):
-            raise self._REFUSALS.get(decision.code, errors.Conflict)(decision.message)
+        ruling = (await backend.store.apply([Instruction(task_id, command)]))[0]
+        if isinstance(ruling, Refusal):
+            raise self._REFUSALS.get(ruling.code, errors.Conflict)(ruling.message)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
-        self._ended([decision.after])
+        self._ended([ruling.after])
         # A runner here hears at once that its lease is gone; others with their next renewal.
         self._tell_engine(lambda engine: engine.keeper.wake())
-        return decision.after
+        return ruling.after

@@ -145,9 +145,9 @@ class Produce(Requests):
         elif id is None and submission.is_plain:
             inserted = await (session.plain or self._batcher(session)).put(submission)
         else:
-            ride = backend.bus.ride_along(WORK)
+            ride = backend.bus.notify_in_tx(WORK)
             inserted = (await backend.store.insert([submission], hint=ride.hint))[0]
-            backend.bus.landed(ride)
+            backend.bus.committed(ride)
         return TaskHandle(inserted, pressure, self)
 
     def _submission(
@@ -167,7 +167,7 @@ class Produce(Requests):
                 return submit_like(kept[2], payload, backend.ids.task(now), now)
         task_id = backend.ids.task(now) if id is None else id
         request = self._request(config, type=type, payload=payload, **given)
-        submission = submit(request, task_id=task_id, now=now, own_id=id is not None)
+        submission = submit(request, task_id=task_id, now=now, id_given=id is not None)
         if id is None and not given and submission.is_plain:
             self._models[type] = (config, self._settings, submission)
         return submission
@@ -220,18 +220,18 @@ class Produce(Requests):
             return []
         if tx is not None:
             return await self._carry(backend, group, tx)
-        ride = backend.bus.ride_along(WORK)
+        ride = backend.bus.notify_in_tx(WORK)
         insert = backend.store.insert_plain if plain else backend.store.insert
         found = await insert(group, hint=ride.hint)
-        backend.bus.landed(ride)
+        backend.bus.committed(ride)
         return found
 
     async def _carry(self, backend: Backend, group: list[Submission], tx: object) -> list[Inserted]:
         """Within the caller's transaction; the hint goes out with its commit."""
-        hint = backend.bus.ride_along(WORK, must=True).hint
+        hint = backend.bus.notify_in_tx(WORK, must=True).hint
         if any(submission.edges for submission in group):
             hint = of_children(hint)
-        return await backend.store.insert_carried(tx, group, hint=hint)
+        return await backend.store.insert_in_tx(tx, group, hint=hint)
 
     def _batcher(self, session: Session) -> Batcher[Submission, Inserted]:
         """Callers of one event loop share commits."""
@@ -250,10 +250,10 @@ class Produce(Requests):
                 return (await dispatcher.take_in([submission]))[0]
             # Woken before and after: a claim that comes right behind shares the commit.
             dispatcher.wake()
-        ride = backend.bus.ride_along(WORK, one=True)
+        ride = backend.bus.notify_in_tx(WORK, one=True)
         alone = store.is_quick and session.plain is not None and session.plain.is_alone()
         inserted = await store.insert_one(submission, hint=ride.hint, alone=alone)
-        backend.bus.landed(ride)
+        backend.bus.committed(ride)
         return inserted
 
     async def _flush(self, session: Session, group: list[Submission]) -> list[Inserted]:
@@ -264,9 +264,9 @@ class Produce(Requests):
             if dispatcher.is_idle:
                 return await dispatcher.take_in(group)
             dispatcher.wake()
-        ride = backend.bus.ride_along(WORK)
+        ride = backend.bus.notify_in_tx(WORK)
         found = await backend.store.insert_plain(group, hint=ride.hint)
-        backend.bus.landed(ride)
+        backend.bus.committed(ride)
         return found
 
     async def get_task(self, task_id: str) -> Task | None:

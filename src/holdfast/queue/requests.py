@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import check_choice, check_name, check_positive, shown
-from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Rule, name_of
-from holdfast.core.submit import Request
-from holdfast.core.task import NO_TIMEOUT, Options, Priority
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.limit import LimitRule, name_of
+from holdfast.core.submit import EnqueueRequest
+from holdfast.core.task import NO_TIMEOUT, Priority, TaskOptions
 from holdfast.engine.handlers import TypeConfig, resolved
 from holdfast.errors import InvalidInput, UnknownType
 from holdfast.queue.backend import Backend
@@ -51,13 +51,13 @@ class Requests(Backpressure):
         timeout: float | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
-    ) -> Request:
+    ) -> EnqueueRequest:
         whole = resolved(config, self._settings.defaults)
         left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
         unsaid = {name for name, value in left.items() if value is None}
         if timeout is UNSET:
             unsaid.add("timeout")
-        return Request(
+        return EnqueueRequest(
             type=type,
             payload=payload,
             queue=config.queue if queue is None else queue,
@@ -68,7 +68,7 @@ class Requests(Backpressure):
             depends_on=_edges(depends_on),
             idempotency_key=idempotency_key,
             key=key,
-            options=Options(
+            options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,
                 retry_cap_seconds=whole.retry_cap_seconds or 0.0,
@@ -111,12 +111,16 @@ def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
     edges = {}
     for parent, policy in given:
         name = str(check_name("an id in depends_on", parent))
-        edges[name] = Edge(name, check_choice("edge policy", policy, Policy))
+        edges[name] = Edge(name, check_choice("edge policy", policy, DependencyPolicy))
     return tuple(edges.values())
 
 
 def _edge(given: object) -> tuple[object, object]:
-    return (given.parent_id, given.policy) if isinstance(given, Edge) else (given, Policy.FAIL)
+    return (
+        (given.parent_id, given.policy)
+        if isinstance(given, Edge)
+        else (given, DependencyPolicy.FAIL)
+    )
 
 
 def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> float:
@@ -124,8 +128,10 @@ def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> fl
     return NO_TIMEOUT if given is None else check_positive("timeout", given, wrong=wrong)
 
 
-def _rules(config: TypeConfig, type_name: str, key: str | None) -> tuple[tuple[str, Rule], ...]:
-    rules: list[tuple[str, Rule]] = []
+def _rules(
+    config: TypeConfig, type_name: str, key: str | None
+) -> tuple[tuple[str, LimitRule], ...]:
+    rules: list[tuple[str, LimitRule]] = []
     if config.limit is not None:
         rules.append((name_of(type_name), config.limit))
     if key is not None:

@@ -40,7 +40,7 @@ class Schedules(Produce):
             priority=schedule.priority,
             metadata={"schedule": schedule.name},
         )
-        return submit(request, task_id=backend.ids.task(now), now=now, own_id=False)
+        return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
 
     async def _put_schedule(self, backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
         await backend.store.run(

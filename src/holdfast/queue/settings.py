@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.check import check_id, check_number, check_whole, shown
-from holdfast.core.pressure import Bounds
+from holdfast.core.pressure import DepthBounds
 from holdfast.core.submit import ATTEMPTS_MAX
 from holdfast.engine.handlers import Defaults
 from holdfast.engine.sweeper import Retention
@@ -74,8 +74,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     @property
-    def bounds(self) -> Bounds:
-        return Bounds(depth_max=self.max_depth, oldest_seconds_max=self.max_age)
+    def bounds(self) -> DepthBounds:
+        return DepthBounds(depth_max=self.max_depth, oldest_seconds_max=self.max_age)
 
     @property
     def retention(self) -> Retention:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 
 from holdfast.core import limit as limits, priority as priorities
 from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
 from holdfast.core.task import Priority
@@ -67,7 +67,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
     )
 
 
-def rule(rate: str | None, concurrency: int | None, burst: int) -> Rule | None:
+def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | None:
     """A limit from what people write: rate='100/m', concurrency=4."""
     if rate is None and concurrency is None:
         return None
@@ -77,7 +77,7 @@ def rule(rate: str | None, concurrency: int | None, burst: int) -> Rule | None:
             count, seconds = limits.parse_rate(check_name("rate", rate, wrong=BadConfig))
         except ValueError as error:
             raise BadConfig(str(error)) from None
-    return Rule(max_running=concurrency, rate_count=count, rate_seconds=seconds, burst=burst)
+    return LimitRule(max_running=concurrency, rate_count=count, rate_seconds=seconds, burst=burst)
 
 
 def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:

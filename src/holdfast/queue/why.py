@@ -58,7 +58,7 @@ class Full(NamedTuple):
     holders: list[Any]
 
 
-class View(msgspec.Struct, frozen=True):
+class Situation(msgspec.Struct, frozen=True):
     """All that bears on a task, read at one moment: else one that starts meanwhile is held up by itself."""
 
     task: Task
@@ -72,7 +72,7 @@ class View(msgspec.Struct, frozen=True):
     limits: list[Full] = []
 
 
-def look(task_id: str, now: float) -> Script[View | None]:
+def look(task_id: str, now: float) -> Script[Situation | None]:
     tasks = yield call("get_tasks", ids=[task_id])
     if not tasks:
         return None
@@ -80,16 +80,16 @@ def look(task_id: str, now: float) -> Script[View | None]:
     match task.status:
         case Status.BLOCKED:
             waits_for = yield from _parents(task)
-            return View(
+            return Situation(
                 task, now, waits_for=waits_for, not_told=(yield from _not_told(task, waits_for))
             )
         case Status.QUEUED:
             pauses = yield call("queues")
             nodes = yield call("nodes")
             found = (yield from _limits_of(task)) if task.limits else []
-            return View(task, now, pauses=pauses, nodes=nodes_at(nodes, now), limits=found)
+            return Situation(task, now, pauses=pauses, nodes=nodes_at(nodes, now), limits=found)
         case _:
-            return View(task, now)
+            return Situation(task, now)
 
 
 def _parents(task: Task) -> Script[dict[str, str]]:
@@ -116,7 +116,7 @@ def _limits_of(task: Task) -> Script[list[Full]]:
     return found
 
 
-def reasons_of(view: View) -> list[Reason]:
+def reasons_of(view: Situation) -> list[Reason]:
     """What is in the way, as far as the view shows it."""
     task = view.task
     match task.status:
@@ -145,7 +145,7 @@ def _ended(task: Task) -> Reason:
             return Reason(task.status.value, f"it has {task.status}", {})
 
 
-def _waits_for(parent_id: str, status: str, view: View) -> Reason:
+def _waits_for(parent_id: str, status: str, view: Situation) -> Reason:
     data = {"task_id": parent_id, "status": status}
     if parent_id in view.not_told:
         text = (
@@ -156,7 +156,7 @@ def _waits_for(parent_id: str, status: str, view: View) -> Reason:
     return Reason("dependency", f"waits for {parent_id} ({status})", data)
 
 
-def _not_due(view: View) -> list[Reason]:
+def _not_due(view: Situation) -> list[Reason]:
     task, seconds = view.task, view.task.due_at - view.now
     if seconds <= 0:
         return []
@@ -165,7 +165,7 @@ def _not_due(view: View) -> list[Reason]:
     return [Reason("not-due", f"{why} in {seconds:.1f} s", data)]
 
 
-def _queue_paused(view: View) -> list[Reason]:
+def _queue_paused(view: Situation) -> list[Reason]:
     for name, paused_at, paused_by, reason in view.pauses:
         if name == view.task.queue and paused_at is not None:
             text = f"queue '{name}' was paused by {paused_by}" + (f": {reason}" if reason else "")
@@ -174,7 +174,7 @@ def _queue_paused(view: View) -> list[Reason]:
     return []
 
 
-def _no_handler(view: View) -> list[Reason]:
+def _no_handler(view: Situation) -> list[Reason]:
     task, nodes = view.task, [node for node in view.nodes if node.is_live]
     if any(task.type in node.types and task.queue in node.queues for node in nodes):
         return []
@@ -185,7 +185,7 @@ def _no_handler(view: View) -> list[Reason]:
     return [Reason("no-handler", text, {"type": task.type, "live_nodes": len(nodes)})]
 
 
-def _limits_full(view: View) -> list[Reason]:
+def _limits_full(view: Situation) -> list[Reason]:
     found = []
     for limit, holders in view.limits:
         if view.task.gate != limit.name and limits.permits(limit, view.now) >= 1:

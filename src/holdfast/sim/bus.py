@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.bus.local import LocalBus
-from holdfast.bus.port import Mode, Ride, of_one
+from holdfast.bus.port import Mode, Notification, of_one
 from holdfast.sim.calm import HINT
 from holdfast.sim.net import Net
 
@@ -31,11 +31,11 @@ class SimBus(LocalBus):
     def publish(self, topic: str) -> None:
         self._spread(topic, topic)
 
-    def ride_along(self, topic: str, *, one: bool = False, must: bool = False) -> Ride:
+    def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
         """Follows the commit, but says what those say that ride along on PostgreSQL."""
-        return Ride(topic, of_one(topic) if one else topic)
+        return Notification(topic, of_one(topic) if one else topic)
 
-    def landed(self, ride: Ride) -> None:
+    def committed(self, ride: Notification) -> None:
         self._spread(ride.topic, ride.hint)
 
     def _spread(self, topic: str, hint: str) -> None:

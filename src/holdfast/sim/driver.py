@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
 from holdfast.store.port import HELD_SECONDS, Rank, RowExists
-from holdfast.store.script import Call, Rows, Script, one
+from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.server_clock import ServerClock
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class RemoteDriver:
     async def close(self) -> None:
         return
 
-    async def warm_up(self, calls: Sequence[Call]) -> None:
+    async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         return
 
     async def write(
@@ -79,7 +79,7 @@ class RemoteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
-    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
         return await self.write_one(lambda: one(wanted))
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
@@ -88,7 +88,7 @@ class RemoteDriver:
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         return await self.read(make)
 
-    async def carry(
+    async def run_in_tx(
         self,
         connection: object,
         make: Callable[[], Script[T]],

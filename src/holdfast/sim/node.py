@@ -25,7 +25,7 @@ from holdfast.sim.part import Machine
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Database
 from holdfast.sim.trace import Trace
-from holdfast.store.scripts.cascade import BITE
+from holdfast.store.scripts.cascade import BATCH
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
@@ -83,7 +83,7 @@ class Node:
         settings: Settings,
         *,
         together: bool = False,
-        cascade_bite: int = BITE,
+        cascade_batch: int = BATCH,
     ) -> None:
         self.name = name
         self.cluster = cluster
@@ -106,7 +106,7 @@ class Node:
         self._settings = settings
         self._together = together
         """Enqueue and claim may share a transaction."""
-        self._cascade_bite = cascade_bite
+        self._cascade_batch = cascade_batch
 
     @property
     def life(self) -> str:
@@ -144,7 +144,7 @@ class Node:
         driver = RemoteDriver(
             self.name, cluster.net, cluster.database, self.clock, cluster.loop.time
         )
-        dialect = (SqliteDialect if self._together else ManyWriters)(self._cascade_bite)
+        dialect = (SqliteDialect if self._together else ManyWriters)(self._cascade_batch)
         assert self.bus is not None
         return Backend(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
 

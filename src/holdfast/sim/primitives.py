@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar, cast
 
 from holdfast.bus.port import Bus
 from holdfast.core.ids import Ids
-from holdfast.core.ledger import State, Turn
-from holdfast.core.submit import Request, submit
+from holdfast.core.ledger import EntryLease, State
+from holdfast.core.submit import EnqueueRequest, submit
 from holdfast.errors import (
     HoldfastError,
     IdempotencyConflict,
@@ -264,13 +264,13 @@ class Payer:
     def _answered(self, operation: str, key: str, answer: object) -> None:
         self._record.answers.setdefault(f"{operation} {key}", set()).add(repr(answer))
 
-    def _pay(self, key: str) -> Callable[[Turn], Script[object]]:
-        def effect(turn: Turn) -> Script[object]:
+    def _pay(self, key: str) -> Callable[[EntryLease], Script[object]]:
+        def effect(turn: EntryLease) -> Script[object]:
             now = self._store.now()
-            request = Request(type=PAID, payload={"bill": key}, queue="payments")
+            request = EnqueueRequest(type=PAID, payload={"bill": key}, queue="payments")
             made = submit(request, task_id=self._ids.task(now), now=now)
             found = yield from insert.insert(
-                [made], now=now, batch=self._ids.record(now), recorder=SqliteDialect()
+                [made], now=now, record_id=self._ids.record(now), recorder=SqliteDialect()
             )
             return found[0].task_id
 
@@ -279,7 +279,7 @@ class Payer:
     async def _pay_outside(self, key: str) -> None:
         """An effect that is not in our store: it may be tried again, under the same id."""
 
-        async def effect(turn: Turn) -> object:
+        async def effect(turn: EntryLease) -> object:
             if self._draw.chance(0.7):  # Else its end is written at once.
                 await self._node.clock.sleep(self._draw.wait(3.0))
             self._record.outside.setdefault(key, set()).add(turn.id)

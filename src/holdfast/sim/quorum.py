@@ -16,7 +16,7 @@ from holdfast.primitives.kv import MemoryKV, Op
 from holdfast.primitives.kv.commands import compare, strings
 from holdfast.primitives.locks.efficiency import EfficiencyLocks
 from holdfast.primitives.locks.nodes import KEYS, TIMEOUT_SECONDS
-from holdfast.primitives.locks.quorum import Order, Timing, Verb
+from holdfast.primitives.locks.quorum import QuorumRequest, Timing, Verb
 from holdfast.primitives.locks.redlock import AsyncRedlock
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
@@ -35,7 +35,7 @@ class Server:
         self._kv = MemoryKV(node.clock.now)
         node.when_dead = self._forget
 
-    def answer(self, order: Order) -> bool:
+    def answer(self, order: QuorumRequest) -> bool:
         """One command of a Redis."""
         key = KEYS + order.resource
         op: Op[bool]
@@ -68,7 +68,7 @@ class RemoteNode:
         self._server = server
         self._node = node
 
-    async def ask(self, order: Order) -> bool | None:
+    async def ask(self, order: QuorumRequest) -> bool | None:
         net = self._node.cluster.net
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS / self._node.clock.rate):

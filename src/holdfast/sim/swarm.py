@@ -28,8 +28,8 @@ CLOCKS: Final = frozenset({"step", "put-right"})
 
 
 RECOVER_HOURS: Final = 2.0
-CASCADE_BITES: Final = (1, 2, 3, 1_000)
-"""Small ones cut the cascade of every family, so that crashes fall between two bites."""
+CASCADE_BATCHES: Final = (1, 2, 3, 1_000)
+"""Small ones cut the cascade of every family, so that crashes fall between two batches."""
 TRADERS: Final = ((), (), (), (), ("files",), ("files",), ("database",), ("database", "files"))
 
 
@@ -70,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Of a quorum for locks; 0: there is none."""
     together: bool
     """Enqueue and claim in one transaction, as within one process."""
-    cascade_bite: int
+    cascade_batch: int
     """Edges to dependents that one transaction looks at."""
     children: int
     """Of each family of tasks."""
@@ -108,7 +108,7 @@ def plan(
         traders=draw.stream("traders").pick(TRADERS),
         lock_servers=draw.stream("lock servers").pick((0, 0, 0, 3, 5)),
         together=draw.stream("together").chance(0.3),
-        cascade_bite=draw.stream("cascade bite").pick(CASCADE_BITES),
+        cascade_batch=draw.stream("cascade batch").pick(CASCADE_BATCHES),
         children=draw.stream("children").pick((1, 2, 4)),
     )
 

@@ -215,8 +215,8 @@ class Watch:
             )
 
 
-def _rule(rule_json: str) -> rules.Rule:
-    return msgspec.json.decode(rule_json, type=rules.Rule)
+def _rule(rule_json: str) -> rules.LimitRule:
+    return msgspec.json.decode(rule_json, type=rules.LimitRule)
 
 
 def _engine(node: Node) -> Engine | None:

@@ -98,7 +98,7 @@ class World:
             main,
             settings,
             together=self.plan.together,
-            cascade_bite=self.plan.cascade_bite,
+            cascade_batch=self.plan.cascade_batch,
         )
         self.cluster.nodes[name] = node
         return node

@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core.task import Task
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a node asks for."""
 
     node: str
@@ -31,7 +31,7 @@ class Claimed(msgspec.Struct, frozen=True):
     held_types: tuple[str, ...] = ()
 
 
-class Ahead(msgspec.Struct, frozen=True):
+class Upcoming(msgspec.Struct, frozen=True):
     """What a worker without work waits for: a task that is due, a limit that lets tasks in."""
 
     due_at: float | None

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority, Task
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Ahead, Claim, Claimed
+from holdfast.store.claims import Claimed, ClaimRequest, Upcoming
 from holdfast.store.inserts import Inserts
 from holdfast.store.port import RecordExists, RowHeld
 from holdfast.store.script import Script, call, one
@@ -31,11 +31,11 @@ DRAWS: Final = 3
 class Handouts(Inserts):
     """The part of a store that hands work out."""
 
-    async def warm_up(self, claim: Claim) -> None:
+    async def warm_up(self, claim: ClaimRequest) -> None:
         """Before the first task comes: what a worker asks all day is asked once, in vain."""
         await self._driver.warm_up(self._dialect.rehearse(claim, now=self.now()))
 
-    async def claim(self, claim: Claim, *, small: bool = False) -> Claimed:
+    async def claim(self, claim: ClaimRequest, *, small: bool = False) -> Claimed:
         """The next tasks in order, under new fences, judged at the time that the database is reached.
         `small`: few are expected. Tasks whose limit another transaction holds are left, and those of other
         types behind them are not kept waiting."""
@@ -55,11 +55,11 @@ class Handouts(Inserts):
             HELD_SECONDS,
         )
 
-    async def _claim(self, claim: Claim, *, small: bool = False) -> Claimed:
-        batch = self._ids.record(self.now())
+    async def _claim(self, claim: ClaimRequest, *, small: bool = False) -> Claimed:
+        record_id = self._ids.record(self.now())
         try:
             claimed, ids = await self._driver.write_one(
-                lambda: self._dialect.claim(claim, now=self.now(), batch=batch), small=small
+                lambda: self._dialect.claim(claim, now=self.now(), record_id=record_id), small=small
             )
         except RecordExists:
             # Nothing was taken; what an unanswered first run had taken, the keeper gives back.
@@ -68,7 +68,7 @@ class Handouts(Inserts):
             return claimed
         return _together(claimed, await self._claim_counted(ids, claim), len(ids))
 
-    async def _claim_counted(self, ids: Sequence[str], claim: Claim) -> Claimed:
+    async def _claim_counted(self, ids: Sequence[str], claim: ClaimRequest) -> Claimed:
         """Of tasks under limits. One that is held is held by the end of a task, as a rule, which takes no
         longer than this claim does. Or it is new."""
         try:
@@ -81,26 +81,26 @@ class Handouts(Inserts):
                 return _together(replace(found, held_types=()), late, len(late.tasks) + late.parked)
         return found
 
-    async def _claim_limited(self, ids: Sequence[str], claim: Claim, wait: Wait) -> Claimed:
+    async def _claim_limited(self, ids: Sequence[str], claim: ClaimRequest, wait: Wait) -> Claimed:
         return await self._write(
             lambda: claim_script.claim_limited(
                 ids,
                 claim,
                 now=(now := self.now()),
-                batch=self._ids.record(now),
+                record_id=self._ids.record(now),
                 recorder=self._dialect,
                 wait=wait,
             )
         )
 
-    async def claim_next(self, claim: Claim) -> list[Task]:
+    async def claim_next(self, claim: ClaimRequest) -> list[Task]:
         """The first in line alone, unless a limit counts it: quicker than `claim` where that is all."""
         for _ in range(DRAWS):
-            batch = self._ids.record(self.now())
+            record_id = self._ids.record(self.now())
             try:
                 return await self._driver.write_one(
-                    lambda batch=batch: self._dialect.claim_next(  # type: ignore[misc]
-                        claim, now=self.now(), batch=batch
+                    lambda record_id=record_id: self._dialect.claim_next(  # type: ignore[misc]
+                        claim, now=self.now(), record_id=record_id
                     )
                 )
             except RecordExists:
@@ -109,7 +109,7 @@ class Handouts(Inserts):
 
     async def claim_aged(
         self,
-        claim: Claim,
+        claim: ClaimRequest,
         ageing_seconds: float = AGEING_SECONDS,
         *,
         below: Priority = Priority.CRITICAL,
@@ -128,7 +128,7 @@ class Handouts(Inserts):
                     claim,
                     limits,
                     now=now,
-                    batch=self._ids.record(now),
+                    record_id=self._ids.record(now),
                     recorder=self._dialect,
                 )
             )
@@ -143,21 +143,21 @@ class Handouts(Inserts):
         now = self.now()
         return await self._write(
             lambda: claim_script.open_gates(
-                now=now, batch=self._ids.record(now), recorder=self._dialect
+                now=now, record_id=self._ids.record(now), recorder=self._dialect
             )
         )
 
-    async def next_due(self, queues: Sequence[str], after: float | None = None) -> Ahead:
+    async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
         """When the first task is due that is not due yet, or was not yet at `after`; and when the next limit
         lets tasks in."""
         now = self.now() if after is None else after
         rows = await self._one("next_due", queues=list(queues), now=now)
-        return Ahead(*rows[0])
+        return Upcoming(*rows[0])
 
-    async def first_due(self, queues: Sequence[str]) -> Ahead:
+    async def first_due(self, queues: Sequence[str]) -> Upcoming:
         """When the first task in line was or will be due, and the next limit lets tasks in."""
         rows = await self._one("first_due", queues=list(queues))
-        return Ahead(*rows[0])
+        return Upcoming(*rows[0])
 
     async def _write(self, make: Callable[[], Script[T]]) -> T:
         return await self._driver.write(make, mark=self._mark)

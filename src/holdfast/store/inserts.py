@@ -16,14 +16,14 @@ from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import QUEUED, Status, Task
 from holdfast.errors import StoreBusy
-from holdfast.store.claims import Claim, Claimed
+from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.port import Dialect, Driver, RowExists, RowHeld
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
-from holdfast.store.scripts.edges import Pair, Tied, Ties
+from holdfast.store.scripts.edges import Linked, Links, Pair
 from holdfast.store.scripts.insert import Inserted
 
-TIE_BITE: Final = 100
+LINK_BATCH: Final = 100
 log = logging.getLogger("holdfast.store")
 
 
@@ -41,17 +41,17 @@ class Inserts:
     async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """One caller's tasks: all of them or none."""
         now = self.now()
-        loose = insert_script.may_wait(group) and self._is_loose(group)
+        unlinked = insert_script.may_wait(group) and self._is_unlinked(group)
         try:
             found = await self._driver.write(
-                lambda: self._insert(group, now, hint=hint, loose=loose), mark=self._mark
+                lambda: self._insert(group, now, hint=hint, unlinked=unlinked), mark=self._mark
             )
         except RowHeld as error:
             if not insert_script.may_wait(group):
                 raise
             raise _held_up(group, error) from error
-        if loose:
-            return await self._tie_new(group, found)
+        if unlinked:
+            return await self._link_new(group, found)
         return found
 
     async def insert_one(
@@ -60,45 +60,45 @@ class Inserts:
         """One task with nothing to check, made just now. `alone`: no other caller is about."""
         task = submission.task
         now = task.created_at
-        batch = self._ids.record(now)
-        wanted = self._dialect.insert_one(task, now=now, batch=batch, hint=hint)
+        record_id = self._ids.record(now)
+        wanted = self._dialect.insert_one(task, now=now, record_id=record_id, hint=hint)
         try:
             await self._driver.call(wanted, small=alone)
         except RowExists:
-            if not await self._is_ours(task.id, batch):
+            if not await self._is_ours(task.id, record_id):
                 return (await self.insert([submission], hint=hint))[0]
         return Inserted(task.id, QUEUED, True)
 
     async def insert_plain(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
         """Tasks of many callers with nothing to check, in one statement where the dialect can."""
         now = self.now()
-        batch = self._ids.record(now)
+        record_id = self._ids.record(now)
         try:
             new = await self._driver.write_one(
-                lambda: self._dialect.insert_plain(group, now=now, batch=batch, hint=hint)
+                lambda: self._dialect.insert_plain(group, now=now, record_id=record_id, hint=hint)
             )
         except RowExists:
-            if not await self._is_ours(group[0].task.id, batch):
+            if not await self._is_ours(group[0].task.id, record_id):
                 return await self.insert(group, hint=hint)
             new = {s.task.id for s in group}
         return [Inserted(s.task.id, QUEUED, s.task.id in new) for s in group]
 
-    async def _is_ours(self, task_id: str, batch: int) -> bool:
+    async def _is_ours(self, task_id: str, record_id: int) -> bool:
         """Whether a row that exists was inserted with this record: by a first run without an answer. Else
         the request itself was repeated, and the general path sees what is there."""
         rows = await self._driver.read(lambda: one(call("task_history", id=task_id)))
-        return bool(rows) and rows[0][0].partition(",")[0] == str(batch)
+        return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
 
     async def insert_and_claim(
-        self, group: Sequence[Submission], claim: Claim
+        self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed]:
         """New tasks with nothing to check, and the next ones to run, in one commit."""
         now = self.now()
         first, second = self._ids.record(now), self._ids.record(now)
 
         def script() -> Script[tuple[set[str], Claimed]]:
-            new = yield from self._dialect.insert_plain(group, now=now, batch=first, hint="")
-            claimed, _ = yield from self._dialect.claim(claim, now=now, batch=second)
+            new = yield from self._dialect.insert_plain(group, now=now, record_id=first, hint="")
+            claimed, _ = yield from self._dialect.claim(claim, now=now, record_id=second)
             return new, claimed
 
         try:
@@ -109,7 +109,7 @@ class Inserts:
             return await self.insert(group), Claimed([])
         return [Inserted(s.task.id, QUEUED, s.task.id in new) for s in group], claimed
 
-    async def _start_one(self, task: Task, claim: Claim, now: float) -> Task | None:
+    async def _start_one(self, task: Task, claim: ClaimRequest, now: float) -> Task | None:
         """By the shortest way, where nobody is before it in line."""
         found = self._dialect.start_one(task, claim, now=now)
         if found is None:
@@ -118,20 +118,20 @@ class Inserts:
         written = await self._driver.call(wanted, small=True)
         return started if written[0] else None
 
-    async def insert_carried(
+    async def insert_in_tx(
         self, connection: object, group: Sequence[Submission], *, hint: str = ""
     ) -> list[Inserted]:
         """Within the caller's own transaction, which locks no row that others need. When that is committed,
-        `tie` is due if any task has dependencies."""
+        `link` is due if any task has dependencies."""
         now = self.now()
-        loose = self._is_loose(group)
-        return await self._driver.carry(
+        unlinked = self._is_unlinked(group)
+        return await self._driver.run_in_tx(
             connection,
-            lambda: self._insert(group, now, hint=hint, carried=True, loose=loose),
+            lambda: self._insert(group, now, hint=hint, carried=True, unlinked=unlinked),
             may_clash=insert_script.may_wait(group),
         )
 
-    def _is_loose(self, group: Sequence[Submission]) -> bool:
+    def _is_unlinked(self, group: Sequence[Submission]) -> bool:
         """Whether edges must not lock parents: with one writer, no other transaction could wait for them."""
         return not self.one_writer and any(submission.edges for submission in group)
 
@@ -146,50 +146,50 @@ class Inserts:
         *,
         hint: str = "",
         carried: bool = False,
-        loose: bool = False,
+        unlinked: bool = False,
     ) -> Script[list[Inserted]]:
         found = yield from insert_script.insert(
             group,
             now=now,
-            batch=self._ids.record(now),
+            record_id=self._ids.record(now),
             recorder=self._dialect,
             carried=carried,
-            loose=loose,
+            unlinked=unlinked,
         )
         yield from self._dialect.hint(hint)
         return found
 
-    async def _tie_new(
+    async def _link_new(
         self, group: Sequence[Submission], found: Sequence[Inserted]
     ) -> list[Inserted]:
-        """Ties the edges of tasks that were just inserted; the answer, with what their parents did to them.
-        The insert is committed, so no error may reach the caller: what cannot be tied now is tied by a
+        """Links the edges of tasks that were just inserted; the answer, with what their parents did to them.
+        The insert is committed, so no error may reach the caller: what cannot be linked now is linked by a
         sweeper."""
         made = [each.task.id for each, answer in zip(group, found, strict=True) if answer.created]
         edges = {each.task.id: each.edges for each in group}
         pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
         statuses: dict[str, Status] = {}
-        bite = self._dialect.cascade_bite
+        batch = self._dialect.cascade_batch
         try:
-            for start in range(0, len(pairs), bite):
-                statuses |= (await self.tie_these(pairs[start : start + bite])).statuses
+            for start in range(0, len(pairs), batch):
+                statuses |= (await self.link_these(pairs[start : start + batch])).statuses
         except Exception as error:
-            log.warning("new tasks are tied to their parents by the next sweep after %r", error)
+            log.warning("new tasks are linked to their parents by the next sweep after %r", error)
         return [
             replace(each, status=statuses.get(each.task_id, each.status)) if each.created else each
             for each in found
         ]
 
-    async def tie(self, limit: int = TIE_BITE, *, without: Collection[str] = ()) -> Tied:
+    async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
         """Makes children that came in without locking their parents known to these. `without`: not these
         children."""
         if self.one_writer or not await self._driver.read(lambda: edge_script.is_any(without)):
-            return Tied(0, True)
+            return Linked(0, True)
         now = self.now()
         return await self._driver.write(
-            lambda: edge_script.tie_some(
+            lambda: edge_script.link_some(
                 now=now,
-                batch=self._ids.record(now),
+                record_id=self._ids.record(now),
                 recorder=self._dialect,
                 limit=limit,
                 without=without,
@@ -197,18 +197,20 @@ class Inserts:
             mark=self._mark,
         )
 
-    async def loose(self, limit: int = TIE_BITE, *, without: Collection[str] = ()) -> list[Pair]:
-        """What `tie` would tie."""
+    async def unlinked(
+        self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
+    ) -> list[Pair]:
+        """What `link` would link."""
         if self.one_writer:
             return []
         return await self._driver.read(lambda: edge_script.look(limit, without))
 
-    async def tie_these(self, pairs: Sequence[Pair]) -> Ties:
-        """Those of these edges that are loose and whose parents are free."""
+    async def link_these(self, pairs: Sequence[Pair]) -> Links:
+        """Those of these edges that are unlinked and whose parents are free."""
         now = self.now()
         return await self._driver.write(
-            lambda: edge_script.tie(
-                pairs, now=now, batch=self._ids.record(now), recorder=self._dialect
+            lambda: edge_script.link(
+                pairs, now=now, record_id=self._ids.record(now), recorder=self._dialect
             ),
             mark=self._mark,
         )

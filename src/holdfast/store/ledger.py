@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from holdfast.core import ledger as rules
-from holdfast.core.ledger import Ask, Entry, Outcome, Place, Turn, Verdict
+from holdfast.core.ledger import Entry, EntryKey, EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.store.port import HELD_SECONDS, RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import ledger as scripts
@@ -18,14 +18,14 @@ WAIT_SECONDS: Final = 0.5
 again by themselves."""
 
 
-class Entries:
+class EntryStore:
     """What both the ledger of callers and the steps of tasks do with entries. `tx` is a caller's own
     connection with an open transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def begin(self, ask: Ask, *, tx: object = None) -> Verdict:
+    async def begin(self, ask: EntryRequest, *, tx: object = None) -> EntryVerdict:
         try:
             return await self._write(
                 lambda now: scripts.begin(ask, now, carried=tx is not None),
@@ -36,13 +36,15 @@ class Entries:
         except RowHeld:
             return rules.unseen(ask, self._store.now())
 
-    async def end(self, turn: Turn, outcome: Outcome | None, *, tx: object = None) -> None:
-        await self._write(lambda now: scripts.end(turn, outcome, now), tx=tx)
+    async def end(self, lease: EntryLease, outcome: Outcome | None, *, tx: object = None) -> None:
+        await self._write(lambda now: scripts.end(lease, outcome, now), tx=tx)
 
-    async def extend(self, turn: Turn, lease_seconds: float) -> None:
-        await self._write(lambda now: scripts.extend(turn, lease_seconds, now))
+    async def extend(self, lease: EntryLease, lease_seconds: float) -> None:
+        await self._write(lambda now: scripts.extend(lease, lease_seconds, now))
 
-    async def once(self, ask: Ask, effect: Callable[[Turn], Script[object]]) -> object:
+    async def once(
+        self, ask: EntryRequest, effect: Callable[[EntryLease], Script[object]]
+    ) -> object:
         try:
             return await self._write(
                 lambda now: scripts.once(ask, effect, now),
@@ -52,7 +54,7 @@ class Entries:
         except RowHeld:
             return rules.started(rules.unseen(ask, self._store.now()))
 
-    async def get(self, place: Place) -> Entry | None:
+    async def get(self, place: EntryKey) -> Entry | None:
         rows = await self._store.query(
             "get_entry", scope=place.scope, operation=place.operation, key=place.key
         )
@@ -77,7 +79,7 @@ class Entries:
     ) -> T:
         """What a turn writes is known by its owner and fence, so a second run recognises its own entry."""
         if tx is not None:
-            return await self._store.run_carried(tx, lambda _dialect, _ids, now: make(now))
+            return await self._store.run_in_tx(tx, lambda _dialect, _ids, now: make(now))
         return await self._store.run(
             lambda _dialect, _ids, now: make(now),
             small=True,

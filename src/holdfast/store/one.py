@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.decide import Transition, enqueued
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Task
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -24,12 +24,12 @@ def insert_one(task: Task, now: float) -> dict[str, Any]:
 
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
     """The same for a task that starts in the same transaction: both facts, and it counts as running."""
-    facts = (enqueued(start.before, now), *start.facts)
-    return _bound(start.before, now, _facts_json(facts), len(facts), "running")
+    events = (enqueued(start.before, now), *start.events)
+    return _bound(start.before, now, _facts_json(events), len(events), "running")
 
 
 def _bound(
-    task: Task, now: float, facts_json: str, facts_count: int, counts_as: str
+    task: Task, now: float, events_json: str, events_count: int, counts_as: str
 ) -> dict[str, Any]:
     return {
         "id": task.id,
@@ -42,14 +42,14 @@ def _bound(
         "max_attempts": task.max_attempts,
         "due_at": now + (task.due_at - task.created_at),
         "now": now,
-        "facts_count": facts_count,
-        "facts_json": facts_json,
+        "events_count": events_count,
+        "events_json": events_json,
         "deltas_json": _delta_json(task.queue, task.type, task.priority, counts_as),
     }
 
 
-def _facts_json(facts: tuple[Fact, ...]) -> str:
-    return _encode(facts).decode()
+def _facts_json(events: tuple[NewEvent, ...]) -> str:
+    return _encode(events).decode()
 
 
 def enqueued_tail(task_type: str, queue: str, priority: Priority, delay: float, now: float) -> str:

@@ -14,8 +14,8 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
 from holdfast.errors import StoreBusy
-from holdfast.store.claims import Claim, Claimed
-from holdfast.store.script import Call, Rows, Script
+from holdfast.store.claims import Claimed, ClaimRequest
+from holdfast.store.script import Rows, Script, StatementCall
 
 T = TypeVar("T")
 HELD_SECONDS: Final = 2.0
@@ -90,7 +90,7 @@ class Driver(Protocol):
 
     async def close(self) -> None: ...
 
-    async def warm_up(self, calls: Sequence[Call]) -> None:
+    async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         """Makes ready what these statements will need, and changes nothing."""
         ...
 
@@ -116,7 +116,7 @@ class Driver(Protocol):
         """A script whose statements may each stand alone: no transaction need be around them."""
         ...
 
-    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
         """One statement that writes and stands alone, by the shortest way: `write_one` for those who need
         no script."""
         ...
@@ -129,7 +129,7 @@ class Driver(Protocol):
         """A script that only reads, all of it at one moment."""
         ...
 
-    async def carry(
+    async def run_in_tx(
         self,
         connection: object,
         make: Callable[[], Script[T]],
@@ -157,21 +157,21 @@ class Dialect(Protocol):
 
     one_writer: bool
     """Transactions never overlap, so that several verbs may as well share one."""
-    cascade_bite: int
+    cascade_batch: int
     """Edges to dependents that one transaction looks at; the rest is left for the next one."""
 
     def record(
-        self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
+        self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
     ) -> Script[None]: ...
 
-    def place(self, batch: int) -> Script[int]: ...
+    def record_ref(self, record_id: int) -> Script[int]: ...
 
-    def number(self) -> Script[bool]:
-        """Gives offsets to a bite of what has been committed; whether nothing is left."""
+    def assign_offsets(self) -> Script[bool]:
+        """Gives offsets to a batch of what has been committed; whether nothing is left."""
         ...
 
-    def fold(self) -> Script[bool]:
-        """Adds what a bite of the numbered records says to the counters; whether nothing is left."""
+    def update_counters(self) -> Script[bool]:
+        """Adds what a batch of the numbered records says to the counters; whether nothing is left."""
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
@@ -186,35 +186,39 @@ class Dialect(Protocol):
         """Wakes whoever listens, once this transaction is committed; '' does nothing."""
         ...
 
-    def insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Call:
+    def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         """One task with nothing to check, in one statement that finds no such row."""
         ...
 
     def insert_plain(
-        self, group: Sequence[Submission], *, now: float, batch: int, hint: str
+        self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
     ) -> Script[set[str]]:
         """Tasks with nothing to check; the ids that were not there before."""
         ...
 
-    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
+    def claim(
+        self, claim: ClaimRequest, *, now: float, record_id: int
+    ) -> Script[tuple[Claimed, list[str]]]:
         """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
         ...
 
-    def rehearse(self, claim: Claim, *, now: float) -> Sequence[Call]:
+    def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
         """The statements of a worker's every day, with arguments that touch no row."""
         ...
 
-    def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
+    def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
         """Takes the first in line; nothing if a limit counts it."""
         ...
 
-    def start_one(self, task: Task, claim: Claim, *, now: float) -> tuple[Call, Task] | None:
+    def start_one(
+        self, task: Task, claim: ClaimRequest, *, now: float
+    ) -> tuple[StatementCall, Task] | None:
         """Brings a plain new task in as one that runs: the statement, which says whether that was possible or
         writes nothing, and the task as it is then. None where there is no such way."""
         ...
 
     def pick_aged(
-        self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
+        self, claim: ClaimRequest, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:
         """Locks the tasks that have waited longest, of those less urgent than `below`."""
         ...
@@ -229,7 +233,7 @@ class Dialect(Protocol):
         ...
 
     def complete_plain(
-        self, done: Sequence[Transition], *, now: float, batch: int
+        self, done: Sequence[Transition], *, now: float, record_id: int
     ) -> Script[set[str]]:
         """Completions that nobody waits for; the ids that were written."""
         ...

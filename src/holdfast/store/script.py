@@ -14,7 +14,7 @@ import msgspec
 T = TypeVar("T")
 
 
-class Call(msgspec.Struct, frozen=True, gc=False):
+class StatementCall(msgspec.Struct, frozen=True, gc=False):
     """Run this statement. `rows` fill its {rows: ...}, `params` its :names."""
 
     name: str
@@ -23,17 +23,17 @@ class Call(msgspec.Struct, frozen=True, gc=False):
 
 
 Rows: TypeAlias = list[Any]
-Script: TypeAlias = Generator[Call, Rows, T]
+Script: TypeAlias = Generator[StatementCall, Rows, T]
 
 
-def call(statement: str, **params: Any) -> Call:
-    return Call(statement, params)
+def call(statement: str, **params: Any) -> StatementCall:
+    return StatementCall(statement, params)
 
 
-def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Call:
-    return Call(statement, params, rows)
+def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> StatementCall:
+    return StatementCall(statement, params, rows)
 
 
-def one(wanted: Call) -> Script[Rows]:
+def one(wanted: StatementCall) -> Script[Rows]:
     """A script of a single call."""
     return (yield wanted)

@@ -13,25 +13,19 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from holdfast.core.command import Complete, Expire, Order
-from holdfast.core.decide import Decision, Refusal, Transition, decide
+from holdfast.core.command import Complete, Expire, Instruction
+from holdfast.core.decide import Refusal, Ruling, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId, Status, Task
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Claim, Claimed
+from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.handouts import Handouts
 from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
 from holdfast.store.script import Script, call, call_rows
-from holdfast.store.scripts import (
-    admin,
-    apply as apply_script,
-    beats,
-    feed,
-    nodes,
-)
-from holdfast.store.scripts.beats import Kept
+from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
 from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
 
 T = TypeVar("T")
@@ -40,7 +34,7 @@ T = TypeVar("T")
 CASCADES_MAX: Final = 100
 SMALL: Final = 8
 """Tasks that are written about as quickly as one."""
-COUNT_BITES: Final = 20
+COUNT_BATCHES: Final = 20
 """Bites of uncounted records that one question about figures works through."""
 CARRIED_SECONDS: Final = 5.0
 """What a script has in a caller's transaction, waits for other transactions included. Most tasks may run for
@@ -52,7 +46,7 @@ HELD_LEASE_SECONDS: Final = 1.0
 class Swept(msgspec.Struct, frozen=True):
     """What was taken back from dead runners."""
 
-    expired: list[Decision]
+    expired: list[Ruling]
     next_at: float | None = None
     """When to look again: the next lease ends, or one has that could not be taken back now."""
 
@@ -100,8 +94,8 @@ class Store(Handouts):
     # -- tasks ---------------------------------------------------------------------------------
 
     async def apply(
-        self, orders: Sequence[Order], *, wait: bool = True, brief: bool = False
-    ) -> list[Decision]:
+        self, instructions: Sequence[Instruction], *, wait: bool = True, brief: bool = False
+    ) -> list[Ruling]:
         """Carries out orders; an answer for each, in their order. Without `wait`, a task that another
         transaction holds is refused with the code `held`; a wait that takes long ends with StoreBusy, a
         `brief` one soon."""
@@ -109,19 +103,19 @@ class Store(Handouts):
         try:
             applied = await self._write(
                 lambda: apply_script.apply(
-                    orders,
+                    instructions,
                     now=now,
-                    batch=self._ids.record(now),
+                    record_id=self._ids.record(now),
                     recorder=self._dialect,
                     wait=wait,
                     brief=brief,
                 )
             )
         except RowHeld as error:
-            raise _held_up(orders, error) from error
+            raise _held_up(instructions, error) from error
         if applied.is_cut_short:
             self.on_cut_short()
-        return applied.decisions
+        return applied.rulings
 
     async def cascades(self) -> list[str]:
         """Parents that have ended or come back while dependents that are free now were not told yet."""
@@ -138,13 +132,13 @@ class Store(Handouts):
         now = self.now()
         return await self._write(
             lambda: apply_script.go_on(
-                parent_id, now=now, batch=self._ids.record(now), recorder=self._dialect
+                parent_id, now=now, record_id=self._ids.record(now), recorder=self._dialect
             )
         )
 
     async def finish(
-        self, ended: Sequence[tuple[Task, Order]], *, brief: bool = False
-    ) -> list[Decision]:
+        self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
+    ) -> list[Ruling]:
         """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
         the rest, and whatever is not as the runner believes, goes the general way. What another transaction
         holds up is refused with the code `held`: its end is to be handed in again, with `finish_held`.
@@ -152,19 +146,19 @@ class Store(Handouts):
         now = self.now()
         plain: dict[str, int] = {}
         moves: list[Transition] = []
-        for n, (task, order) in enumerate(ended):
+        for n, (task, instruction) in enumerate(ended):
             # One outcome of a task: that of another run of it goes the general way, in its turn.
-            if type(order.command) is Complete and not task.limits and task.id not in plain:
-                moved = decide(task, order, now)
+            if type(instruction.command) is Complete and not task.limits and task.id not in plain:
+                moved = decide(task, instruction, now)
                 if type(moved) is Transition:
                     plain[task.id] = n
                     moves.append(moved)
-        answers: dict[int, Decision] = {}
+        answers: dict[int, Ruling] = {}
         if plain:
-            batch = self._ids.record(now)
+            record_id = self._ids.record(now)
             try:
                 written = await self._driver.write_one(
-                    lambda: self._dialect.complete_plain(moves, now=now, batch=batch),
+                    lambda: self._dialect.complete_plain(moves, now=now, record_id=record_id),
                     small=len(plain) <= SMALL,
                 )
             except (RecordExists, RowHeld):
@@ -175,12 +169,14 @@ class Store(Handouts):
             answers = {n: moves[i] for i, (id_, n) in enumerate(plain.items()) if id_ in written}
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
-            orders = [ended[n][1] for n in rest]
+            instructions = [ended[n][1] for n in rest]
             try:
-                decided = await self.apply(orders, wait=False, brief=brief)
+                decided = await self.apply(instructions, wait=False, brief=brief)
             except RowHeld:
                 # Not a task of these but what they share, e.g. a limit: which of them is to be found out.
-                decided = [apply_script.held_by_another(order) for order in orders]
+                decided = [
+                    apply_script.held_by_another(instruction) for instruction in instructions
+                ]
             answers.update(zip(rest, decided, strict=True))
             refused = [n for n in rest if type(answers[n]) is Refusal]
             if held := [n for n in refused if is_held(answers[n])]:
@@ -190,24 +186,24 @@ class Store(Handouts):
                     answers.update(zip(held, decided, strict=True))
         return [answers[n] for n in range(len(ended))]
 
-    async def finish_held(self, ended: Sequence[tuple[Task, Order]]) -> list[Decision]:
+    async def finish_held(self, ended: Sequence[tuple[Task, Instruction]]) -> list[Ruling]:
         """Ends that another transaction held up: those that it does not hold up any more are written, without
         a long wait for the others. RowHeld when it is not a task but what they share; then one at a time."""
-        return await self.apply([order for _, order in ended], wait=False, brief=True)
+        return await self.apply([instruction for _, instruction in ended], wait=False, brief=True)
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
         """What the store believes that a node runs: (id, fence, started at)."""
         return await self._driver.read(lambda: self._dialect.owned(node))
 
-    async def beat(
+    async def heartbeat(
         self, node: str, info_json: str, held: Sequence[RunId], lease_seconds: float
-    ) -> Kept:
+    ) -> HeartbeatAnswer:
         """A node's heartbeat in one go: its leases renewed, itself seen, what it owns told."""
 
-        def script() -> Script[Kept]:
+        def script() -> Script[HeartbeatAnswer]:
             # Judged when the database is reached: a machine that has just woken learns the time by then.
             now = self.now()
-            return beats.beat(
+            return beats.heartbeat(
                 self._dialect, node, info_json, held=held, until=now + lease_seconds, now=now
             )
 
@@ -235,11 +231,11 @@ class Store(Handouts):
         """Runs whose leases have ended."""
         return (await self._ending(limit, without))[0]
 
-    async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Decision]:
+    async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
         """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
         left out. `brief`: RowHeld comes soon."""
-        orders = [Order(run.task_id, Expire(), fence=run.fence) for run in runs]
-        decided = await self.apply(orders, wait=False, brief=brief)
+        instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
+        decided = await self.apply(instructions, wait=False, brief=brief)
         return [each for each in decided if not is_held(each)]
 
     async def _ending(
@@ -293,7 +289,7 @@ class Store(Handouts):
         """(queue, type, priority, status, n), exact as of now. Behind a backlog of more than a million
         records that were never read, as of the last of them that was counted."""
         rows: list[feed.Count] = []
-        for _ in range(COUNT_BITES):
+        for _ in range(COUNT_BATCHES):
             is_done, rows = await self._driver.write_one(lambda: feed.counters(self._dialect))
             if is_done:
                 break
@@ -327,12 +323,12 @@ class Store(Handouts):
             wait_seconds=wait_seconds,
         )
 
-    async def run_carried(
+    async def run_in_tx(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
     ) -> T:
         """The same within the caller's own transaction. The script is short."""
         now = self.now()
-        return await self._driver.carry(
+        return await self._driver.run_in_tx(
             connection,
             lambda: make(self._dialect, self._ids, now),
             limit_seconds=CARRIED_SECONDS,
@@ -371,13 +367,13 @@ class Store(Handouts):
         )
 
 
-def is_held(decision: Decision) -> bool:
+def is_held(ruling: Ruling) -> bool:
     """Whether nothing was decided, because another transaction holds the task at this moment."""
-    return isinstance(decision, Refusal) and decision.code == apply_script.HELD
+    return isinstance(ruling, Refusal) and ruling.code == apply_script.HELD
 
 
-def _held_up(orders: Sequence[Order], error: RowHeld) -> RowHeld:
-    names = sorted({order.task_id for order in orders})
+def _held_up(instructions: Sequence[Instruction], error: RowHeld) -> RowHeld:
+    names = sorted({instruction.task_id for instruction in instructions})
     which = (
         f"task {names[0]}" if len(names) == 1 else f"one of {len(names)} tasks from {names[0]} on"
     )
@@ -396,4 +392,4 @@ def _single_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> 
     return (yield call_rows(statement, rows, **params))
 
 
-__all__ = ["Claim", "Claimed", "Inserted", "Page", "Refusal", "Reset", "Store"]
+__all__ = ["ClaimRequest", "Claimed", "Inserted", "Page", "Refusal", "Reset", "Store"]

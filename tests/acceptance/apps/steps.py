@@ -14,12 +14,12 @@ import apsw
 import asyncpg
 
 from holdfast import BlockingContext, Context, Task
-from holdfast.core.ledger import Turn
+from holdfast.core.ledger import EntryLease
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import async_wait_at, wait_at
 
 
-def act(path: str, turn: Turn) -> str:
+def act(path: str, turn: EntryLease) -> str:
     """The outside takes an id once; whoever is not the first to try asks before."""
     if turn.attempt > 1 and any(entry.task_id == turn.id for entry in journal.read(path)):
         return "was charged"
@@ -30,7 +30,7 @@ def act(path: str, turn: Turn) -> str:
 async def pay_outside(task: Task, ctx: Context) -> Any:
     said: Any = task.payload
 
-    async def effect(turn: Turn) -> str:
+    async def effect(turn: EntryLease) -> str:
         answer = act(said["journal"], turn)
         await async_wait_at(said["gate"], "acting")
         return answer
@@ -43,7 +43,7 @@ async def pay_outside(task: Task, ctx: Context) -> Any:
 def pay_outside_blocking(task: Task, ctx: BlockingContext) -> Any:
     said: Any = task.payload
 
-    def effect(turn: Turn) -> str:
+    def effect(turn: EntryLease) -> str:
         answer = act(said["journal"], turn)
         wait_at(said["gate"], "acting")
         return answer
@@ -57,7 +57,7 @@ def pay_and_die(task: Task, ctx: BlockingContext) -> Any:
     """In a process of its own, which is killed within the effect the first time, after it the second."""
     said: Any = task.payload
 
-    def effect(turn: Turn) -> str:
+    def effect(turn: EntryLease) -> str:
         answer = act(said["journal"], turn)
         if turn.attempt == 1:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -88,7 +88,7 @@ async def _in_file(path: str, ctx: Context, stand: Any) -> Any:
     connection = apsw.Connection(path)
     connection.set_busy_timeout(10_000)
 
-    async def effect(turn: Turn) -> str:
+    async def effect(turn: EntryLease) -> str:
         connection.execute("INSERT INTO charges VALUES (?)", (turn.id,))
         await stand("acting")
         return "charged"
@@ -105,7 +105,7 @@ async def _in_file(path: str, ctx: Context, stand: Any) -> Any:
 async def _in_server(dsn: str, ctx: Context, stand: Any) -> Any:
     connection = await asyncpg.connect(dsn)
 
-    async def effect(turn: Turn) -> str:
+    async def effect(turn: EntryLease) -> str:
         await connection.execute("INSERT INTO charges VALUES ($1)", turn.id)
         await stand("acting")
         return "charged"

@@ -8,8 +8,8 @@ from typing import Any
 from holdfast.clock import VirtualClock
 from holdfast.primitives.idempotency import (
     FAMILIES,
+    EntryLease,
     Ledger,
-    Turn,
 )
 from holdfast.primitives.metrics import Metrics
 from tests.acceptance.apps.harness import eventually
@@ -27,13 +27,13 @@ class Effect:
     """Counts its runs; may answer, fail, or wait until it is let go."""
 
     def __init__(self, answer: Any = "paid", error: BaseException | None = None) -> None:
-        self.turns: list[Turn] = []
+        self.turns: list[EntryLease] = []
         self.answer = answer
         self.error = error
         self.gate: asyncio.Event | None = None
 
-    async def __call__(self, turn: Turn) -> Any:
-        self.turns.append(turn)
+    async def __call__(self, lease: EntryLease) -> Any:
+        self.turns.append(lease)
         if self.gate is not None:
             await self.gate.wait()
         if self.error is not None:
@@ -88,10 +88,10 @@ def pass_time(clock: VirtualClock, seconds: float) -> None:
     clock.set(clock.now() + seconds)
 
 
-async def started(ledger: Ledger) -> Turn:
-    turn = await ledger.begin(*PLACE, REQUEST)
-    assert isinstance(turn, Turn)
-    return turn
+async def started(ledger: Ledger) -> EntryLease:
+    lease = await ledger.begin(*PLACE, REQUEST)
+    assert isinstance(lease, EntryLease)
+    return lease
 
 
 async def advance(clock: VirtualClock, task: asyncio.Task[Any]) -> None:

@@ -13,11 +13,11 @@ from holdfast.errors import (
     InProgress,
 )
 from holdfast.primitives.idempotency import (
+    Answered,
     Done,
+    EntryLease,
     Ledger,
-    Replay,
     State,
-    Turn,
 )
 from tests.acceptance.apps.harness import eventually
 from tests.conformance.ledger.support import (
@@ -57,12 +57,12 @@ async def test_another_request_under_the_same_key_is_refused(
     many: Many, ledger: Ledger, other: Ledger
 ) -> None:
     effect = Effect()
-    turn = await started(ledger)
+    lease = await started(ledger)
     for state in ("in progress", "done"):
         with pytest.raises(IdempotencyConflict, match="charge 'key-1' of account:7"):
             await other.run(*PLACE, {"amount": 6}, effect)
         if state == "in progress":
-            await ledger.finish(turn, 1)
+            await ledger.finish(lease, 1)
     assert effect.runs == 0
     assert many.counted("conflicts_total") == 2
 
@@ -74,21 +74,21 @@ async def test_scopes_operations_and_keys_are_apart(ledger: Ledger) -> None:
     ):
         await ledger.run(scope, operation, key, {"for": key}, effect)
     assert effect.runs == 5
-    assert len({turn.id for turn in effect.turns}) == 5
+    assert len({lease.id for lease in effect.turns}) == 5
 
 
 async def test_a_concurrent_repeat_hears_who_and_since_when(
     many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     begun = clock.now()
-    turn = await started(ledger)
+    lease = await started(ledger)
     pass_time(clock, 2.0)
     with pytest.raises(InProgress) as raised:
         await other.run(*PLACE, REQUEST, Effect())
     error = raised.value
-    assert (error.owner, error.since, error.lease_until) == (turn.owner, begun, begun + LEASE)
+    assert (error.owner, error.since, error.lease_until) == (lease.owner, begun, begun + LEASE)
     assert error.retryable
-    assert turn.owner in str(error)
+    assert lease.owner in str(error)
     assert many.counted("in_flight_total") == 1
 
 
@@ -96,10 +96,10 @@ async def test_a_repeat_may_wait_for_the_answer(
     many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     effect = Effect()
-    turn = await started(ledger)
+    lease = await started(ledger)
     waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
     await eventually(lambda: many.counted("in_flight_total") == 1 and bool(clock.next_wake()))
-    await ledger.finish(turn, "paid")
+    await ledger.finish(lease, "paid")
     await advance(clock, waiting)
     assert await waiting == "paid"
     assert effect.runs == 0
@@ -109,13 +109,13 @@ async def test_whoever_waits_long_enough_takes_over(
     many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     effect = Effect()
-    turn = await started(ledger)
+    lease = await started(ledger)
     waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
     await advance(clock, waiting)
     assert await waiting == "paid"
     taken = effect.turns[0]
-    assert (taken.attempt, taken.taken_over_from) == (2, turn.owner)
-    assert taken.fence > turn.fence
+    assert (taken.attempt, taken.taken_over_from) == (2, lease.owner)
+    assert taken.fence > lease.fence
     assert many.counted("takeovers_total") == 1
 
 
@@ -135,7 +135,7 @@ async def test_a_decorated_function_is_idempotent(ledger: Ledger) -> None:
     acted: list[Any] = []
 
     @ledger.once("account:7", "charge", key=lambda request: request["id"])
-    async def charge(turn: Turn, request: dict[str, Any]) -> str:
+    async def charge(lease: EntryLease, request: dict[str, Any]) -> str:
         acted.append(request)
         return f"charged {request['amount']}"
 
@@ -151,7 +151,7 @@ async def test_a_done_outcome_is_told_apart_from_none(ledger: Ledger) -> None:
     assert await ledger.get(*PLACE) is None
     await ledger.run(*PLACE, REQUEST, Effect(None))
     replay = await ledger.begin(*PLACE, REQUEST)
-    assert isinstance(replay, Replay)
+    assert isinstance(replay, Answered)
     assert replay.outcome == Done("null")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.errors import NotRunning
-from holdfast.primitives.idempotency import Ledger, OnError, Replay, State, Turn
+from holdfast.primitives.idempotency import Answered, EntryLease, Ledger, OnError, State
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.acceptance.apps.harness import eventually
 from tests.cancelling import CancelAt, cancelled_everywhere
@@ -22,7 +22,7 @@ class Acting:
         self.acted = 0
         self.ended = 0
 
-    async def __call__(self, turn: Turn) -> str:
+    async def __call__(self, lease: EntryLease) -> str:
         await asyncio.sleep(0)
         self.acted += 1
         await asyncio.sleep(0)
@@ -78,18 +78,18 @@ async def test_verbs_by_hand_cancelled_at_any_await(ledger: Ledger, other: Ledge
             await at.run(ledger.begin(*place, 1))
             assert not at.has_struck
         except asyncio.CancelledError:
-            assert isinstance(await other.begin(*place, 1), Turn), "nobody has the turn"
+            assert isinstance(await other.begin(*place, 1), EntryLease), "nobody has the turn"
 
     async def finish(at: CancelAt) -> None:
         place = ("s", "finish", f"key-{at._suspension}")
         always_suspends(ledger)
-        turn = await ledger.begin(*place, 1)
-        assert isinstance(turn, Turn)
+        lease = await ledger.begin(*place, 1)
+        assert isinstance(lease, EntryLease)
         try:
-            await at.run(ledger.finish(turn, "paid"))
+            await at.run(ledger.finish(lease, "paid"))
         except asyncio.CancelledError:
             assert at.has_struck
-        assert isinstance(await other.begin(*place, 1), Replay)
+        assert isinstance(await other.begin(*place, 1), Answered)
 
     await cancelled_everywhere(begin)
     await cancelled_everywhere(finish)
@@ -99,7 +99,7 @@ async def test_a_timeout_around_a_call_is_a_timeout(ledger: Ledger) -> None:
     gate = asyncio.Event()
     always_suspends(ledger)
 
-    async def effect(turn: Turn) -> None:
+    async def effect(lease: EntryLease) -> None:
         await gate.wait()
 
     with pytest.raises(TimeoutError):
@@ -148,8 +148,8 @@ async def test_closing_waits_for_an_effect_and_records_its_end(many: Many, ledge
 async def test_closing_ends_a_wait_for_another_caller(
     ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
-    turn = await other.begin("s", "o", "k", 1)
-    assert isinstance(turn, Turn)
+    lease = await other.begin("s", "o", "k", 1)
+    assert isinstance(lease, EntryLease)
     waiting = asyncio.create_task(ledger.run("s", "o", "k", 1, Effect(), wait=3_600.0))
     await eventually(lambda: clock.next_wake() is not None)
     await ledger.close()

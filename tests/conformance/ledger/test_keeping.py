@@ -15,8 +15,8 @@ from holdfast.errors import (
     UnserialisablePayload,
 )
 from holdfast.primitives.idempotency import (
+    EntryLease,
     Ledger,
-    Turn,
     desk,
 )
 from tests.conformance.ledger.support import (
@@ -77,7 +77,7 @@ async def test_pruning_takes_no_more_than_asked_and_a_ledger_does_it_by_the_way(
 async def test_a_ledger_in_use_forgets_faster_than_it_grows(
     ledger: Ledger, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "PRUNE_BITE", 2)
+    monkeypatch.setattr(desk, "PRUNE_BATCH", 2)
     for n in range(7):
         await ledger.run("s", "old", f"k{n}", n, Effect())
     pass_time(clock, RETENTION + desk.PRUNE_SECONDS)
@@ -91,8 +91,8 @@ async def test_a_recovery_finds_what_was_not_ended(
 ) -> None:
     """An intent is committed before the effect; the outside is asked by an id that never changes."""
     outside: set[str] = set()
-    turn = await started(ledger)
-    outside.add(turn.id)  # acted, and died
+    lease = await started(ledger)
+    outside.add(lease.id)  # acted, and died
     for n in range(3):
         await ledger.begin("account:8", "charge", f"k{n}", n)
         pass_time(clock, 1.0)
@@ -100,12 +100,12 @@ async def test_a_recovery_finds_what_was_not_ended(
     assert await other.unfinished() == []
     pass_time(clock, LEASE)
     found = await other.unfinished()
-    assert [entry.place.key for entry in found] == ["key-1", "k0", "k1", "k2"]
-    assert found[0].id == turn.id
-    assert [e.place.key for e in await other.unfinished("account:8", limit=2)] == ["k0", "k1"]
+    assert [entry.entry_key.key for entry in found] == ["key-1", "k0", "k1", "k2"]
+    assert found[0].id == lease.id
+    assert [e.entry_key.key for e in await other.unfinished("account:8", limit=2)] == ["k0", "k1"]
 
-    async def effect(again: Turn) -> str:
-        assert (again.attempt, again.id) == (2, turn.id)
+    async def effect(again: EntryLease) -> str:
+        assert (again.attempt, again.id) == (2, lease.id)
         return "was there" if again.id in outside else "acted"
 
     assert await other.run(*PLACE, REQUEST, effect) == "was there"

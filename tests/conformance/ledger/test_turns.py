@@ -16,12 +16,12 @@ from holdfast.errors import (
     UnserialisablePayload,
 )
 from holdfast.primitives.idempotency import (
+    Answered,
+    EntryLease,
     Failed,
     Ledger,
     OnError,
-    Replay,
     State,
-    Turn,
 )
 from tests.acceptance.apps.harness import eventually
 from tests.conformance.ledger.support import (
@@ -57,22 +57,22 @@ async def test_whoever_was_taken_over_cannot_write_its_outcome(
 async def test_a_lease_that_runs_is_not_taken(
     ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
-    turn = await started(ledger)
+    lease = await started(ledger)
     for _ in range(3):
         pass_time(clock, LEASE - 0.5)
         with pytest.raises(InProgress):
             await other.begin(*PLACE, REQUEST)
-        await ledger.extend(turn)
+        await ledger.extend(lease)
     pass_time(clock, LEASE)
-    assert isinstance(await other.begin(*PLACE, REQUEST), Turn)
+    assert isinstance(await other.begin(*PLACE, REQUEST), EntryLease)
 
 
 async def test_a_late_owner_that_nobody_took_over_may_still_end(
     ledger: Ledger, clock: VirtualClock
 ) -> None:
-    turn = await started(ledger)
+    lease = await started(ledger)
     pass_time(clock, 5 * LEASE)
-    await ledger.finish(turn, "late but alone")
+    await ledger.finish(lease, "late but alone")
     assert await ledger.run(*PLACE, REQUEST, Effect()) == "late but alone"
 
 
@@ -134,7 +134,7 @@ async def test_an_error_may_be_kept_as_the_answer(ledger: Ledger, other: Ledger)
     with pytest.raises(EffectFailed, match="ValueError: no such account"):
         await other.run(*PLACE, REQUEST, effect)
     replay = await other.begin(*PLACE, REQUEST)
-    assert isinstance(replay, Replay)
+    assert isinstance(replay, Answered)
     assert isinstance(replay.outcome, Failed)
     assert replay.outcome.error == "ValueError"
     assert effect.runs == 1
@@ -165,7 +165,7 @@ async def test_a_cancelled_call_is_free_at_once(ledger: Ledger, other: Ledger) -
         await running
     effect.gate = None
     assert await other.run(*PLACE, REQUEST, effect) == "paid"
-    assert [turn.attempt for turn in effect.turns] == [1, 2]
+    assert [lease.attempt for lease in effect.turns] == [1, 2]
 
 
 async def test_an_answer_that_cannot_be_kept_is_not_worked_for_twice(ledger: Ledger) -> None:
@@ -179,13 +179,13 @@ async def test_an_answer_that_cannot_be_kept_is_not_worked_for_twice(ledger: Led
 
 async def test_what_is_said_twice_is_an_echo(ledger: Ledger) -> None:
     """A reply may be lost: the same end again is fine, another end is not."""
-    turn = await started(ledger)
-    await ledger.finish(turn, "paid")
-    await ledger.finish(turn, "paid")
+    lease = await started(ledger)
+    await ledger.finish(lease, "paid")
+    await ledger.finish(lease, "paid")
     with pytest.raises(LeaseLost):
-        await ledger.finish(turn, "something else")
+        await ledger.finish(lease, "something else")
     with pytest.raises(LeaseLost):
-        await ledger.abandon(turn)
+        await ledger.abandon(lease)
 
 
 async def test_a_beginning_whose_answer_was_lost_is_found_again(ledger: Ledger) -> None:
@@ -194,8 +194,8 @@ async def test_a_beginning_whose_answer_was_lost_is_found_again(ledger: Ledger) 
     again = await ledger.desk.begin(ask, None)
     assert isinstance(first, rules.Start)
     assert isinstance(again, rules.Start)
-    assert again.turn == first.turn
-    await ledger.finish(again.turn, 1)
+    assert again.lease == first.lease
+    await ledger.finish(again.lease, 1)
 
 
 async def test_a_beginning_that_comes_late_does_not_take_what_its_call_gave_up(
@@ -203,7 +203,7 @@ async def test_a_beginning_that_comes_late_does_not_take_what_its_call_gave_up(
 ) -> None:
     """A network may deliver it twice, the second time after the end."""
     ask = ledger.desk.ask(*PLACE, REQUEST)
-    turn = rules.started(await ledger.desk.entries.begin(ask))
-    await ledger.abandon(turn)
+    lease = rules.started(await ledger.desk.entries.begin(ask))
+    await ledger.abandon(lease)
     assert isinstance(await ledger.desk.entries.begin(ask), rules.Stale)
     assert await other.run(*PLACE, REQUEST, Effect()) == "paid"

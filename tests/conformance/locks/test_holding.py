@@ -188,19 +188,19 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
     monkeypatch.setattr(backend, "reading", reading)
     if isinstance(backend, StoreBackend):
         monkeypatch.setattr(backend._store, "now", reading)
-    wanted = rules.Ask("r", "first", "a", 30.0)
+    wanted = rules.LeaseRequest("r", "first", "a", 30.0)
     await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
     await backend.run(lambda hinter, now: scripts.leave(hinter, "r", "first", now))
     readings["back"] = 500.0
-    wanted = rules.Ask("r", "second", "b", 30.0)
+    wanted = rules.LeaseRequest("r", "second", "b", 30.0)
     assert isinstance(
-        await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now)), rules.Granted
+        await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now)), rules.LeaseGranted
     )
     readings["back"] = 0.0  # what a process that lived before the step may still believe
     locks_bench.clock.set(locks_bench.clock.now() + 29)
-    third = rules.Ask("r", "third", "c", 30.0)
+    third = rules.LeaseRequest("r", "third", "c", 30.0)
     assert isinstance(
-        await backend.run(lambda hinter, now: scripts.ask(hinter, third, now)), rules.Held
+        await backend.run(lambda hinter, now: scripts.ask(hinter, third, now)), rules.LeaseDenied
     )
 
 

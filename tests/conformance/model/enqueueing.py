@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Rule
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
@@ -62,8 +62,8 @@ class Enqueueing(Hands):
         self.model.add(submission.task.id, {})
         self.took(claimed.tasks, "insert_and_claim")
 
-    @rule(first=picks, second=picks, policy=st.sampled_from(Policy), dead=st.booleans())
-    def insert_child(self, first: int, second: int, policy: Policy, dead: bool) -> None:
+    @rule(first=picks, second=picks, policy=st.sampled_from(DependencyPolicy), dead=st.booleans())
+    def insert_child(self, first: int, second: int, policy: DependencyPolicy, dead: bool) -> None:
         """Also of the dead: the child fails with them, unless it ignores that they failed."""
         gone = (Status.FAILED, Status.ABORTED)
         found = (self.pick(first, *(gone if dead else ())), self.pick(second))
@@ -94,7 +94,7 @@ class Enqueueing(Hands):
 
     @rule(key=st.sampled_from("ab"), rate=st.booleans(), count=st.integers(1, 3))
     def insert_limited(self, key: str, rate: bool, count: int) -> None:
-        limit = Rule(rate_count=1, rate_seconds=5.0) if rate else Rule(max_running=1)
+        limit = LimitRule(rate_count=1, rate_seconds=5.0) if rate else LimitRule(max_running=1)
         for _ in range(count):
             self.tick()
             submission = self.asked(type="limited", rules=((f"limited/{key}{rate}", limit),))

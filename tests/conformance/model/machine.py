@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from holdfast.clock import VirtualClock
-from holdfast.core.command import Command, Order
-from holdfast.core.decide import Decision, Transition
+from holdfast.core.command import Command, Instruction
+from holdfast.core.decide import Ruling, Transition
 from holdfast.core.ids import Ids
-from holdfast.core.submit import Request, Submission, submit
-from holdfast.core.task import Options, Status, Task
+from holdfast.core.submit import EnqueueRequest, Submission, submit
+from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.errors import HoldfastError
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.sqlite.driver import SqliteDriver
@@ -27,7 +27,7 @@ from tests.conformance.helpers import all_tasks, read_all, shown
 from tests.conformance.model.model import MAX_ATTEMPTS, MAX_DEATHS, Model
 
 T = TypeVar("T")
-BITES = (1, 2, 3, 1_000)
+BATCHES = (1, 2, 3, 1_000)
 """Edges to dependents that one transaction looks at; small ones cut the cascades of the families here."""
 QUEUES = ("default", "mail")
 EMPTY = """TRUNCATE holdfast_task, holdfast_edge, holdfast_feed, holdfast_counter, holdfast_limit,
@@ -60,19 +60,19 @@ class Hands(RuleBasedStateMachine):
     dsn: ClassVar[str]
     loop: ClassVar[asyncio.AbstractEventLoop]
     over_postgres: ClassVar[Callable[[int], Store]]
-    """A store, given its bite, over the one driver that is open."""
+    """A store, given its batch, over the one driver that is open."""
     clock: ClassVar[VirtualClock] = VirtualClock()
     done: ClassVar[Counter[str]] = Counter()
     commands: ClassVar[Counter[type]] = Counter()
     kinds: ClassVar[Counter[str]] = Counter()
 
-    @initialize(bite=st.sampled_from(BITES))
-    def begin(self, bite: int) -> None:
+    @initialize(batch=st.sampled_from(BATCHES))
+    def begin(self, batch: int) -> None:
         driver = SqliteDriver("", self.clock, inline=True)
-        self.sqlite = WatchedStore(driver, SqliteDialect(bite), Ids(random.Random(1)))
+        self.sqlite = WatchedStore(driver, SqliteDialect(batch), Ids(random.Random(1)))
         self.run(self.sqlite.open())
         self.run(empty(self.dsn))
-        self.stores = (self.sqlite, type(self).over_postgres(bite))
+        self.stores = (self.sqlite, type(self).over_postgres(batch))
         self.model = Model()
         self.claims: dict[str, Task] = {}
         self.old_claims: list[Task] = []
@@ -113,8 +113,8 @@ class Hands(RuleBasedStateMachine):
         return answers[0]
 
     def settle(self) -> None:
-        """What the transactions have left of cascades, as sweepers do: the stores agree after each bite, and
-        with the model, which knows no bites, when nothing is left."""
+        """What the transactions have left of cascades, as sweepers do: the stores agree after each batch, and
+        with the model, which knows no batches, when nothing is left."""
         while parents := self.cascades():
             for parent_id in parents:
                 done = [self.run(store.settle(parent_id)) for store in self.stores]
@@ -130,15 +130,15 @@ class Hands(RuleBasedStateMachine):
             assert not any(self.run(store.held_cascades()) for store in self.stores)
         return left[0]
 
-    def order(self, *orders: Order) -> list[Decision]:
+    def order(self, *orders: Instruction) -> list[Ruling]:
         self.tick()
-        answers: list[Decision] = self.both(lambda store: store.apply(orders))
+        answers: list[Ruling] = self.both(lambda store: store.apply(orders))
         for order, answer in zip(orders, answers, strict=True):
             self.commands[type(order.command)] += isinstance(answer, Transition)
         return answers
 
-    def ask(self, task_id: str, command: Command, fence: int | None = None) -> Decision:
-        return self.order(Order(task_id, command, fence=fence))[0]
+    def ask(self, task_id: str, command: Command, fence: int | None = None) -> Ruling:
+        return self.order(Instruction(task_id, command, fence=fence))[0]
 
     def did(self, rule: str) -> None:
         self.done[rule] += 1
@@ -161,9 +161,9 @@ class Hands(RuleBasedStateMachine):
         defaults: dict[str, Any] = {
             "type": "work",
             "max_attempts": MAX_ATTEMPTS,
-            "options": Options(max_deaths=MAX_DEATHS),
+            "options": TaskOptions(max_deaths=MAX_DEATHS),
         }
-        request = Request(**(defaults | fields))
+        request = EnqueueRequest(**(defaults | fields))
         return submit(request, task_id=f"t{self.number:04}", now=self.clock.now())
 
     @invariant()

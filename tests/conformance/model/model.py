@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.dependency import Policy
+from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import ENDED, Status
 
 MAX_ATTEMPTS: Final = 2
@@ -18,12 +18,12 @@ class Model:
         self.status: dict[str, Status] = {}
         self.attempts: dict[str, int] = {}
         self.deaths: dict[str, int] = {}
-        self.waits: dict[str, dict[str, Policy]] = {}
+        self.waits: dict[str, dict[str, DependencyPolicy]] = {}
         """By child: the parents that have not ended as it needs them."""
         self.fell: set[str] = set()
         """Who failed with a parent."""
 
-    def add(self, task_id: str, parents: dict[str, Policy]) -> None:
+    def add(self, task_id: str, parents: dict[str, DependencyPolicy]) -> None:
         self.waits[task_id] = {p: x for p, x in parents.items() if not self.is_met(p, x)}
         self.status[task_id] = Status.BLOCKED if self.waits[task_id] else Status.QUEUED
         if self.dead(task_id):
@@ -31,10 +31,10 @@ class Model:
             self.fell.add(task_id)
         self.attempts[task_id] = self.deaths[task_id] = 0
 
-    def is_met(self, parent: str, policy: Policy) -> bool:
+    def is_met(self, parent: str, policy: DependencyPolicy) -> bool:
         """Whether a parent has ended as a new child needs it."""
         status = self.status[parent]
-        return status is Status.COMPLETED or (policy is Policy.IGNORE and status in ENDED)
+        return status is Status.COMPLETED or (policy is DependencyPolicy.IGNORE and status in ENDED)
 
     def forget(self, task_id: str) -> None:
         for part in (self.status, self.attempts, self.deaths, self.waits):
@@ -77,7 +77,7 @@ class Model:
         for child, waits in self.waits.items():
             if task_id not in waits:
                 continue
-            if status is Status.COMPLETED or waits[task_id] is Policy.IGNORE:
+            if status is Status.COMPLETED or waits[task_id] is DependencyPolicy.IGNORE:
                 del waits[task_id]
                 if self.status[child] is Status.BLOCKED and not waits:
                     self.status[child] = Status.QUEUED
@@ -104,7 +104,7 @@ class Model:
         """The parents that keep it from coming back; one that is not known any more was pruned."""
         gone = (None, Status.FAILED, Status.ABORTED)
         waits = self.waits[child].items()
-        return {p for p, x in waits if x is Policy.FAIL and self.status.get(p) in gone}
+        return {p for p, x in waits if x is DependencyPolicy.FAIL and self.status.get(p) in gone}
 
     def check(self) -> None:
         """Nobody waits for what nobody works on; who is dead with a parent has a dead one."""

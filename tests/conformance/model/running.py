@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from holdfast.core import command as c
-from holdfast.core.command import Command, Order
+from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Transition
 from holdfast.core.task import RunId, Status, Task
 from tests.conformance.helpers import code, failing
@@ -28,10 +28,12 @@ class Running(Hands):
     def complete(self, number: int, count: int) -> None:
         tasks = {t.id: t for t in (self.pick_claim(number + n) for n in range(count))}
         self.tick()
-        ended = [(t, Order(t.id, c.Complete('{"ok":1}'), fence=t.fence)) for t in tasks.values()]
+        ended = [
+            (t, Instruction(t.id, c.Complete('{"ok":1}'), fence=t.fence)) for t in tasks.values()
+        ]
         was_held = number % 4 == 0
-        for decision in self.both(lambda s: (s.finish_held if was_held else s.finish)(ended)):
-            assert code(decision) == "moved"
+        for ruling in self.both(lambda s: (s.finish_held if was_held else s.finish)(ended)):
+            assert code(ruling) == "moved"
         for task_id in tasks:
             self.model.end(task_id, Status.COMPLETED)
         self.did("complete")
@@ -58,7 +60,7 @@ class Running(Hands):
     def bury_all(self) -> None:
         """All that runs and has no limit, in one transaction: parents of one child too."""
         tasks = [task for task in self.running() if not task.limits]
-        self.order(*(Order(t.id, failing(final=True), fence=t.fence) for t in tasks))
+        self.order(*(Instruction(t.id, failing(final=True), fence=t.fence) for t in tasks))
         for task in tasks:
             self.model.fail(task.id, final=True)
             self.did("bury_all")
@@ -90,8 +92,8 @@ class Running(Hands):
         """A runner that has lost its task changes nothing."""
         old = self.old_claims[number % len(self.old_claims)]
         for command in (c.Complete("1"), failing(), c.Snooze(1.0), c.Report(progress_json="1")):
-            decision = self.ask(old.id, command, old.fence)
-            assert code(decision) in ("lease-lost", "already-applied", "not-found")
+            ruling = self.ask(old.id, command, old.fence)
+            assert code(ruling) in ("lease-lost", "already-applied", "not-found")
         self.did("stale")
 
     # -- leases --------------------------------------------------------------------------------------
@@ -110,12 +112,12 @@ class Running(Hands):
     @rule(node=st.sampled_from(["x", "y", "node-a"]))
     def beat(self, node: str) -> None:
         self.tick()
-        kept = [self.run(store.beat(node, "{}", self.leases(), 9.0)) for store in self.stores]
+        kept = [self.run(store.heartbeat(node, "{}", self.leases(), 9.0)) for store in self.stores]
         assert kept[0].lost == kept[1].lost == self.lost()
         mine = sorted((t.id, t.fence) for t in self.running() if t.node == node)
         for each in kept:
             assert sorted((row[0], row[1]) for row in each.owned) == mine
-        self.did("beat")
+        self.did("heartbeat")
 
     @RUNS
     @rule()
@@ -137,11 +139,11 @@ class Running(Hands):
         self.settle()
 
     @rule()
-    def tie(self) -> None:
-        """Every insert has tied what it brought in."""
-        assert self.both(lambda store: store.loose()) == []
-        assert self.both(lambda store: store.tie()) == (0, True)
-        self.did("tie")
+    def link(self) -> None:
+        """Every insert has linked what it brought in."""
+        assert self.both(lambda store: store.unlinked()) == []
+        assert self.both(lambda store: store.link()) == (0, True)
+        self.did("link")
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 10.0]))
     def wait(self, seconds: float) -> None:

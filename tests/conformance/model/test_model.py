@@ -19,7 +19,7 @@ from holdfast.core.ids import Ids
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
-from tests.conformance.model.machine import BITES, WatchedStore
+from tests.conformance.model.machine import BATCHES, WatchedStore
 from tests.conformance.model.tour import Machine, tour
 from tests.test_docs import emitted
 
@@ -46,13 +46,13 @@ RULES = {
         "bury_all",
         "snooze",
     ),
-    *("release", "cancel", "report", "stale", "beat", "expire", "tie", "wait", "open_gates"),
+    *("release", "cancel", "report", "stale", "heartbeat", "expire", "link", "wait", "open_gates"),
     *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
     *("look", "prune", "prune the dead", "settle"),
 }
 ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
-    *("insert_carried", "run_carried"),
+    *("insert_in_tx", "run_in_tx"),
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.
     "warm_up",
@@ -73,7 +73,7 @@ BY_THEMSELVES = {
     # Commands that follow from others, and the events that they leave.
     c.Settle: "task.unblocked",
     c.Revive: "task.revived",
-    c.Blame: "task.blamed",
+    c.ChangeCause: "task.blamed",
 }
 
 
@@ -83,12 +83,12 @@ def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
         Machine.loop = runner.get_loop()
         driver = PostgresDriver(pg_dsn, Machine.clock, server_time=False, size=2)
         ids = Ids(random.Random(2))
-        Machine.over_postgres = lambda bite: WatchedStore(
-            driver, PostgresDialect(Machine.clock.monotonic, bite), ids
+        Machine.over_postgres = lambda batch: WatchedStore(
+            driver, PostgresDialect(Machine.clock.monotonic, batch), ids
         )
-        runner.run(Machine.over_postgres(BITES[0]).open())
-        for bite in BITES:
-            tour(Machine(), bite)
+        runner.run(Machine.over_postgres(BATCHES[0]).open())
+        for batch in BATCHES:
+            tour(Machine(), batch)
         run_state_machine_as_test(
             Machine,
             settings=settings(

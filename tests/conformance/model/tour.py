@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.core.dependency import Policy
+from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import Priority, Status
 from tests.conformance.model.enqueueing import Enqueueing
 from tests.conformance.model.machine import QUEUES
@@ -14,9 +14,9 @@ class Machine(Enqueueing, Running, Operating):
     """All rules."""
 
 
-def tour(machine: Machine, bite: int) -> None:
+def tour(machine: Machine, batch: int) -> None:
     """All three are compared after each part."""
-    machine.begin(bite=bite)
+    machine.begin(batch=batch)
     for part in (
         _bring_in,
         _run,
@@ -68,12 +68,12 @@ def _fail_and_come_back(machine: Machine) -> None:
     machine.bury_all()
     machine.all_three_agree()
     for parent in family[:2]:
-        machine.insert_child(first=0, second=0, policy=Policy.FAIL, dead=True)
+        machine.insert_child(first=0, second=0, policy=DependencyPolicy.FAIL, dead=True)
         dead = sorted(i for i, s in machine.model.status.items() if s is Status.FAILED)
         machine.replay(number=dead.index(parent))
         machine.all_three_agree()
     assert [machine.model.status[i] for i in family[2:]] == [Status.BLOCKED] * 5
-    machine.insert_child(first=0, second=0, policy=Policy.IGNORE, dead=True)
+    machine.insert_child(first=0, second=0, policy=DependencyPolicy.IGNORE, dead=True)
     machine.claim(queues=QUEUES, node="x")
     machine.complete(number=0, count=3)
 

@@ -10,18 +10,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 from holdfast.core import command as c
-from holdfast.core.command import Command, Order
+from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
-from holdfast.core.submit import Request, submit
+from holdfast.core.submit import EnqueueRequest, submit
 from holdfast.core.task import (
     ENDED,
     TERMINAL,
     TRANSITIONS,
     Failure,
     FailureKind,
-    Options,
     Status,
     Task,
+    TaskOptions,
     may_move,
 )
 
@@ -63,8 +63,8 @@ class Life(RuleBasedStateMachine):
         waits=st.integers(0, 2), max_attempts=st.integers(1, 3), max_deaths=st.integers(1, 3)
     )
     def born(self, waits: int, max_attempts: int, max_deaths: int) -> None:
-        request = Request(
-            type="work", max_attempts=max_attempts, options=Options(max_deaths=max_deaths)
+        request = EnqueueRequest(
+            type="work", max_attempts=max_attempts, options=TaskOptions(max_deaths=max_deaths)
         )
         self.now = NOW
         task = submit(request, task_id="t", now=NOW).task
@@ -88,47 +88,47 @@ class Life(RuleBasedStateMachine):
 
     @rule(command=runner_commands)
     def runner_says(self, command: Command) -> None:
-        self.ask(Order("t", command, fence=self.task.fence))
+        self.ask(Instruction("t", command, fence=self.task.fence))
 
     @rule(command=runner_commands, fence=st.integers(-3, 20))
     def stranger_says(self, command: Command, fence: int) -> None:
         if fence != self.task.fence:
-            decision = decide(self.task, Order("t", command, fence=fence), self.now)
-            assert isinstance(decision, Refusal)
-            assert decision.code == "lease-lost"
+            ruling = decide(self.task, Instruction("t", command, fence=fence), self.now)
+            assert isinstance(ruling, Refusal)
+            assert ruling.code == "lease-lost"
             is_result = isinstance(command, c.Complete | c.Fail)
-            assert [fact.kind for fact in decision.facts] == (["task.late"] if is_result else [])
+            assert [fact.kind for fact in ruling.events] == (["task.late"] if is_result else [])
 
     @rule(command=other_commands)
     def somebody_says(self, command: Command) -> None:
-        self.ask(Order("t", command, fence=self.task.fence))
+        self.ask(Instruction("t", command, fence=self.task.fence))
 
     @rule(command=other_commands)
     def somebody_says_what_is_outdated(self, command: Command) -> None:
-        order = Order("t", command, fence=self.task.fence, version=self.task.version - 1)
+        order = Instruction("t", command, fence=self.task.fence, version=self.task.version - 1)
         assert isinstance(decide(self.task, order, self.now), Refusal)
 
-    def ask(self, order: Order) -> None:
-        decision = decide(self.task, order, self.now)
-        if isinstance(decision, Refusal):
-            assert decision.current == self.task
-            assert decision.message
+    def ask(self, order: Instruction) -> None:
+        ruling = decide(self.task, order, self.now)
+        if isinstance(ruling, Refusal):
+            assert ruling.current == self.task
+            assert ruling.message
             return
         command = order.command
         if isinstance(command, c.Snooze | c.Release | c.Pause | c.Expire):
-            assert decision.after.attempts == self.task.attempts - 1, "costs no attempt"
-        self.move(decision)
+            assert ruling.after.attempts == self.task.attempts - 1, "costs no attempt"
+        self.move(ruling)
 
-    def move(self, decision: Transition) -> None:
-        before, after = decision.before, decision.after
+    def move(self, ruling: Transition) -> None:
+        before, after = ruling.before, ruling.after
         assert before == self.task
         assert before.status not in TERMINAL, "terminal is final"
         assert after.version > before.version
         assert after.fence >= before.fence
         if after.status is not before.status:
             assert may_move(before.status, after.status)
-            assert decision.facts, "every change of status is a fact"
-        for fact in decision.facts:
+            assert ruling.events, "every change of status is a fact"
+        for fact in ruling.events:
             assert (fact.task_id, fact.at) == ("t", self.now)
         taken_away = before.status is Status.RUNNING and after.status is not Status.RUNNING
         by_itself = after.status in ENDED or after.due_at >= self.now
@@ -156,7 +156,7 @@ TestLife = Life.TestCase
 
 
 def task_in(status: Status, **fields: object) -> Task:
-    task = submit(Request(type="work"), task_id="t", now=NOW).task
+    task = submit(EnqueueRequest(type="work"), task_id="t", now=NOW).task
     running: dict[str, object] = {"node": "n", "lease_until": NOW + 9, "fence": 3, "attempts": 1}
     ended: dict[str, object] = {"finished_at": NOW}
     extra: dict[str, object] = {}
@@ -172,9 +172,9 @@ def task_in(status: Status, **fields: object) -> Task:
 @settings(max_examples=60)
 def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
     task = task_in(status)
-    decision = decide(task, Order("t", command, fence=task.fence), NOW)
-    if isinstance(decision, Transition):
-        assert status is decision.after.status or decision.after.status in TRANSITIONS[status]
+    ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
+    if isinstance(ruling, Transition):
+        assert status is ruling.after.status or ruling.after.status in TRANSITIONS[status]
 
 
 def test_every_command_has_its_rule() -> None:
@@ -189,7 +189,7 @@ def test_every_command_has_its_rule() -> None:
         c.Expire: c.Expire(),
         c.Settle: c.Settle("p", Status.COMPLETED, True),
         c.Revive: c.Revive("p", 1),
-        c.Blame: c.Blame("p", "failed", "boom"),
+        c.ChangeCause: c.ChangeCause("p", "failed", "boom"),
         c.Abort: c.Abort("a"),
         c.Pause: c.Pause("a"),
         c.Resume: c.Resume("a"),
@@ -201,67 +201,67 @@ def test_every_command_has_its_rule() -> None:
         for status in Status:
             task = task_in(status)
             assert isinstance(
-                decide(task, Order("t", command, fence=task.fence), NOW), Transition | Refusal
+                decide(task, Instruction("t", command, fence=task.fence), NOW), Transition | Refusal
             )
 
 
 def test_whoever_takes_a_task_away_raises_the_fence() -> None:
     task = task_in(Status.RUNNING)
     for command in (c.Abort("a"), c.Pause("a"), c.Release("x")):
-        decision = decide(task, Order("t", command, fence=task.fence), NOW)
-        assert isinstance(decision, Transition)
-        assert decision.after.fence == task.fence + 1
-    expired = decide(task, Order("t", c.Expire(), fence=task.fence), NOW + 9)
+        ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
+        assert isinstance(ruling, Transition)
+        assert ruling.after.fence == task.fence + 1
+    expired = decide(task, Instruction("t", c.Expire(), fence=task.fence), NOW + 9)
     assert isinstance(expired, Transition)
     assert expired.after.fence == task.fence + 1
 
 
 def test_a_lease_that_runs_cannot_expire() -> None:
     task = task_in(Status.RUNNING)
-    assert isinstance(decide(task, Order("t", c.Expire(), fence=3), NOW + 8.9), Refusal)
-    assert isinstance(decide(task, Order("t", c.Expire(), fence=2), NOW + 99), Refusal)
+    assert isinstance(decide(task, Instruction("t", c.Expire(), fence=3), NOW + 8.9), Refusal)
+    assert isinstance(decide(task, Instruction("t", c.Expire(), fence=2), NOW + 99), Refusal)
 
 
 def test_the_budget_of_deaths() -> None:
     task = task_in(Status.RUNNING, options_json='{"max_deaths":2}')
-    once = decide(task, Order("t", c.Expire(), fence=3), NOW + 9)
+    once = decide(task, Instruction("t", c.Expire(), fence=3), NOW + 9)
     assert isinstance(once, Transition)
     assert (once.after.status, once.after.deaths, once.after.attempts) == (Status.QUEUED, 1, 0)
     again = claim(once.after, node="m", lease_seconds=9, now=NOW + 9).after
-    twice = decide(again, Order("t", c.Expire(), fence=again.fence), NOW + 20)
+    twice = decide(again, Instruction("t", c.Expire(), fence=again.fence), NOW + 20)
     assert isinstance(twice, Transition)
     assert twice.after.status is Status.FAILED
     assert twice.after.failure is not None
     assert twice.after.failure.kind is FailureKind.LOST
-    assert [fact.kind for fact in twice.facts] == ["task.failed", "task.dead"]
+    assert [fact.kind for fact in twice.events] == ["task.failed", "task.dead"]
 
 
 def fallen() -> Task:
     blocked = task_in(Status.BLOCKED, waiting_on=1)
-    settled = decide(blocked, Order("t", c.Settle("p", Status.FAILED, False, "boom")), NOW)
+    settled = decide(blocked, Instruction("t", c.Settle("p", Status.FAILED, False, "boom")), NOW)
     assert isinstance(settled, Transition)
     return settled.after
 
 
 def test_only_a_child_that_failed_with_a_parent_is_revived_or_blamed_anew() -> None:
     dead = fallen()
-    revived = decide(dead, Order("t", c.Revive("p", 1)), NOW)
+    revived = decide(dead, Instruction("t", c.Revive("p", 1)), NOW)
     assert isinstance(revived, Transition)
     assert (revived.after.status, revived.after.waiting_on) == (Status.BLOCKED, 1)
     own = decide(
         task_in(Status.RUNNING),
-        Order("t", c.Fail(Failure(FailureKind.ERROR, "x"), final=True), fence=3),
+        Instruction("t", c.Fail(Failure(FailureKind.ERROR, "x"), final=True), fence=3),
         NOW,
     )
     assert isinstance(own, Transition)
-    for command in (c.Revive("p", 1), c.Blame("q", "failed", "bang")):
+    for command in (c.Revive("p", 1), c.ChangeCause("q", "failed", "bang")):
         for task in (own.after, revived.after, task_in(Status.COMPLETED)):
-            assert isinstance(decide(task, Order("t", command), NOW), Refusal)
+            assert isinstance(decide(task, Instruction("t", command), NOW), Refusal)
 
 
 def test_a_child_that_is_blamed_anew_stays_the_dead_letter_it_was() -> None:
     dead = fallen()
-    blamed = decide(dead, Order("t", c.Blame("q", "failed", "bang")), NOW + 5)
+    blamed = decide(dead, Instruction("t", c.ChangeCause("q", "failed", "bang")), NOW + 5)
     assert isinstance(blamed, Transition)
     after = blamed.after
     assert after.failure is not None
@@ -273,7 +273,7 @@ def test_a_child_that_is_blamed_anew_stays_the_dead_letter_it_was() -> None:
         dead.fence,
     )
     assert after.fingerprint != dead.fingerprint
-    assert [fact.kind for fact in blamed.facts] == ["task.blamed"]
+    assert [fact.kind for fact in blamed.events] == ["task.blamed"]
 
 
 def test_the_table_is_whole() -> None:

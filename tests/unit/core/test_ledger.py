@@ -9,25 +9,25 @@ from hypothesis import given, strategies as st
 
 from holdfast.core import ledger as rules, once as course
 from holdfast.core.ledger import (
-    Ask,
+    Answered,
     Busy,
     Clash,
     Done,
     Entry,
+    EntryKey,
+    EntryLease,
+    EntryRequest,
     Failed,
-    Place,
-    Replay,
     Runner,
     Stale,
     Start,
     State,
-    Turn,
 )
-from holdfast.core.once import Begin, End, OnError, Pause, Run, Step
+from holdfast.core.once import BeginStep, EndStep, OnError, RunStep, Step, WaitStep
 from holdfast.core.steps import drive
 from holdfast.errors import EffectFailed, InProgress, StoreUnavailable
 
-PLACE = Place("s", "o", "k")
+PLACE = EntryKey("s", "o", "k")
 
 
 @st.composite
@@ -50,10 +50,10 @@ def entries(draw: st.DrawFn) -> Entry:
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> Ask:
+def asks(draw: st.DrawFn) -> EntryRequest:
     fence = draw(st.none() | st.integers(1, 5))
-    return Ask(
-        place=PLACE,
+    return EntryRequest(
+        entry_key=PLACE,
         fingerprint=draw(st.sampled_from(["f1", "f2"])),
         owner=draw(st.sampled_from(["ann#1", "bob#1"])),
         lease_seconds=10.0,
@@ -63,22 +63,24 @@ def asks(draw: st.DrawFn) -> Ask:
 
 
 @given(st.none() | entries(), asks(), st.floats(0, 30))
-def test_a_beginning_is_judged_by_what_is_there(seen: Entry | None, ask: Ask, now: float) -> None:
+def test_a_beginning_is_judged_by_what_is_there(
+    seen: Entry | None, ask: EntryRequest, now: float
+) -> None:
     verdict = rules.begin(seen, ask, now)
     match verdict:
-        case Start(turn=turn, seen=over):
+        case Start(lease=lease, seen=over):
             assert (over is None) == (seen is None)
             if seen is None:
-                assert (turn.attempt, turn.taken_over_from) == (1, None)
+                assert (lease.attempt, lease.taken_over_from) == (1, None)
                 return
             assert seen.fingerprint == ask.fingerprint
             assert seen.outcome_json is None, "what has an answer never runs again"
-            assert turn.fence >= seen.fence, "fences never go back"
+            assert lease.fence >= seen.fence, "fences never go back"
             if seen.owner != ask.owner and ask.runner is None:
-                assert turn.fence > seen.fence
-                assert turn.attempt == seen.attempt + 1
+                assert lease.fence > seen.fence
+                assert lease.attempt == seen.attempt + 1
                 assert seen.lease_until is None or seen.lease_until <= now
-        case Replay(outcome=outcome):
+        case Answered(outcome=outcome):
             assert seen is not None
             assert outcome == (Done("null") if seen.state is State.DONE else Failed("E", "m"))
         case Busy():
@@ -95,16 +97,18 @@ def test_a_beginning_is_judged_by_what_is_there(seen: Entry | None, ask: Ask, no
 
 
 @given(entries(), asks(), st.floats(0, 30))
-def test_a_claim_of_before_never_takes_a_step_back(seen: Entry, ask: Ask, now: float) -> None:
+def test_a_claim_of_before_never_takes_a_step_back(
+    seen: Entry, ask: EntryRequest, now: float
+) -> None:
     """Its check of the task may be a moment older than what a newer claim has written."""
     if ask.runner is not None and seen.fence > ask.runner.fence:
         assert not isinstance(rules.begin(seen, ask, now), Start | Busy)
 
 
 def test_the_id_of_a_place_is_the_same_everywhere() -> None:
-    assert Place("a", "b", "c").id == "665e81bcabf99fa13851138e"
+    assert EntryKey("a", "b", "c").id == "665e81bcabf99fa13851138e"
     assert (
-        len({Place(*each).id for each in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"))})
+        len({EntryKey(*each).id for each in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"))})
         == 3
     )
 
@@ -117,8 +121,8 @@ def test_an_outcome_is_kept_as_it_was(outcome: Done | Failed) -> None:
 
 # -- the course of a call ----------------------------------------------------------------------------------
 
-TURN = Turn(
-    place=PLACE,
+TURN = EntryLease(
+    entry_key=PLACE,
     owner="ann#1",
     fence=1,
     attempt=1,
@@ -140,20 +144,20 @@ class Script:
     def __call__(self, step: Step) -> object:
         self.steps.append(step)
         match step:
-            case Begin():
+            case BeginStep():
                 return self._verdicts.pop(0)
-            case Run():
+            case RunStep():
                 if isinstance(self._effect, BaseException):
                     raise self._effect
                 return self._effect
-            case End():
+            case EndStep():
                 if self._end is not None:
                     raise self._end
         return None
 
     @property
     def ends(self) -> list[Any]:
-        return [step.outcome for step in self.steps if isinstance(step, End)]
+        return [step.outcome for step in self.steps if isinstance(step, EndStep)]
 
 
 def busy() -> Busy:
@@ -164,7 +168,7 @@ def busy() -> Busy:
 def test_the_end_is_written_before_the_answer_is_given() -> None:
     script = Script(effect=[1, (2,)])
     assert drive(course.call(), script) == [1, [2]]
-    assert [type(step) for step in script.steps] == [Begin, Run, End]
+    assert [type(step) for step in script.steps] == [BeginStep, RunStep, EndStep]
     assert script.ends == [Done("[1,[2]]")]
 
 
@@ -195,7 +199,7 @@ def test_waiting_is_patient_and_ends() -> None:
     script = Script(*[busy()] * 100)
     with pytest.raises(InProgress):
         drive(course.call(wait_seconds=2.0), script)
-    pauses = [step.seconds for step in script.steps if isinstance(step, Pause)]
+    pauses = [step.seconds for step in script.steps if isinstance(step, WaitStep)]
     assert sum(pauses) == pytest.approx(2.0)
     assert pauses[:4] == [0.01, 0.02, 0.04, 0.08]
     assert max(pauses) <= 0.5

@@ -5,13 +5,21 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from holdfast.core import retry as rules
-from holdfast.core.retry import Again, Allowance, Policy, Reason, Stop, Tokens, after_failure
+from holdfast.core.retry import (
+    Again,
+    Allowance,
+    RetryPolicy,
+    Stop,
+    StopReason,
+    Tokens,
+    after_failure,
+)
 from holdfast.primitives.retry import (
     RetryBudget,
 )
 
 policies = st.builds(
-    Policy,
+    RetryPolicy,
     attempts=st.integers(1, 1_000),
     base_ms=st.floats(0, 1e6),
     max_delay_ms=st.floats(0, 1e6),
@@ -29,7 +37,7 @@ policies = st.builds(
     st.none() | st.floats(0, 1e5),
 )
 def test_the_rule_keeps_its_bounds(
-    policy: Policy,
+    policy: RetryPolicy,
     failures: int,
     key: str,
     is_retryable: bool,
@@ -49,8 +57,8 @@ def test_the_rule_keeps_its_bounds(
     verdict = judge()
     assert verdict == judge()
     if isinstance(verdict, Stop):
-        assert (verdict.reason is Reason.REFUSED) == (not is_retryable)
-        if verdict.reason is Reason.DEADLINE:
+        assert (verdict.reason is StopReason.REFUSED) == (not is_retryable)
+        if verdict.reason is StopReason.DEADLINE:
             assert policy.deadline_ms is not None
         return
     assert failures < policy.attempts

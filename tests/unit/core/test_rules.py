@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from holdfast.core import capacity, dependency, limit, pressure, priority, retry, schedule
-from holdfast.core.dependency import Edge, Policy
-from holdfast.core.limit import Limit, Rule, name_of
-from holdfast.core.pressure import Bounds, Load, Pressure
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.limit import Limit, LimitRule, name_of
+from holdfast.core.pressure import DepthBounds, Load, Pressure
 from holdfast.core.task import Priority, Status
 from holdfast.errors import (
     BadConfig,
@@ -67,7 +67,7 @@ def test_jitter_is_the_same_in_every_process() -> None:
 # -- limits ------------------------------------------------------------------------------------------
 
 rules = st.builds(
-    Rule,
+    LimitRule,
     max_running=st.one_of(st.none(), st.integers(1, 5)),
     rate_count=st.one_of(st.none(), st.integers(1, 20)),
     rate_seconds=st.sampled_from([0.5, 1.0, 10.0, 60.0]),
@@ -77,7 +77,7 @@ rules = st.builds(
 
 @given(rule=rules, gaps=st.lists(st.floats(0, 5), min_size=1, max_size=80), ends=st.booleans())
 @settings(max_examples=150)
-def test_a_limit_is_exact(rule: Rule, gaps: list[float], ends: bool) -> None:
+def test_a_limit_is_exact(rule: LimitRule, gaps: list[float], ends: bool) -> None:
     """Whoever asks as often as he likes starts no more than is allowed, in any window."""
     now = 1_800_000_000.0
     one = Limit("x", rule)
@@ -98,9 +98,9 @@ def test_a_limit_is_exact(rule: Rule, gaps: list[float], ends: bool) -> None:
             assert starts[n + most] - starts[n] >= rule.rate_seconds - 1e-5
 
 
-@example(rule=Rule(rate_count=5, rate_seconds=1.0, burst=2), running=0, ahead=1e-6)
+@example(rule=LimitRule(rate_count=5, rate_seconds=1.0, burst=2), running=0, ahead=1e-6)
 @given(rule=rules, running=st.integers(0, 6), ahead=st.floats(0, 100))
-def test_permits_are_what_can_be_taken(rule: Rule, running: int, ahead: float) -> None:
+def test_permits_are_what_can_be_taken(rule: LimitRule, running: int, ahead: float) -> None:
     now = 1_800_000_000.0
     one = Limit("x", rule, running, 0, now + ahead)
     said = limit.permits(one, now)
@@ -112,7 +112,7 @@ def test_permits_are_what_can_be_taken(rule: Rule, running: int, ahead: float) -
 
 
 @given(rule=rules, ahead=st.floats(0, 100))
-def test_a_limit_opens_when_it_says(rule: Rule, ahead: float) -> None:
+def test_a_limit_opens_when_it_says(rule: LimitRule, ahead: float) -> None:
     now = 1_800_000_000.0
     one = Limit("x", rule, 0, 1, now + ahead)
     opens_at = limit.opens_at(one, now)
@@ -124,9 +124,9 @@ def test_a_limit_opens_when_it_says(rule: Rule, ahead: float) -> None:
 
 
 def test_only_an_end_opens_a_full_limit() -> None:
-    assert limit.opens_at(Limit("x", Rule(max_running=2), 2), 0.0) is None
-    assert limit.permits(Limit("x", Rule(max_running=2), 5), 0.0) == 0
-    assert limit.permits(Limit("x", Rule()), 0.0) == math.inf
+    assert limit.opens_at(Limit("x", LimitRule(max_running=2), 2), 0.0) is None
+    assert limit.permits(Limit("x", LimitRule(max_running=2), 5), 0.0) == 0
+    assert limit.permits(Limit("x", LimitRule()), 0.0) == math.inf
 
 
 @pytest.mark.parametrize(
@@ -150,10 +150,10 @@ def test_rates_that_make_no_sense(text: str) -> None:
 
 
 def test_a_rule_in_words() -> None:
-    assert limit.describe(Rule(max_running=4, rate_count=100, rate_seconds=60.0)) == (
+    assert limit.describe(LimitRule(max_running=4, rate_count=100, rate_seconds=60.0)) == (
         "at most 4 running, 100 starts per 60 s"
     )
-    assert limit.describe(Rule()) == "no bound"
+    assert limit.describe(LimitRule()) == "no bound"
 
 
 # -- priority ----------------------------------------------------------------------------------------
@@ -218,8 +218,8 @@ def test_what_a_child_has_to_wait_for() -> None:
     edges = [
         Edge("done"),
         Edge("running"),
-        Edge("dead", Policy.IGNORE),
-        Edge("gone", Policy.IGNORE),
+        Edge("dead", DependencyPolicy.IGNORE),
+        Edge("gone", DependencyPolicy.IGNORE),
     ]
     statuses = {
         "done": Status.COMPLETED,
@@ -247,7 +247,7 @@ def test_what_a_child_has_to_wait_for() -> None:
 def test_pressure_is_a_typed_answer(
     depth: int, adding: int, bound: int | None, age: float, age_bound: float | None
 ) -> None:
-    answer, reason = pressure.judge(Bounds(bound, age_bound), Load(depth, age), adding)
+    answer, reason = pressure.judge(DepthBounds(bound, age_bound), Load(depth, age), adding)
     too_deep = bound is not None and depth + adding > bound
     too_old = age_bound is not None and age > age_bound
     assert (answer is Pressure.REJECTED) == (too_deep or too_old)
@@ -263,7 +263,7 @@ def test_pressure_is_a_typed_answer(
 def test_whoever_is_at_ease_would_be_accepted(
     depth: int, bound: int | None, age: float, age_bound: float | None
 ) -> None:
-    bounds, load = Bounds(bound, age_bound), Load(depth, age)
+    bounds, load = DepthBounds(bound, age_bound), Load(depth, age)
     left = pressure.ease(bounds, load)
     if left:
         assert pressure.judge(bounds, load, left)[0] is Pressure.ACCEPTED
@@ -273,7 +273,7 @@ def test_whoever_is_at_ease_would_be_accepted(
 
 def test_figures_are_believed_as_long_as_nobody_can_have_reached_the_bound() -> None:
     def seconds(left: int, age_bound: float | None = None) -> float:
-        return pressure.trusted_seconds(Bounds(10_000_000, age_bound), left)
+        return pressure.trusted_seconds(DepthBounds(10_000_000, age_bound), left)
 
     assert seconds(0) == seconds(100) == pressure.TRUSTED_SECONDS
     assert seconds(4 * pressure.COMING_PER_SECOND) == 4.0
@@ -283,7 +283,9 @@ def test_figures_are_believed_as_long_as_nobody_can_have_reached_the_bound() -> 
 
 
 def test_pressure_warns_before_it_refuses() -> None:
-    answers = [pressure.judge(Bounds(depth_max=10), Load(n))[0].value for n in (0, 7, 8, 9, 10)]
+    answers = [
+        pressure.judge(DepthBounds(depth_max=10), Load(n))[0].value for n in (0, 7, 8, 9, 10)
+    ]
     assert answers == ["accepted", "accepted", "under_pressure", "under_pressure", "rejected"]
 
 

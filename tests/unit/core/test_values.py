@@ -20,11 +20,11 @@ from holdfast.core.ids import Ids
 from holdfast.core.submit import (
     EDGES_MAX,
     PAYLOAD_BYTES_MAX,
-    Request,
+    EnqueueRequest,
     encode_payload,
     submit,
 )
-from holdfast.core.task import Failure, FailureKind, Options, Status
+from holdfast.core.task import Failure, FailureKind, Status, TaskOptions
 from holdfast.errors import (
     InvalidInput,
     PayloadTooLarge,
@@ -187,7 +187,7 @@ def test_long_results_are_left_out_of_events() -> None:
 
 
 def made(**fields: object) -> object:
-    return submit(Request(**({"type": "work"} | fields)), task_id="t", now=NOW)  # type: ignore[arg-type]
+    return submit(EnqueueRequest(**({"type": "work"} | fields)), task_id="t", now=NOW)  # type: ignore[arg-type]
 
 
 CIRCLE: list[object] = []
@@ -238,16 +238,16 @@ def test_bad_input_is_a_typed_error(name: str) -> None:
 def test_a_bad_id() -> None:
     for task_id in ("", "x" * 201, "a\x00"):
         with pytest.raises(InvalidInput, match="id"):
-            submit(Request(type="work"), task_id=task_id, now=NOW)
+            submit(EnqueueRequest(type="work"), task_id=task_id, now=NOW)
 
 
 def test_what_becomes_of_a_request() -> None:
-    request = Request(
+    request = EnqueueRequest(
         type="work",
         payload={"b": 1, "a": 2},
         delay_seconds=5,
         depends_on=(Edge("p"),),
-        options=Options(timeout_seconds=3.0),
+        options=TaskOptions(timeout_seconds=3.0),
     )
     submission = submit(request, task_id="t", now=NOW)
     task = submission.task
@@ -255,7 +255,7 @@ def test_what_becomes_of_a_request() -> None:
     assert task.payload_json == '{"a":2,"b":1}'
     assert task.options.timeout_seconds == 3.0
     assert not submission.is_plain
-    assert submit(Request(type="work"), task_id="t", now=NOW).is_plain
+    assert submit(EnqueueRequest(type="work"), task_id="t", now=NOW).is_plain
 
 
 def test_the_size_of_a_payload_is_counted_in_bytes() -> None:

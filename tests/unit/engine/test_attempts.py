@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Cancel, Context, Reject, Snooze, Status, Task, TaskQueue
 from holdfast.core import retry
-from holdfast.core.command import Abort, Order
+from holdfast.core.command import Abort, Instruction
 from holdfast.core.task import FailureKind
 from holdfast.errors import IllegalTransition, LeaseLost, NotFound, TaskFailed
 from holdfast.testing import harness
@@ -230,7 +230,7 @@ async def test_a_runner_that_lost_its_lease_is_told(queue: TaskQueue) -> None:
         handle = await queue.enqueue("work")
         await h.run_until_idle()
         backend = await queue.open()
-        await backend.store.apply([Order(handle, Abort("ann"))])
+        await backend.store.apply([Instruction(handle, Abort("ann"))])
         release.set()
         await h.run_until_idle()
         assert len(told) == 1

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Event, Status, Task, TaskQueue
 from holdfast.engine import execute, supervisor
 from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
-from holdfast.engine.held import GIVE_UP_SECONDS
+from holdfast.engine.held_run import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.queue import observe
 from holdfast.testing import drive, harness

@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from holdfast import Task, TaskQueue
-from holdfast.core.limit import Rule
+from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.queue.types import TypeOptions
@@ -116,7 +116,7 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
     assert b is not None
     assert a.config == b.config
     assert a.config.priority is Priority.HIGH
-    assert a.config.limit == Rule(7, 6, 1.0, 10)
+    assert a.config.limit == LimitRule(7, 6, 1.0, 10)
     assert [(each.name, each.spec, each.timezone) for each in queue._schedules] == [
         ("a", "@every 11", "Europe/Prague"),
         ("b", "@every 11", "Europe/Prague"),

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.core.command import Order
-from holdfast.core.decide import Decision
+from holdfast.core.command import Instruction
+from holdfast.core.decide import Ruling
 from holdfast.core.task import Task
 from holdfast.testing import harness
 
@@ -27,11 +27,11 @@ async def test_what_is_being_committed_is_not_taken_for_lost(
         store = (await queue.open()).store
         finish = store.finish
 
-        async def slow(ended: Sequence[tuple[Task, Order]], **_: bool) -> list[Decision]:
-            decisions = await finish(ended)
+        async def slow(ended: Sequence[tuple[Task, Instruction]], **_: bool) -> list[Ruling]:
+            rulings = await finish(ended)
             committed.set()
             await go_on.wait()
-            return decisions
+            return rulings
 
         monkeypatch.setattr(store, "finish", slow)
         await work.enqueue()

@@ -13,7 +13,7 @@ from holdfast import Status, Task, TaskQueue
 from holdfast.app import backend_for
 from holdfast.clock import VirtualClock
 from holdfast.core import capacity
-from holdfast.core.capacity import Bounds
+from holdfast.core.capacity import WorkerBounds
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGED_EVERY
 from holdfast.engine.engine import Engine, EngineConfig
@@ -122,7 +122,7 @@ async def test_workers_that_were_taken_away_do_not_come_back_by_themselves(
     wishes=st.lists(st.integers(-30, 30), min_size=1, max_size=8),
 )
 def test_what_scaling_comes_to(low: int, more: int, wishes: list[int]) -> None:
-    configured = Bounds(low, low + more)
+    configured = WorkerBounds(low, low + more)
     there, so_far = low, 0
     for by in wishes:
         scaled = capacity.scaled(there=there, by=by, so_far=so_far, configured=configured)

@@ -31,7 +31,7 @@ class Failing:
         return await self._verb(*args, **kwargs)
 
 
-@pytest.mark.parametrize("verb", ["finish", "claim", "beat", "sweep", "first_due", "query"])
+@pytest.mark.parametrize("verb", ["finish", "claim", "heartbeat", "sweep", "first_due", "query"])
 async def test_every_loop_survives_an_outage(
     queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast import Reject, Status, Task, TaskQueue
-from holdfast.core.command import Complete, Order
-from holdfast.core.decide import Decision
+from holdfast.core.command import Complete, Instruction
+from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId
 from holdfast.engine.completer import BATCH_MAX, HELD_TOLD, HELD_TRIES, TRIES_MAX
 from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
@@ -19,7 +19,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
 from holdfast.testing import Harness, harness
 
-Ended = Sequence[tuple[Task, Order]]
+Ended = Sequence[tuple[Task, Instruction]]
 
 
 async def echo(task: Task) -> object:
@@ -33,7 +33,7 @@ async def refusing(
     store = (await queue.open()).store
     finish, sizes = store.finish, list[int]()
 
-    async def broken(ended: Ended, **_: bool) -> list[Decision]:
+    async def broken(ended: Ended, **_: bool) -> list[Ruling]:
         sizes.append(len(ended))
         for task, order in ended:
             is_result = isinstance(order.command, Complete)
@@ -100,7 +100,7 @@ async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
         store = (await queue.open()).store
         finish = store.finish
 
-        async def slow(ended: Ended, **_: bool) -> list[Decision]:
+        async def slow(ended: Ended, **_: bool) -> list[Ruling]:
             if len(ended) > 4:
                 raise StoreUnavailable("the statement took too long")
             return await finish(ended)
@@ -130,12 +130,12 @@ async def test_outcomes_that_are_held_up_keep_no_other(
             if any(task.payload == "held" for task, _ in ended):
                 raise RowHeld("another transaction holds a limit")
 
-        async def guarded(ended: Ended, *, brief: bool = False) -> list[Decision]:
+        async def guarded(ended: Ended, *, brief: bool = False) -> list[Ruling]:
             briefly.append(brief)
             check(ended)
             return await finish(ended)
 
-        async def guarded_held(ended: Ended) -> list[Decision]:
+        async def guarded_held(ended: Ended) -> list[Ruling]:
             check(ended)
             return await finish_held(ended)
 
@@ -162,7 +162,7 @@ async def test_outcomes_that_are_held_up_keep_no_other(
 
 async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> None:
     async with harness(queue) as h:
-        h.engine._store._dialect.cascade_bite = 5
+        h.engine._store._dialect.cascade_batch = 5
 
         async def fail(task: Task) -> None:
             raise Reject("no")
@@ -192,7 +192,7 @@ async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
         h.clock.set(h.now() + 20)
         expire = store.expire
 
-        async def broken(runs: Sequence[RunId], *, brief: bool = False) -> list[Decision]:
+        async def broken(runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
             if any(run.task_id == ids[2] for run in runs):
                 raise ValueError("a row that cannot be read")
             return await expire(runs, brief=brief)
@@ -303,7 +303,7 @@ async def test_a_loss_and_a_late_write_have_their_lines(
         store = (await queue.open()).store
         await store.sweep()
         h.engine.completer.deliver(
-            held.task, Order(held.task.id, Complete("1"), fence=held.task.fence)
+            held.task, Instruction(held.task.id, Complete("1"), fence=held.task.fence)
         )
         await h.engine.completer.step()
         await h.engine.keeper.step()

@@ -10,10 +10,10 @@ from holdfast.queue import dead
 from holdfast.testing import harness
 
 
-@pytest.mark.parametrize("bite", [1, 1_000])
+@pytest.mark.parametrize("cascade_size", [1, 1_000])
 @pytest.mark.parametrize("batch", [1, 2, 500])
 async def test_replaying_all_keeps_the_order_of_dependencies(
-    monkeypatch: pytest.MonkeyPatch, batch: int, bite: int
+    monkeypatch: pytest.MonkeyPatch, batch: int, cascade_size: int
 ) -> None:
     """A child comes back with its parent, also in a later transaction; it is not run while that one is not
     done."""
@@ -29,7 +29,7 @@ async def test_replaying_all_keeps_the_order_of_dependencies(
 
     queue.register_handler("work", work, max_attempts=1)
     async with harness(queue) as h:
-        h.engine._store._dialect.cascade_bite = bite
+        h.engine._store._dialect.cascade_batch = cascade_size
         for n in range(3):
             above = await queue.enqueue("work", f"{n} p")
             other = await queue.enqueue("work", f"{n} q")

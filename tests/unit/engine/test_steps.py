@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import BlockingContext, Context, Status, Task, TaskQueue
-from holdfast.core.ledger import Turn
+from holdfast.core.ledger import EntryLease
 from holdfast.engine.sweeper import PRUNE_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.primitives.idempotency import Ledger
@@ -15,10 +15,10 @@ from holdfast.testing import harness
 
 
 async def test_a_step_is_answered_in_later_attempts(queue: TaskQueue) -> None:
-    turns: list[Turn] = []
+    turns: list[EntryLease] = []
 
     async def pay(task: Task, ctx: Context) -> str:
-        async def charge(turn: Turn) -> str:
+        async def charge(turn: EntryLease) -> str:
             turns.append(turn)
             return f"receipt {len(turns)}"
 
@@ -32,14 +32,17 @@ async def test_a_step_is_answered_in_later_attempts(queue: TaskQueue) -> None:
         handle = await queue.enqueue("pay")
         await h.advance(100)
         assert (await handle.get()).result == "receipt 1, receipt 2"
-    assert [(turn.place.operation, turn.attempt) for turn in turns] == [("charge", 1), ("ship", 1)]
+    assert [(turn.entry_key.operation, turn.attempt) for turn in turns] == [
+        ("charge", 1),
+        ("ship", 1),
+    ]
 
 
 async def test_a_plain_handler_has_steps_too() -> None:
     runs: list[int] = []
 
     def pay(task: Task, ctx: BlockingContext) -> Any:
-        def charge(turn: Turn) -> int:
+        def charge(turn: EntryLease) -> int:
             runs.append(ctx.attempt)
             return len(runs)
 
@@ -60,10 +63,10 @@ async def test_a_plain_handler_has_steps_too() -> None:
 async def test_an_outage_costs_a_step_no_attempt(
     queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    runs: list[Turn] = []
+    runs: list[EntryLease] = []
 
     async def pay(task: Task, ctx: Context) -> str:
-        async def charge(turn: Turn) -> str:
+        async def charge(turn: EntryLease) -> str:
             runs.append(turn)
             return "charged"
 
@@ -94,7 +97,7 @@ async def test_the_sweeper_forgets_entries_of_ledgers_too(queue: TaskQueue) -> N
         store = (await queue.open()).store
         ledger = Ledger(store, clock=h.clock, lease_seconds=1.0, retention_seconds=100.0)
 
-        async def effect(turn: Turn) -> None:
+        async def effect(turn: EntryLease) -> None:
             return None
 
         await ledger.run("s", "o", "k", 1, effect)

@@ -9,7 +9,7 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.engine import sweeper
-from holdfast.store.scripts.edges import Tied
+from holdfast.store.scripts.edges import Linked
 from holdfast.store.store import Swept
 from holdfast.testing import harness
 
@@ -18,8 +18,8 @@ async def test_pruning_goes_on_at_once_while_there_is_more(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A round is bounded; a load that ends more than that in the time between rounds must not pile up."""
-    monkeypatch.setattr(sweeper, "PRUNE_BITE", 2)
-    monkeypatch.setattr(sweeper, "BITES_MAX", 2)
+    monkeypatch.setattr(sweeper, "PRUNE_BATCH", 2)
+    monkeypatch.setattr(sweeper, "BATCHES_MAX", 2)
 
     @queue.task
     async def work() -> None: ...
@@ -59,8 +59,8 @@ class Jumping:
         self.at += self._jump
         return Swept([], next_at=1_009.0)
 
-    async def tie(self, _: int, **__: object) -> Tied:
-        return Tied(0, True)
+    async def link(self, _: int, **__: object) -> Linked:
+        return Linked(0, True)
 
     async def counters(self) -> list[object]:
         return []
@@ -136,8 +136,8 @@ class Growing:
     async def sweep(self, **_: object) -> Swept:
         return Swept([])
 
-    async def tie(self, _: int, **__: object) -> Tied:
-        return Tied(0, True)
+    async def link(self, _: int, **__: object) -> Linked:
+        return Linked(0, True)
 
     async def counters(self) -> list[object]:
         return []
@@ -154,8 +154,8 @@ class Growing:
         return [1] * gone
 
 
-async def test_pruning_of_the_ledger_goes_on_until_a_bite_is_not_full() -> None:
-    store = Growing(sweeper.PRUNE_BITE * (sweeper.BITES_MAX + 2) + 1)
+async def test_pruning_of_the_ledger_goes_on_until_a_batch_is_not_full() -> None:
+    store = Growing(sweeper.PRUNE_BATCH * (sweeper.BATCHES_MAX + 2) + 1)
     made = sweeper.Sweeper(
         VirtualClock(),
         cast(Any, store),
@@ -165,7 +165,7 @@ async def test_pruning_of_the_ledger_goes_on_until_a_bite_is_not_full() -> None:
         lease_seconds=9.0,
     )
     assert await made.step() == 0.0, "there is more: the next round comes at once"
-    assert store.entries == sweeper.PRUNE_BITE * 2 + 1
+    assert store.entries == sweeper.PRUNE_BATCH * 2 + 1
     assert await made.step() > 0.0
     assert store.entries == 0
 
@@ -187,8 +187,8 @@ class Quiet(Jumping):
     async def sweep(self, **_: object) -> Swept:
         return Swept([])
 
-    async def tie(self, _: int, **__: object) -> Tied:
-        return Tied(0, not self.held)
+    async def link(self, _: int, **__: object) -> Linked:
+        return Linked(0, not self.held)
 
     async def prune(self, **_: object) -> int:
         self._do("prune")

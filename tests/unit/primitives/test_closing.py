@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.core.steps import Interrupted
 from holdfast.errors import LeaseLost, NotRunning
-from holdfast.primitives.idempotency import BlockingLedger, Replay, Turn
+from holdfast.primitives.idempotency import Answered, BlockingLedger, EntryLease
 from holdfast.primitives.locks import BlockingLocks
 from holdfast.primitives.portal import Portal
 
@@ -83,7 +83,7 @@ def test_closing_a_ledger_records_what_runs_and_ends_who_waits(
     ledger = BlockingLedger.connect(url, lease_seconds=60.0)
     runs, may_end = threading.Event(), threading.Event()
 
-    def effect(turn: Turn) -> str:
+    def effect(turn: EntryLease) -> str:
         runs.set()
         assert may_end.wait(10)
         return "paid"
@@ -99,14 +99,14 @@ def test_closing_a_ledger_records_what_runs_and_ends_who_waits(
     assert running.result(10) == "paid"
     closing.result(10)
     with BlockingLedger.connect(url) as other:
-        assert isinstance(other.begin(*PLACE, 1), Replay)
+        assert isinstance(other.begin(*PLACE, 1), Answered)
 
 
 def test_closing_a_ledger_does_not_wait_for_ever(threads: ThreadPoolExecutor) -> None:
     ledger = BlockingLedger.connect("memory://")
     runs, may_end = threading.Event(), threading.Event()
 
-    def effect(turn: Turn) -> str:
+    def effect(turn: EntryLease) -> str:
         runs.set()
         may_end.wait(10)
         return "paid"

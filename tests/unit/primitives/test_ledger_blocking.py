@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import IdempotencyConflict, InProgress, LeaseLost, NotRunning
-from holdfast.primitives.idempotency import BlockingLedger, Replay, State, Turn
+from holdfast.primitives.idempotency import Answered, BlockingLedger, EntryLease, State
 from holdfast.primitives.portal import Portal
 
 PLACE = ("account:7", "charge", "key-1")
@@ -26,7 +26,7 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingL
 def test_the_effect_runs_once_in_the_callers_thread(ledger: BlockingLedger) -> None:
     threads: list[str] = []
 
-    def effect(turn: Turn) -> None:
+    def effect(turn: EntryLease) -> None:
         threads.append(threading.current_thread().name)
 
     for _ in range(2):
@@ -40,7 +40,7 @@ def test_threads_that_race_have_one_effect(ledger: BlockingLedger) -> None:
     acted: list[str] = []
     together = threading.Barrier(8)
 
-    def effect(turn: Turn) -> str:
+    def effect(turn: EntryLease) -> str:
         acted.append(turn.owner)
         return "paid"
 
@@ -54,7 +54,7 @@ def test_threads_that_race_have_one_effect(ledger: BlockingLedger) -> None:
 
 
 def test_an_interrupted_call_is_free_at_once(ledger: BlockingLedger) -> None:
-    def interrupted(turn: Turn) -> None:
+    def interrupted(turn: EntryLease) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -64,18 +64,18 @@ def test_an_interrupted_call_is_free_at_once(ledger: BlockingLedger) -> None:
 
 def test_every_verb_is_there(ledger: BlockingLedger) -> None:
     turn = ledger.begin(*PLACE, 1)
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, EntryLease)
     with pytest.raises(InProgress):
         ledger.begin(*PLACE, 1)
     ledger.extend(turn, 60.0)
     assert ledger.unfinished() == []
     ledger.abandon(turn)
     turn = ledger.begin(*PLACE, 1)
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, EntryLease)
     ledger.finish(turn, "paid")
     with pytest.raises(LeaseLost):
         ledger.fail(turn, ValueError())
-    assert isinstance(ledger.begin(*PLACE, 1), Replay)
+    assert isinstance(ledger.begin(*PLACE, 1), Answered)
     entry = ledger.get(*PLACE)
     assert entry is not None
     assert entry.state is State.DONE

@@ -24,7 +24,15 @@ from hypothesis.stateful import (
 from holdfast.clock import VirtualClock
 from holdfast.core import ledger as rules
 from holdfast.errors import EffectFailed, HoldfastError, IdempotencyConflict, InProgress, LeaseLost
-from holdfast.primitives.idempotency import Done, Failed, Ledger, OnError, Replay, State, Turn
+from holdfast.primitives.idempotency import (
+    Answered,
+    Done,
+    EntryLease,
+    Failed,
+    Ledger,
+    OnError,
+    State,
+)
 
 T = TypeVar("T")
 LEASE, RETENTION = 10.0, 50.0
@@ -39,7 +47,7 @@ class Known(NamedTuple):
 
     request: int
     turns: int
-    held_by: Turn | None = None
+    held_by: EntryLease | None = None
     """The last turn, while it has not ended."""
     until: float = 0.0
     ended: float | None = None
@@ -99,14 +107,14 @@ class LedgerMachine(RuleBasedStateMachine):
             return InProgress
         return known.turns + 1
 
-    def took(self, key: str, request: int, turn: Turn) -> None:
+    def took(self, key: str, request: int, turn: EntryLease) -> None:
         assert turn.fence > self.fences.get(key, 0), "fences rise, even over pruned entries"
         self.fences[key] = turn.fence
         self.model[key] = Known(request, turn.attempt, turn, self.clock.now() + LEASE)
 
-    def ended(self, turn: Turn, answer: Done | Failed | None) -> bool:
+    def ended(self, turn: EntryLease, answer: Done | Failed | None) -> bool:
         """Whether this turn may end so."""
-        key = turn.place.key
+        key = turn.entry_key.key
         known = self.model.get(key)
         if known is None or known.held_by != turn:
             return False
@@ -118,7 +126,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(target=turns, who=WHO, key=KEYS, request=REQUESTS)
     def begin(self, who: int, key: str, request: int) -> Any:
         expected = self.expected(key, request)
-        found: Turn | Replay | HoldfastError
+        found: EntryLease | Answered | HoldfastError
         try:
             found = self.done(self.ledgers[who].begin("s", "o", key, request))
         except HoldfastError as error:
@@ -126,7 +134,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if isinstance(expected, type):
             assert type(found) is expected
         elif isinstance(expected, int):
-            assert isinstance(found, Turn)
+            assert isinstance(found, EntryLease)
             assert found.attempt == expected
             known = self.model.get(key)
             held = known.held_by if known is not None else None
@@ -134,32 +142,32 @@ class LedgerMachine(RuleBasedStateMachine):
             self.took(key, request, found)
             return found
         else:
-            assert isinstance(found, Replay)
+            assert isinstance(found, Answered)
             assert found.outcome == expected
         return multiple()
 
     @rule(who=WHO, turn=turns, value=VALUES)
-    def finish(self, who: int, turn: Turn, value: Any) -> None:
+    def finish(self, who: int, turn: EntryLease, value: Any) -> None:
         self.end(turn, rules.done(value), self.ledgers[who].finish(turn, value))
 
     @rule(who=WHO, turn=turns)
-    def fail(self, who: int, turn: Turn) -> None:
+    def fail(self, who: int, turn: EntryLease) -> None:
         failed = Failed("ValueError", "bad")
         self.end(turn, failed, self.ledgers[who].fail(turn, ValueError("bad")))
 
     @rule(who=WHO, turn=consumes(turns))
-    def abandon(self, who: int, turn: Turn) -> None:
+    def abandon(self, who: int, turn: EntryLease) -> None:
         self.end(turn, None, self.ledgers[who].abandon(turn))
 
     def end(
-        self, turn: Turn, answer: Done | Failed | None, ending: Coroutine[Any, Any, None]
+        self, turn: EntryLease, answer: Done | Failed | None, ending: Coroutine[Any, Any, None]
     ) -> None:
-        known = self.model.get(turn.place.key)
+        known = self.model.get(turn.entry_key.key)
         # Said again: the very same end of the latest turn.
         echo = (
             known is not None
             and known.held_by is None
-            and self.fences[turn.place.key] == turn.fence
+            and self.fences[turn.entry_key.key] == turn.fence
             and known.answer == answer
         )
         may = self.ended(turn, answer)
@@ -172,8 +180,8 @@ class LedgerMachine(RuleBasedStateMachine):
             assert may or echo
 
     @rule(who=WHO, turn=turns)
-    def extend(self, who: int, turn: Turn) -> None:
-        key = turn.place.key
+    def extend(self, who: int, turn: EntryLease) -> None:
+        key = turn.entry_key.key
         known = self.model.get(key)
         try:
             self.done(self.ledgers[who].extend(turn))
@@ -187,9 +195,9 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(who=WHO, key=KEYS, request=REQUESTS, value=VALUES)
     def run(self, who: int, key: str, request: int, value: Any) -> None:
         expected = self.expected(key, request)
-        ran: list[Turn] = []
+        ran: list[EntryLease] = []
 
-        async def effect(turn: Turn) -> Any:
+        async def effect(turn: EntryLease) -> Any:
             ran.append(turn)
             self.took(key, request, turn)
             if value == 0:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.errors import NotRunning, WaitTimeout
 from holdfast.primitives.locks import Lease, Locks
-from holdfast.primitives.locks.base import CLOSE_SECONDS, LEAVE_SECONDS, Request
+from holdfast.primitives.locks.base import CLOSE_SECONDS, LEAVE_SECONDS, LockRequest
 
 WAIT_SECONDS = 0.2
 
@@ -22,11 +22,11 @@ class Silent:
         self.asked = asyncio.Event()
         self.answers = asyncio.Event()
 
-    async def hangs(self, _: Request) -> None:
+    async def hangs(self, _: LockRequest) -> None:
         self.asked.set()
         await self.answers.wait()
 
-    async def stays(self, _: Request) -> None:
+    async def stays(self, _: LockRequest) -> None:
         self.asked.set()
         while not self.answers.is_set():
             try:
@@ -34,7 +34,7 @@ class Silent:
             except asyncio.CancelledError:
                 pass
 
-    async def fails(self, _: Request) -> None:
+    async def fails(self, _: LockRequest) -> None:
         self.asked.set()
         raise RuntimeError("the answer makes no sense")
 

@@ -10,7 +10,7 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.primitives.locks import AsyncRedlock, Redlock
 from holdfast.primitives.locks.nodes import MemoryNode
-from holdfast.primitives.locks.quorum import Order, Timing, Verb
+from holdfast.primitives.locks.quorum import QuorumRequest, Timing, Verb
 from holdfast.store.backends import secret_ids
 from tests.cancelling import CancelAt, cancelled_everywhere
 
@@ -22,7 +22,7 @@ class SlowNode:
         self._node = MemoryNode(clock)
         self._turns = turns
 
-    async def ask(self, order: Order) -> bool | None:
+    async def ask(self, order: QuorumRequest) -> bool | None:
         for _ in range(self._turns):
             await asyncio.sleep(0)
         answer = self._node.ask(order)
@@ -59,7 +59,7 @@ def test_an_interrupted_call_gives_back(monkeypatch: pytest.MonkeyPatch) -> None
     redlock = Redlock(clock=VirtualClock().monotonic)
     ask = MemoryNode.ask
 
-    def interrupted(self: MemoryNode, order: Order) -> bool:
+    def interrupted(self: MemoryNode, order: QuorumRequest) -> bool:
         answer = ask(self, order)
         if order.verb is Verb.TAKE:
             raise KeyboardInterrupt

@@ -91,11 +91,11 @@ class Tally:
         seen = self.tasks[event.task_id]
         seen.status = AFTER.get(event.kind, seen.status)
         if event.kind == "task.started":
-            seen.starts.append((event.at, event.data["worker_id"]))
+            seen.starts.append((event.at, event.data["node"]))
         elif event.kind == "task.completed":
             seen.completions += 1
         elif event.kind == "task.lost":
-            seen.lost_by.append(event.data["worker_id"])
+            seen.lost_by.append(event.data["node"])
         elif event.kind == "task.failed" and event.data["will_retry"]:
             seen.retries += 1
             seen.status = Status.QUEUED

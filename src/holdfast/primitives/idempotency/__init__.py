@@ -8,7 +8,7 @@ docs/howto/idempotency.md says what is promised and what is not.
 
 from __future__ import annotations
 
-from holdfast.core.ledger import Done, Entry, Failed, Place, Replay, State, Turn
+from holdfast.core.ledger import Answered, Done, Entry, EntryKey, EntryLease, Failed, State
 from holdfast.core.once import OnError
 from holdfast.primitives.idempotency.blocking import BlockingLedger
 from holdfast.primitives.idempotency.ledger import Ledger
@@ -16,14 +16,14 @@ from holdfast.primitives.idempotency.metrics import FAMILIES
 
 __all__ = [
     "FAMILIES",
+    "Answered",
     "BlockingLedger",
     "Done",
     "Entry",
+    "EntryKey",
+    "EntryLease",
     "Failed",
     "Ledger",
     "OnError",
-    "Place",
-    "Replay",
     "State",
-    "Turn",
 ]

@@ -12,8 +12,8 @@ from typing import Any, Self, Unpack
 
 from holdfast.core.check import check_callable
 from holdfast.core.codec import Json
-from holdfast.core.ledger import Entry, Replay, Turn
-from holdfast.core.once import Run, Step
+from holdfast.core.ledger import Answered, Entry, EntryLease
+from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import drive, settled
 from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Options, Times
 from holdfast.primitives.idempotency.ledger import Ledger
@@ -38,7 +38,7 @@ class BlockingLedger:
         operation: str,
         key: str,
         request: object,
-        effect: Callable[[Turn], object],
+        effect: Callable[[EntryLease], object],
         **options: Unpack[Options],
     ) -> Json:
         """See `Ledger.run`; the effect is a plain function."""
@@ -47,14 +47,14 @@ class BlockingLedger:
         call = desk.prepare(scope, operation, key, request, options)
 
         def perform(step: Step) -> object:
-            if not isinstance(step, Run):
+            if not isinstance(step, RunStep):
                 return portal.finish(lambda: desk.perform(call, step))
             begun = desk.clock.monotonic()
-            keeping = None if call.tx is not None else portal.submit(lambda: desk.keep(step.turn))
+            keeping = None if call.tx is not None else portal.submit(lambda: desk.keep(step.lease))
             try:
-                return effect(step.turn)
+                return effect(step.lease)
             finally:
-                desk.ran(step.turn, begun)
+                desk.ran(step.lease, begun)
                 if keeping is not None:
                     keeping.cancel()
 
@@ -70,22 +70,22 @@ class BlockingLedger:
         *,
         tx: object = None,
         **times: Unpack[Times],
-    ) -> Turn | Replay:
+    ) -> EntryLease | Answered:
         return self._portal.call(
             lambda: self._ledger.begin(scope, operation, key, request, tx=tx, **times)
         )
 
-    def finish(self, turn: Turn, value: object, *, tx: object = None) -> None:
-        settled(self._portal.finish(lambda: self._ledger.finish(turn, value, tx=tx)))
+    def finish(self, lease: EntryLease, value: object, *, tx: object = None) -> None:
+        settled(self._portal.finish(lambda: self._ledger.finish(lease, value, tx=tx)))
 
-    def fail(self, turn: Turn, error: BaseException, *, tx: object = None) -> None:
-        settled(self._portal.finish(lambda: self._ledger.fail(turn, error, tx=tx)))
+    def fail(self, lease: EntryLease, error: BaseException, *, tx: object = None) -> None:
+        settled(self._portal.finish(lambda: self._ledger.fail(lease, error, tx=tx)))
 
-    def abandon(self, turn: Turn, *, tx: object = None) -> None:
-        settled(self._portal.finish(lambda: self._ledger.abandon(turn, tx=tx)))
+    def abandon(self, lease: EntryLease, *, tx: object = None) -> None:
+        settled(self._portal.finish(lambda: self._ledger.abandon(lease, tx=tx)))
 
-    def extend(self, turn: Turn, lease_seconds: float | None = None) -> None:
-        self._portal.call(lambda: self._ledger.extend(turn, lease_seconds))
+    def extend(self, lease: EntryLease, lease_seconds: float | None = None) -> None:
+        self._portal.call(lambda: self._ledger.extend(lease, lease_seconds))
 
     def get(self, scope: str, operation: str, key: str) -> Entry | None:
         return self._portal.call(lambda: self._ledger.get(scope, operation, key))

@@ -15,21 +15,21 @@ from typing import Any, Final, TypedDict
 from holdfast.clock import Clock
 from holdfast.core import ledger as rules, once as course
 from holdfast.core.check import OFFSET_MAX, check_number, check_whole
-from holdfast.core.ledger import Ask, Outcome, Start, Turn, Verdict
-from holdfast.core.once import Begin, End, ErrorPolicy, Pause, Run, Step
+from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome, Start
+from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, RunStep, Step, WaitStep
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
 from holdfast.errors import BadConfig, InvalidInput, LeaseLost, NotRunning, StoreUnavailable
 from holdfast.forks import Unmoved, follow
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.idempotency.room import Room
 from holdfast.primitives.metrics import Meter
-from holdfast.store.ledger import Entries
+from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
 
 PRUNE_SECONDS: Final = 60.0
-"""How often a ledger in use prunes. When a bite was full, the next call goes on at once."""
+"""How often a ledger in use prunes. When a batch was full, the next call goes on at once."""
 FOREVER_SECONDS: Final = 1e12
-PRUNE_BITE: Final = 500
+PRUNE_BATCH: Final = 500
 CLOSE_SECONDS: Final = 10.0
 """How long closing waits for effects that run."""
 
@@ -57,7 +57,7 @@ class Call:
 
     __slots__ = ("ask", "flow", "is_awaited", "tx")
 
-    def __init__(self, ask: Ask, flow: Flow[Step, Any], tx: object) -> None:
+    def __init__(self, ask: EntryRequest, flow: Flow[Step, Any], tx: object) -> None:
         self.ask = ask
         self.flow = flow
         self.tx = tx
@@ -80,7 +80,7 @@ class Desk(Unmoved):
         retention_seconds: float,
     ) -> None:
         _check_times(lease_seconds, retention_seconds)
-        self.entries = Entries(store)
+        self.entries = EntryStore(store)
         self.clock = clock
         self.meter = meter
         self._store = store
@@ -158,13 +158,13 @@ class Desk(Unmoved):
         *,
         lease_seconds: float | None = None,
         retention_seconds: float | None = None,
-    ) -> Ask:
+    ) -> EntryRequest:
         """A checked request for a turn, under a name of its own."""
         lease = self._lease_seconds if lease_seconds is None else lease_seconds
         kept = self._retention_seconds if retention_seconds is None else retention_seconds
         _check_times(lease, kept)
-        return Ask(
-            place=rules.place_of(scope, operation, key),
+        return EntryRequest(
+            entry_key=rules.entry_key(scope, operation, key),
             fingerprint=rules.fingerprint_of(request),
             owner=f"{self._owner}#{next(self._calls)}",
             lease_seconds=lease,
@@ -194,65 +194,69 @@ class Desk(Unmoved):
     async def perform(self, call: Call, step: Step) -> object:
         """Any step but running the effect, which is the front's."""
         match step:
-            case Begin():
+            case BeginStep():
                 return await self._begin(call)
-            case End(turn=turn, outcome=outcome):
-                return await self._end(turn, outcome, call.tx)
-            case Pause(seconds=seconds):
+            case EndStep(lease=lease, outcome=outcome):
+                return await self._end(lease, outcome, call.tx)
+            case WaitStep(seconds=seconds):
                 if seconds > 0:
                     await self.clock.wait(self._here.closing, seconds)
-            case Run():
+            case RunStep():
                 raise AssertionError("the front runs the effect")
         return None
 
-    async def begin(self, ask: Ask, tx: object) -> Verdict:
+    async def begin(self, ask: EntryRequest, tx: object) -> EntryVerdict:
         """A turn that the caller ends by itself."""
         flow = course.begin()
         call = Call(ask, flow, tx)
         return await adrive(flow, lambda step: self.perform(call, step))
 
-    async def end(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
-        settled(await self._end(turn, outcome, tx))
+    async def end(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None:
+        settled(await self._end(lease, outcome, tx))
 
-    async def _begin(self, call: Call) -> Verdict | Interrupted:
+    async def _begin(self, call: Call) -> EntryVerdict | Interrupted:
         ask = call.ask
         if self._here.closing.is_set():
-            raise NotRunning(f"the ledger was closed while {ask.place} was to begin: nothing ran")
+            raise NotRunning(
+                f"the ledger was closed while {ask.entry_key} was to begin: nothing ran"
+            )
         await self.open()
         if call.tx is not None:
             return await self._begun(call)
         await self._tidy()
         return await self._here.whole.finish(lambda: self._begun(call), unwanted=self._give_back)
 
-    async def _begun(self, call: Call) -> Verdict:
+    async def _begun(self, call: Call) -> EntryVerdict:
         verdict = await self.entries.begin(call.ask, tx=call.tx)
-        metrics.count_verdict(self.meter, verdict, call.ask.place.operation)
+        metrics.count_verdict(self.meter, verdict, call.ask.entry_key.operation)
         if isinstance(verdict, Start) and call.is_awaited:
             self._here.running.add(call.ask.owner)
         return verdict
 
-    async def _give_back(self, verdict: Verdict) -> None:
+    async def _give_back(self, verdict: EntryVerdict) -> None:
         """The turn of a caller that is gone."""
         if isinstance(verdict, Start):
-            await self._end(verdict.turn, None, None)
+            await self._end(verdict.lease, None, None)
 
-    async def _end(self, turn: Turn, outcome: Outcome | None, tx: object) -> Interrupted | None:
+    async def _end(
+        self, lease: EntryLease, outcome: Outcome | None, tx: object
+    ) -> Interrupted | None:
         if tx is not None:
-            await self._write_end(turn, outcome, tx)
+            await self._write_end(lease, outcome, tx)
             return None
         room = self._here
         try:
-            return await room.whole.finish(lambda: self._write_end(turn, outcome, None))
+            return await room.whole.finish(lambda: self._write_end(lease, outcome, None))
         finally:
-            room.running.discard(turn.owner)
+            room.running.discard(lease.owner)
             room.ended.set()
 
-    async def _write_end(self, turn: Turn, outcome: Outcome | None, tx: object) -> None:
+    async def _write_end(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None:
         await self.open()
         try:
-            await self.entries.end(turn, outcome, tx=tx)
+            await self.entries.end(lease, outcome, tx=tx)
         except LeaseLost:
-            self.meter.count(metrics.FENCED, operation=turn.place.operation)
+            self.meter.count(metrics.FENCED, operation=lease.entry_key.operation)
             raise
 
     async def prune(self, limit: int) -> int:
@@ -263,26 +267,26 @@ class Desk(Unmoved):
             self.meter.count(metrics.PRUNED, gone)
         return gone
 
-    async def keep(self, turn: Turn) -> None:
+    async def keep(self, lease: EntryLease) -> None:
         """Renews the lease while the effect runs, until it is lost or nobody wants it any more."""
         while True:
-            await self.clock.sleep(turn.lease_seconds / 3)
+            await self.clock.sleep(lease.lease_seconds / 3)
             try:
-                await self.entries.extend(turn, turn.lease_seconds)
+                await self.entries.extend(lease, lease.lease_seconds)
             except LeaseLost:
                 return  # The end of the turn will say so.
             except StoreUnavailable:
                 continue
 
-    def ran(self, turn: Turn, begun: float) -> None:
+    def ran(self, lease: EntryLease, begun: float) -> None:
         seconds = self.clock.monotonic() - begun
-        self.meter.observe(metrics.EFFECT_SECONDS, seconds, operation=turn.place.operation)
+        self.meter.observe(metrics.EFFECT_SECONDS, seconds, operation=lease.entry_key.operation)
 
     async def _tidy(self) -> None:
         now = self.clock.monotonic()
         if now >= self._prune_at:
             self._prune_at = now + PRUNE_SECONDS
-            if await self.prune(PRUNE_BITE) >= PRUNE_BITE:
+            if await self.prune(PRUNE_BATCH) >= PRUNE_BATCH:
                 self._prune_at = now
 
 

@@ -17,8 +17,8 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.core import ledger as rules
 from holdfast.core.check import check_callable, check_name, check_page
 from holdfast.core.codec import Json
-from holdfast.core.ledger import Entry, Replay, Turn
-from holdfast.core.once import Run, Step
+from holdfast.core.ledger import Answered, Entry, EntryLease
+from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import adrive
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Desk, Options, Times
@@ -28,7 +28,7 @@ from holdfast.store.script import Script
 from holdfast.store.store import Store
 
 R = TypeVar("R")
-Effect: TypeAlias = Callable[[Turn], Awaitable[object]]
+Effect: TypeAlias = Callable[[EntryLease], Awaitable[object]]
 LEASE_SECONDS: Final = 30.0
 RETENTION_SECONDS: Final = 7 * 86_400.0
 
@@ -122,14 +122,14 @@ class Ledger:
         call = desk.prepare(scope, operation, key, request, options)
 
         async def perform(step: Step) -> object:
-            if not isinstance(step, Run):
+            if not isinstance(step, RunStep):
                 return await desk.perform(call, step)
             begun = desk.clock.monotonic()
-            keeping = None if call.tx is not None else asyncio.create_task(desk.keep(step.turn))
+            keeping = None if call.tx is not None else asyncio.create_task(desk.keep(step.lease))
             try:
-                return await effect(step.turn)
+                return await effect(step.lease)
             finally:
-                desk.ran(step.turn, begun)
+                desk.ran(step.lease, begun)
                 if keeping is not None:
                     keeping.cancel()
 
@@ -142,7 +142,7 @@ class Ledger:
         operation: str,
         key: str,
         request: object,
-        effect: Callable[[Turn], Script[object]],
+        effect: Callable[[EntryLease], Script[object]],
         **times: Unpack[Times],
     ) -> Json:
         """The effect is a script of named statements on the ledger's own store: it and its record are one
@@ -152,10 +152,10 @@ class Ledger:
         ask = self.desk.ask(scope, operation, key, request, **times)
         ran = False
 
-        def noted(turn: Turn) -> Script[object]:
+        def noted(lease: EntryLease) -> Script[object]:
             nonlocal ran
             ran = True
-            return (yield from effect(turn))
+            return (yield from effect(lease))
 
         answer = await self.desk.entries.once(ask, noted)
         self.desk.meter.count(metrics.MISSES if ran else metrics.HITS, operation=operation)
@@ -163,7 +163,7 @@ class Ledger:
 
     def once(
         self, scope: str, operation: str, *, key: Callable[[Any], str], **options: Unpack[Options]
-    ) -> Callable[[Callable[[Turn, R], Awaitable[object]]], Callable[[R], Awaitable[Json]]]:
+    ) -> Callable[[Callable[[EntryLease, R], Awaitable[object]]], Callable[[R], Awaitable[Json]]]:
         """Makes a function of (turn, request) an idempotent function of the request."""
         check_callable("key", key)
         self.desk.prepare(
@@ -171,12 +171,12 @@ class Ledger:
         )  # refuses now what every call would be refused
 
         def wrap(
-            function: Callable[[Turn, R], Awaitable[object]],
+            function: Callable[[EntryLease, R], Awaitable[object]],
         ) -> Callable[[R], Awaitable[Json]]:
             @wraps(function)
             async def called(request: R) -> Json:
-                def effect(turn: Turn) -> Awaitable[object]:
-                    return function(turn, request)
+                def effect(lease: EntryLease) -> Awaitable[object]:
+                    return function(lease, request)
 
                 return await self.run(scope, operation, key(request), request, effect, **options)
 
@@ -195,32 +195,32 @@ class Ledger:
         *,
         tx: object = None,
         **times: Unpack[Times],
-    ) -> Turn | Replay:
+    ) -> EntryLease | Answered:
         """The turn, or the answer that is there. InProgress and IdempotencyConflict are raised. The lease
         is the caller's to renew (`extend`)."""
         verdict = await self.desk.begin(self.desk.ask(scope, operation, key, request, **times), tx)
-        return verdict if isinstance(verdict, Replay) else rules.started(verdict)
+        return verdict if isinstance(verdict, Answered) else rules.started(verdict)
 
-    async def finish(self, turn: Turn, value: object, *, tx: object = None) -> None:
+    async def finish(self, lease: EntryLease, value: object, *, tx: object = None) -> None:
         """Keeps the answer; LeaseLost when the turn was taken over."""
-        await self.desk.end(turn, rules.done(value), tx)
+        await self.desk.end(lease, rules.done(value), tx)
 
-    async def fail(self, turn: Turn, error: BaseException, *, tx: object = None) -> None:
+    async def fail(self, lease: EntryLease, error: BaseException, *, tx: object = None) -> None:
         """Keeps the failure as the answer."""
-        await self.desk.end(turn, rules.failed(error), tx)
+        await self.desk.end(lease, rules.failed(error), tx)
 
-    async def abandon(self, turn: Turn, *, tx: object = None) -> None:
+    async def abandon(self, lease: EntryLease, *, tx: object = None) -> None:
         """Gives the turn up: the same request may try again at once."""
-        await self.desk.end(turn, None, tx)
+        await self.desk.end(lease, None, tx)
 
-    async def extend(self, turn: Turn, lease_seconds: float | None = None) -> None:
+    async def extend(self, lease: EntryLease, lease_seconds: float | None = None) -> None:
         """Renews the lease from now on; LeaseLost when the turn was taken over."""
         await self.open()
-        await self.desk.entries.extend(turn, lease_seconds or turn.lease_seconds)
+        await self.desk.entries.extend(lease, lease_seconds or lease.lease_seconds)
 
     async def get(self, scope: str, operation: str, key: str) -> Entry | None:
         await self.open()
-        return await self.desk.entries.get(rules.place_of(scope, operation, key))
+        return await self.desk.entries.get(rules.entry_key(scope, operation, key))
 
     async def unfinished(self, scope: str | None = None, *, limit: int = 100) -> list[Entry]:
         """Calls whose caller died before their end was written, the oldest first. Ask the outside by

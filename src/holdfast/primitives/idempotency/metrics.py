@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.core.ledger import Busy, Clash, Replay, Stale, Start, Verdict
+from holdfast.core.ledger import Answered, Busy, Clash, EntryVerdict, Stale, Start
 from holdfast.primitives.metrics import Family, Kind, Meter
 
 HITS: Final = "holdfast_ledger_hits_total"
@@ -29,10 +29,10 @@ FAMILIES: Final = (
 )
 
 
-def count_verdict(meter: Meter, verdict: Verdict, operation: str) -> None:
+def count_verdict(meter: Meter, verdict: EntryVerdict, operation: str) -> None:
     """What a beginning came to."""
     match verdict:
-        case Replay():
+        case Answered():
             meter.count(HITS, operation=operation)
         case Busy():
             meter.count(IN_FLIGHT, operation=operation)
@@ -40,7 +40,7 @@ def count_verdict(meter: Meter, verdict: Verdict, operation: str) -> None:
             meter.count(CONFLICTS, operation=operation)
         case Stale():
             meter.count(FENCED, operation=operation)
-        case Start(turn=turn):
+        case Start(lease=lease):
             meter.count(MISSES, operation=operation)
-            if turn.taken_over_from is not None:
+            if lease.taken_over_from is not None:
                 meter.count(TAKEOVERS, operation=operation)

@@ -22,7 +22,7 @@ class Session(Protocol):
     def cancel(self) -> None: ...
 
 
-class Backend(Protocol):
+class KvBackend(Protocol):
     """The memory twin or a live Redis."""
 
     def execute(self, op: Op[T]) -> T: ...

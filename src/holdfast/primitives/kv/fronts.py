@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from holdfast.errors import BadConfig
 from holdfast.primitives.kv.async_commands import AsyncCommands
-from holdfast.primitives.kv.backend import AsyncBackend, Backend
+from holdfast.primitives.kv.backend import AsyncBackend, KvBackend
 from holdfast.primitives.kv.live import wire
 from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
 from holdfast.primitives.kv.op import Op, T
@@ -37,7 +37,7 @@ class RedisKV(SyncCommands):
         clock: Callable[[], float] | None = None,
         *,
         no_network: bool = True,
-        backend: Backend | None = None,
+        backend: KvBackend | None = None,
     ) -> None:
         _refuse_networks(no_network)
         super().__init__(MemoryKV(clock) if backend is None else backend)

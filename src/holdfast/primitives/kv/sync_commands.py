@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal, overload
 
 from holdfast.primitives.kv import commands
-from holdfast.primitives.kv.backend import Backend
+from holdfast.primitives.kv.backend import KvBackend
 from holdfast.primitives.kv.op import Entry
 
 
@@ -19,7 +19,7 @@ class SyncCommands:
 
     __slots__ = ("_backend",)
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: KvBackend) -> None:
         self._backend = backend
 
     def get(self, key: str) -> str | None:

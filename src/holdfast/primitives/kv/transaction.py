@@ -13,7 +13,7 @@ from typing import Self
 
 from holdfast.errors import HoldfastError, InvalidInput, WatchFailed
 from holdfast.primitives.kv.answer import Answer
-from holdfast.primitives.kv.backend import AsyncBackend, AsyncSession, Backend, Outcome, Session
+from holdfast.primitives.kv.backend import AsyncBackend, AsyncSession, KvBackend, Outcome, Session
 from holdfast.primitives.kv.batch_commands import BatchCommands
 from holdfast.primitives.kv.op import Op, T, Words, checked
 from holdfast.primitives.kv.words import texts
@@ -53,7 +53,7 @@ class Batch(BatchCommands):
 class Transaction(Batch):
     """`with kv.transaction(watch=[...]) as tx`: commits at the end of the block, not on an error."""
 
-    def __init__(self, backend: Backend, watch: Iterable[str]) -> None:
+    def __init__(self, backend: KvBackend, watch: Iterable[str]) -> None:
         super().__init__()
         self._backend = backend
         self._watch = texts(watch)

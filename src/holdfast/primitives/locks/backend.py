@@ -14,9 +14,9 @@ from msgspec.structs import astuple, replace
 
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
-from holdfast.core.lease import Lease, Waiter, opens_at
+from holdfast.core.lease import LeaseRow, Waiter, opens_at
 from holdfast.errors import InvalidInput
-from holdfast.store.script import Call, Rows, Script
+from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.scripts.leases import Audit, Hinter, Teller
 from holdfast.store.store import Store
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 Make = Callable[[Hinter, float], Script[T]]
 
 
-class Backend(Protocol):
+class LockBackend(Protocol):
     """A script gets whom to give hints to, and what the store's clock says."""
 
     async def open(self) -> None: ...
@@ -36,7 +36,7 @@ class Backend(Protocol):
         known by its claim and fence."""
         ...
 
-    async def carry(self, connection: object, make: Make[T]) -> T:
+    async def run_in_tx(self, connection: object, make: Make[T]) -> T:
         """Within the transaction that a caller has open."""
         ...
 
@@ -64,8 +64,8 @@ class StoreBackend:
             repeatable=repeatable,
         )
 
-    async def carry(self, connection: object, make: Make[T]) -> T:
-        return await self._store.run_carried(
+    async def run_in_tx(self, connection: object, make: Make[T]) -> T:
+        return await self._store.run_in_tx(
             connection, lambda dialect, ids, now: make(Teller(dialect, ids), now)
         )
 
@@ -81,7 +81,7 @@ class MemoryBackend:
         self._hints: list[str] = []
         self._mutex = threading.Lock()
         self._offset = clock.now() - clock.monotonic()
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, LeaseRow] = {}
         self._lines: dict[str, dict[str, Waiter]] = {}
         self._audits: list[Audit] = []
 
@@ -123,21 +123,21 @@ class MemoryBackend:
             value: T = end.value
             return value
 
-    async def carry(self, connection: object, make: Make[T]) -> T:
+    async def run_in_tx(self, connection: object, make: Make[T]) -> T:
         raise InvalidInput("locks in memory have no transactions: use `await lease.verify()`")
 
     async def query(self, statement: str, **params: Any) -> Rows:
         with self._mutex:
-            return self._execute(Call(statement, params))
+            return self._execute(StatementCall(statement, params))
 
-    def _execute(self, wanted: Call) -> Rows:
+    def _execute(self, wanted: StatementCall) -> Rows:
         rows: Iterable[Any] = getattr(self, f"_{wanted.name}")(**wanted.params)
         return list(rows)
 
     # -- the statements, by name -----------------------------------------------------------------
 
     def _lock_lease(self, resource: str, now: float) -> Rows:
-        lease = self._leases.get(resource) or Lease(resource)
+        lease = self._leases.get(resource) or LeaseRow(resource)
         lease = self._leases[resource] = replace(lease, clock_at=max(lease.clock_at, now))
         return [astuple(lease)]
 

@@ -19,7 +19,7 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.check import check_flag, check_name, check_number, shown
 from holdfast.core.ids import Ids
-from holdfast.core.lease import TOLERANCE_SECONDS, Held
+from holdfast.core.lease import TOLERANCE_SECONDS, LeaseDenied
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
 from holdfast.forks import Unmoved, follow
@@ -45,7 +45,7 @@ TOGETHER_MAX: Final = 100
 """Resources that one caller may hold together."""
 
 
-class Request(NamedTuple):
+class LockRequest(NamedTuple):
     """One wish for one resource."""
 
     resource: str
@@ -93,11 +93,11 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     async def _close(self) -> None: ...
 
     @abstractmethod
-    async def _ask(self, request: Request) -> Callable[[float], L] | Held:
+    async def _ask(self, request: LockRequest) -> Callable[[float], L] | LeaseDenied:
         """One try: what makes the lease out of the time before it was asked for, or when to ask again."""
 
     @abstractmethod
-    async def _leave(self, request: Request) -> None:
+    async def _leave(self, request: LockRequest) -> None:
         """Gives back a place in line, and whatever else the claim has got."""
 
     # -- holding -----------------------------------------------------------------------------------
@@ -168,7 +168,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             check_name("claim_id", claim_id, most=rules.RESOURCE_MAX)
         await self.open()
         claim = claim_id or self._ids.secret()
-        request = Request(resource, claim, ttl, grace, waits=wait > 0)
+        request = LockRequest(resource, claim, ttl, grace, waits=wait > 0)
         began = self._clock.monotonic()
         try:
             lease = await self._wait_for(request, began + wait)
@@ -185,7 +185,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         self._meter.observe(meters.WAIT, self._clock.monotonic() - began)
         return lease
 
-    async def _wait_for(self, request: Request, until: float) -> L:
+    async def _wait_for(self, request: LockRequest, until: float) -> L:
         wake = self._wakes.setdefault(request.claim_id, asyncio.Event())
         asking: asyncio.Task[Any] | None = None
         failures = 0
@@ -207,7 +207,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
                     pause *= 1.0 + unit_jitter(request.claim_id, failures)
                     failures += 1
                 else:
-                    if not isinstance(answer, Held):
+                    if not isinstance(answer, LeaseDenied):
                         lease: L = answer(asked_at)
                         if lease.seconds_left > 0:
                             return self._started(lease)
@@ -265,7 +265,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         return task.result()
 
     async def _abandon(
-        self, request: Request, asking: asyncio.Task[Any] | None, *, wait: bool
+        self, request: LockRequest, asking: asyncio.Task[Any] | None, *, wait: bool
     ) -> None:
         """After the question that is still on its way, whatever that brings."""
         if asking is None:
@@ -276,10 +276,10 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             leaving.add_done_callback(lambda _: left.set())
             await self._clock.wait(left, LEAVE_SECONDS)
 
-    async def _leave_after(self, request: Request, asking: asyncio.Task[Any]) -> None:
+    async def _leave_after(self, request: LockRequest, asking: asyncio.Task[Any]) -> None:
         await asyncio.wait([asking])
         failed = asking.cancelled() or asking.exception() is not None
-        if not failed and isinstance(asking.result(), Held) and not request.waits:
+        if not failed and isinstance(asking.result(), LeaseDenied) and not request.waits:
             return
         try:
             await self._leave(request)

@@ -16,10 +16,10 @@ from typing import Final, Self
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Held, LossReason
+from holdfast.core.lease import LeaseDenied, LossReason
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput
-from holdfast.primitives.locks.base import LocksBase, Request
+from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.nodes import TIMEOUT_SECONDS
 from holdfast.primitives.locks.redlock import AsyncRedlock
@@ -69,14 +69,14 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
     async def _close(self) -> None:
         await self._redlock.close()
 
-    async def _ask(self, request: Request) -> Callable[[float], EfficiencyLease] | Held:
+    async def _ask(self, request: LockRequest) -> Callable[[float], EfficiencyLease] | LeaseDenied:
         if request.grace:
             raise InvalidInput("Redis keeps no grace: use Locks, or a longer ttl")
         token, ttl_ms = request.claim_id, _milliseconds(request.ttl)
         grant = await self._redlock.grant(request.resource, ttl_ms, token=token)
         if grant is None:
             self._tries += 1
-            return Held("", POLL_SECONDS * (1.0 + unit_jitter(token, self._tries)))
+            return LeaseDenied("", POLL_SECONDS * (1.0 + unit_jitter(token, self._tries)))
         return lambda asked_at: EfficiencyLease(
             request.resource,
             _RedisGrip(self._redlock, request.resource, token),
@@ -86,7 +86,7 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
             asked_at=asked_at,
         )
 
-    async def _leave(self, request: Request) -> None:
+    async def _leave(self, request: LockRequest) -> None:
         await self._redlock.release(request.resource, request.claim_id)
 
 

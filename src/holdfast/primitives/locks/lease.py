@@ -36,7 +36,7 @@ class Lost(asyncio.Event):
         self.reason: LossReason | None = None
 
 
-class Grip(Protocol):
+class LeaseStore(Protocol):
     """How a lease is kept in its store."""
 
     async def renew(self, ttl: float) -> LossReason | None:
@@ -63,7 +63,14 @@ class HeldLease:
     """The common part of `Lease` and `EfficiencyLease`."""
 
     def __init__(
-        self, resource: str, grip: Grip, terms: Terms, *, claim_id: str, ttl: float, asked_at: float
+        self,
+        resource: str,
+        grip: LeaseStore,
+        terms: Terms,
+        *,
+        claim_id: str,
+        ttl: float,
+        asked_at: float,
     ) -> None:
         self.resource = resource
         self.claim_id = claim_id

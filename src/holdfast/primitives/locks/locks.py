@@ -22,11 +22,11 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
 from holdfast.core.check import check_name, check_page, check_text, check_whole
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Ask, Granted, Held, LossReason, Waiter
+from holdfast.core.lease import LeaseDenied, LeaseGranted, LeaseRequest, LossReason, Waiter
 from holdfast.errors import BadConfig, LeaseLost, NotFound
 from holdfast.primitives.locks import meters
-from holdfast.primitives.locks.backend import Backend, StoreBackend
-from holdfast.primitives.locks.base import LocksBase, Request
+from holdfast.primitives.locks.backend import LockBackend, StoreBackend
+from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease, Terms
 from holdfast.primitives.locks.nodes import is_redis
 from holdfast.primitives.locks.worlds import world
@@ -98,7 +98,7 @@ class Locks(LocksBase[Lease]):
 
     def __init__(
         self,
-        backend: Backend,
+        backend: LockBackend,
         bus: Bus,
         *,
         clock: Clock,
@@ -177,7 +177,7 @@ class Locks(LocksBase[Lease]):
         check_page(limit)
         await self.open()
         rows = await self._backend.query("leases_after", after=after, limit=limit)
-        return [_info(rules.Lease(*row), self._backend.reading()) for row in rows]
+        return [_info(rules.LeaseRow(*row), self._backend.reading()) for row in rows]
 
     async def show(self, resource: str) -> LeaseInfo:
         """One resource with its waiters, first in line first, and what operators did, latest first."""
@@ -212,7 +212,7 @@ class Locks(LocksBase[Lease]):
         if connection is None:
             holds = await self._backend.run(lambda *_: script())
         else:
-            holds = await self._backend.carry(connection, lambda *_: script())
+            holds = await self._backend.run_in_tx(connection, lambda *_: script())
         if not holds:
             self._meter.count(meters.REJECTIONS)
             raise LeaseLost(
@@ -221,8 +221,8 @@ class Locks(LocksBase[Lease]):
 
     # -- asking ------------------------------------------------------------------------------------
 
-    async def _ask(self, request: Request) -> Callable[[float], Lease] | Held:
-        wanted = Ask(
+    async def _ask(self, request: LockRequest) -> Callable[[float], Lease] | LeaseDenied:
+        wanted = LeaseRequest(
             request.resource,
             request.claim_id,
             self._owner,
@@ -232,17 +232,17 @@ class Locks(LocksBase[Lease]):
         )
         verdict = await self._backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
         match verdict:
-            case Granted(lease=lease, took_over=took_over):
+            case LeaseGranted(lease=lease, took_over=took_over):
                 if took_over:
                     self._bus.publish(FEED)
                 grip = _StoreGrip(self, request, lease.fence)
                 return lambda asked_at: Lease(
                     self, grip, self._terms, ttl=request.ttl, asked_at=asked_at
                 )
-            case Held():
+            case LeaseDenied():
                 return verdict
 
-    async def _leave(self, request: Request) -> None:
+    async def _leave(self, request: LockRequest) -> None:
         follower = await self._backend.run(
             lambda hinter, now: scripts.leave(hinter, request.resource, request.claim_id, now)
         )
@@ -312,7 +312,7 @@ class Locks(LocksBase[Lease]):
 class _StoreGrip:
     """How a `Lease` is kept."""
 
-    def __init__(self, locks: Locks, request: Request, fence: int) -> None:
+    def __init__(self, locks: Locks, request: LockRequest, fence: int) -> None:
         self._locks = locks
         self.resource = request.resource
         self.claim_id = request.claim_id
@@ -337,7 +337,7 @@ def _process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
+def _backend(url: str, clock: Clock | None) -> tuple[LockBackend, Bus]:
     used = clock or SystemClock()
     if url.startswith("memory:"):
         return world(url, used)
@@ -345,7 +345,7 @@ def _backend(url: str, clock: Clock | None) -> tuple[Backend, Bus]:
     return StoreBackend(store), bus_for(url, used, store.file, name=store.ids.secret())
 
 
-def _info(lease: rules.Lease, now: float) -> LeaseInfo:
+def _info(lease: rules.LeaseRow, now: float) -> LeaseInfo:
     now = max(now, lease.clock_at)
     left = max(0.0, lease.expires_at - now) if lease.claim_id is not None else 0.0
     return LeaseInfo(

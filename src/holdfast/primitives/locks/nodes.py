@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from holdfast.core.address import check_address, check_url, shown_url
 from holdfast.core.check import check_positive, shown
 from holdfast.errors import BadConfig, MissingExtra
-from holdfast.primitives.locks.quorum import Order, Verb
+from holdfast.primitives.locks.quorum import QuorumRequest, Verb
 
 KEYS: Final = "lock:"
 TIMEOUT_SECONDS: Final = 0.1
@@ -33,7 +33,7 @@ class MemoryNode:
         self._sweep_at = SWEEP_MIN
         self._mutex = threading.Lock()
 
-    def ask(self, order: Order) -> bool:
+    def ask(self, order: QuorumRequest) -> bool:
         now = self._clock()
         with self._mutex:
             token, until = self._locks.get(order.resource, ("", 0.0))
@@ -71,7 +71,7 @@ def lua(name: str) -> Lua:
     return Lua(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-def command(order: Order, *, whole: bool = False) -> tuple[str | int, ...]:
+def command(order: QuorumRequest, *, whole: bool = False) -> tuple[str | int, ...]:
     """What is sent to Redis; `whole` sends a script's text."""
     key = KEYS + order.resource
     match order.verb:
@@ -117,7 +117,7 @@ class RedisNode:
         self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds))
 
-    def ask(self, order: Order) -> bool | None:
+    def ask(self, order: QuorumRequest) -> bool | None:
         try:
             try:
                 return self._call(command(order))
@@ -154,7 +154,7 @@ class AsyncRedisNode:
         self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds, is_async=True))
 
-    async def ask(self, order: Order) -> bool | None:
+    async def ask(self, order: QuorumRequest) -> bool | None:
         try:
             try:
                 return await self._call(command(order))

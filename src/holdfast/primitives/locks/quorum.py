@@ -23,7 +23,7 @@ class Verb(Enum):
     RELEASE = "release"
 
 
-class Order(NamedTuple):
+class QuorumRequest(NamedTuple):
     """For every node."""
 
     verb: Verb
@@ -33,7 +33,7 @@ class Order(NamedTuple):
 
 
 Answers: TypeAlias = list[bool | None]
-Talk: TypeAlias = Generator[Order, Answers, T]
+Talk: TypeAlias = Generator[QuorumRequest, Answers, T]
 
 
 class Timing(NamedTuple):
@@ -56,9 +56,9 @@ def acquire(
     """`again`: the token may have been granted before, in an answer that was lost."""
     monotonic = timing.monotonic
     began = monotonic()
-    answers = yield Order(Verb.TAKE, resource, token, ttl_ms)
+    answers = yield QuorumRequest(Verb.TAKE, resource, token, ttl_ms)
     if again and rules.agreed(answers) is False:
-        kept = yield Order(Verb.REFRESH, resource, token, ttl_ms)
+        kept = yield QuorumRequest(Verb.REFRESH, resource, token, ttl_ms)
         answers = [_either(*pair) for pair in zip(answers, kept, strict=True)]
     agreed = rules.agreed(answers)
     validity = rules.validity_ms(ttl_ms, monotonic() - began, timing.drift_ms(ttl_ms))
@@ -66,7 +66,7 @@ def acquire(
         return Grant(token, validity)
     if any(answer is not False for answer in answers):
         # Also where no answer came: the node may have it all the same.
-        yield Order(Verb.RELEASE, resource, token)
+        yield QuorumRequest(Verb.RELEASE, resource, token)
     if agreed is None:
         raise _unreachable(answers)
     return None
@@ -74,7 +74,7 @@ def acquire(
 
 def refresh(resource: str, token: str, ttl_ms: int, *, timing: Timing) -> Talk[Grant | None]:
     began = timing.monotonic()
-    answers = yield Order(Verb.REFRESH, resource, token, ttl_ms)
+    answers = yield QuorumRequest(Verb.REFRESH, resource, token, ttl_ms)
     agreed = rules.agreed(answers)
     if agreed is None:
         raise _unreachable(answers)
@@ -84,7 +84,7 @@ def refresh(resource: str, token: str, ttl_ms: int, *, timing: Timing) -> Talk[G
 
 
 def release(resource: str, token: str) -> Talk[bool]:
-    answers = yield Order(Verb.RELEASE, resource, token)
+    answers = yield QuorumRequest(Verb.RELEASE, resource, token)
     agreed = rules.agreed(answers)
     if agreed is None:
         raise _unreachable(answers)

@@ -32,7 +32,7 @@ from holdfast.primitives.locks.nodes import (
     RedisNode,
     checked_urls,
 )
-from holdfast.primitives.locks.quorum import Answers, Grant, Order, Talk, Timing
+from holdfast.primitives.locks.quorum import Answers, Grant, QuorumRequest, Talk, Timing
 from holdfast.store.backends import secret_ids
 from holdfast.store.whole import Whole
 
@@ -47,12 +47,12 @@ def no_drift(_ttl_ms: int) -> float:
     return 0.0
 
 
-class Node(Protocol):
-    def ask(self, order: Order) -> bool | None: ...
+class LockServer(Protocol):
+    def ask(self, order: QuorumRequest) -> bool | None: ...
 
 
 class AsyncNode(Protocol):
-    async def ask(self, order: Order) -> bool | None: ...
+    async def ask(self, order: QuorumRequest) -> bool | None: ...
 
     async def close(self) -> None: ...
 
@@ -64,7 +64,7 @@ class Redlock:
         monotonic = clock or SystemClock().monotonic
         self._timing = Timing(monotonic, no_drift)
         self._ids = ids or secret_ids()
-        self._nodes: list[Node] = [MemoryNode(monotonic)]
+        self._nodes: list[LockServer] = [MemoryNode(monotonic)]
         self._threads: ThreadPoolExecutor | None = None
 
     @classmethod
@@ -140,7 +140,7 @@ class Redlock:
             value: T = end.value
             return value
 
-    def _ask_all(self, order: Order) -> Answers:
+    def _ask_all(self, order: QuorumRequest) -> Answers:
         if self._threads is None:
             return [self._nodes[0].ask(order)]
         asked = [self._threads.submit(node.ask, order) for node in self._nodes]
@@ -229,7 +229,7 @@ class AsyncRedlock:
             value: T = end.value
             return value
 
-    async def _ask_all(self, order: Order) -> Answers:
+    async def _ask_all(self, order: QuorumRequest) -> Answers:
         if len(self._nodes) == 1:
             return [await self._nodes[0].ask(order)]
         return await asyncio.gather(*(node.ask(order) for node in self._nodes))

@@ -13,7 +13,7 @@ from holdfast.store.script import Script
 from holdfast.store.scripts import apply, cascade, insert, work
 from holdfast.store.sqlite import connection, dialect
 
-BITTEN: Final = (("cascade_bite", "1"), ("children", "4"))
+BITTEN: Final = (("cascade_batch", "1"), ("children", "4"))
 
 
 def _fence() -> list[Swap]:
@@ -63,7 +63,7 @@ def _dependents() -> list[Swap]:
     return [*plain, (cascade, "settle_dependents", unsettled)]
 
 
-def _bites() -> list[Swap]:
+def _batches() -> list[Swap]:
     def forget(work: work.Work, _: Any) -> Script[None]:
         work.is_cut_short = True
         yield from ()
@@ -128,7 +128,7 @@ ENGINE: Final = (
     Ablation("event", "changes of rows without their events", _feed_record),
     Ablation("idempotency", "a repeated request is taken for a new one", _idempotency),
     Ablation("dependents", "children are not settled with their parents", _dependents),
-    Ablation("bites", "what a bite leaves of a cascade is forgotten", _bites, BITTEN),
+    Ablation("batches", "what a batch leaves of a cascade is forgotten", _batches, BITTEN),
     Ablation("limits", "limits let everybody in", _limits),
     Ablation("cron", "every instance fires a schedule that is due", _cron),
     Ablation("expiry", "nobody takes back what dead runners held", _expiry),

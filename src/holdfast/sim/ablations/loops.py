@@ -11,12 +11,12 @@ from holdfast.core.submit import Submission, submit
 from holdfast.engine import dispatcher, engine, pool, scheduler, sweeper
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import TypeConfig
-from holdfast.engine.keeper import Keeper
+from holdfast.engine.heartbeat import Heartbeat
 from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
 from holdfast.sim.ablations.swap import Ablation, Swap
 from holdfast.sim.clock import NodeClock
-from holdfast.store.claims import Ahead
+from holdfast.store.claims import Upcoming
 from holdfast.store.steady import Steady
 
 ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))
@@ -27,7 +27,7 @@ ASLEEP: Final = (*ALONE, ("faults", "suspend"), ("rate", "2"), ("nodes", "3"))
 
 
 def _older_run() -> list[Swap]:
-    return [(pool.Pool, "_lose_older", lambda *_: None)]
+    return [(pool.WorkerPool, "_lose_older", lambda *_: None)]
 
 
 def _own_loss() -> list[Swap]:
@@ -84,18 +84,18 @@ def _sleep() -> list[Swap]:
 
 
 def _freed() -> list[Swap]:
-    return [(pool.Pool, "_tell_free", lambda _: None)]
+    return [(pool.WorkerPool, "_tell_free", lambda _: None)]
 
 
 def _give_back() -> list[Swap]:
     async def kept(*_: Any) -> None:
         return
 
-    return [(engine.Engine, "_give_back", kept), (Keeper, "release_unknown", kept)]
+    return [(engine.Engine, "_give_back", kept), (Heartbeat, "release_unknown", kept)]
 
 
 def _opening() -> list[Swap]:
-    def blind(self: Any, ahead: Ahead) -> float:
+    def blind(self: Any, ahead: Upcoming) -> float:
         return pause(self, replace(ahead, opens_at=None))
 
     pause = dispatcher.Dispatcher._pause

@@ -1,4 +1,4 @@
-"""Parents and their dependents: what one end means for the others, in one bite or in many."""
+"""Parents and their dependents: what one end means for the others, in one batch or in many."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _moments(
 
 
 def who_fell_with_a_parent_has_a_dead_one(outcome: Outcome) -> Iterator[str]:
-    """At rest. Who comes back takes along those that failed with it, also in later bites."""
+    """At rest. Who comes back takes along those that failed with it, also in later batches."""
     for task in outcome.tasks.values():
         failure = task.failure
         if task.status is not Status.FAILED or failure is None:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 RECORD: Final = "record_facts"
 
 
-class Proof(NamedTuple):
+class CommitProof(NamedTuple):
     """What a transaction leaves behind if it is committed."""
 
     probe: str
@@ -33,7 +33,7 @@ class Proof(NamedTuple):
 class Unsure(Exception):
     """COMMIT was sent, and its answer was lost."""
 
-    def __init__(self, answer: Any, proof: Proof) -> None:
+    def __init__(self, answer: Any, proof: CommitProof) -> None:
         super().__init__("the answer of COMMIT was lost")
         self.answer = answer
         """What the script had computed."""
@@ -58,12 +58,12 @@ class _Notes:
                 answer: T = end.value
                 return answer
             if wanted.name == RECORD:
-                self.record = wanted.params["batch"]
+                self.record = wanted.params["record_id"]
             self.writes = self.writes or known[wanted.name].writes
             rows = yield wanted
 
 
-class Commits:
+class CommitMarks:
     """Runs scripts in transactions of their own, one for each driver. Sweepers forget old marks."""
 
     async def run(
@@ -95,21 +95,21 @@ class Commits:
         connection: postgres.Connection,
         script: Script[T],
         mark: Callable[[], int] | None,
-    ) -> tuple[T, Proof | None]:
+    ) -> tuple[T, CommitProof | None]:
         notes = _Notes()
         answer = await postgres.run(connection, notes.of(script))
         if mark is None or not notes.writes:
             return answer, None
         if notes.record is not None:
-            return answer, Proof("probe_record", notes.record)
+            return answer, CommitProof("probe_record", notes.record)
         return answer, await self._leave_mark(connection, mark())
 
-    async def _leave_mark(self, connection: postgres.Connection, number: int) -> Proof:
+    async def _leave_mark(self, connection: postgres.Connection, number: int) -> CommitProof:
         await postgres.execute(connection, call("mark_commit", number=str(number)))
-        return Proof("probe_commit", str(number))
+        return CommitProof("probe_commit", str(number))
 
 
-async def was_committed(connection: postgres.Connection, proof: Proof) -> bool:
+async def was_committed(connection: postgres.Connection, proof: CommitProof) -> bool:
     """Waits for the end of the transaction if it is still open."""
     probing = connection.transaction()
     await probing.start()

@@ -17,7 +17,7 @@ import asyncpg
 from holdfast.core.address import shown_url
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import BadConfig, StoreUnavailable
-from holdfast.store.script import Call, Rows, Script
+from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import Column, Statement, load_statements, only_reads
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ _STATUS: Final = {status.value: status for status in Status}
 _PRIORITY: Final = {priority.value: priority for priority in Priority}
 
 
-class Prepared(NamedTuple):
+class PostgresStatement(NamedTuple):
     """A statement with numbered parameters."""
 
     text: str
@@ -89,7 +89,7 @@ class Prepared(NamedTuple):
 
 
 @cache
-def statements() -> dict[str, Prepared]:
+def statements() -> dict[str, PostgresStatement]:
     return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
 
 
@@ -101,7 +101,7 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
     return f"(SELECT * FROM unnest({arrays}) AS u({names}) LIMIT :r_count::int) AS r"
 
 
-def _prepared(statement: Statement) -> Prepared:
+def _prepared(statement: Statement) -> PostgresStatement:
     names: list[str] = []
 
     def number(found: re.Match[str]) -> str:
@@ -110,7 +110,7 @@ def _prepared(statement: Statement) -> Prepared:
         return f"${names.index(found[1]) + 1}"
 
     text = _NAME.sub(number, statement.text)
-    return Prepared(
+    return PostgresStatement(
         text,
         tuple(names),
         statement.columns,
@@ -126,7 +126,7 @@ def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     return lambda values: tuple(values[name] for name in names)
 
 
-def bind(prepared: Prepared, call: Call) -> tuple[Any, ...]:
+def bind(prepared: PostgresStatement, call: StatementCall) -> tuple[Any, ...]:
     """Parameters by number; rows become one array for each column."""
     values = call.params
     if call.rows is not None:
@@ -138,7 +138,7 @@ def bind(prepared: Prepared, call: Call) -> tuple[Any, ...]:
     return prepared.pick(values)
 
 
-async def execute(connection: Connection, call: Call) -> Rows:
+async def execute(connection: Connection, call: StatementCall) -> Rows:
     """The statement's rows. Many rows of the caller go in parts, each a statement with a time limit of its
     own: the limit is for a server that hangs, not for work that is large."""
     if call.rows is not None and len(call.rows) > ROWS_MAX:
@@ -147,7 +147,8 @@ async def execute(connection: Connection, call: Call) -> Rows:
             row
             for start in parts
             for row in await execute(
-                connection, Call(call.name, call.params, call.rows[start : start + ROWS_MAX])
+                connection,
+                StatementCall(call.name, call.params, call.rows[start : start + ROWS_MAX]),
             )
         ]
     prepared = statements()[call.name]

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.claims import Claim, Claimed
+from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.one import enqueued_tail, insert_one
 from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import SLACK_SECONDS, Floors
 from holdfast.store.postgres.lanes import Lanes, firsts_of
-from holdfast.store.script import Call, Script, call
+from holdfast.store.script import Script, StatementCall, call
 from holdfast.store.scripts import cascade
 from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
-BITE: Final = 50_000
+BATCH: Final = 50_000
 """Records that one statement numbers or counts: about a second's work."""
 Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
 """Type, queue, priority, metadata, options, max_attempts, delay: what many tasks have in common."""
@@ -40,7 +40,9 @@ def shape_of(task: Task) -> Shape:
     )
 
 
-def facts_of(ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape], now: float) -> str:
+def events_of(
+    ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape], now: float
+) -> str:
     """The facts of an enqueue as JSON. What a shape shares is encoded once; ids of ours are plain text."""
     head = f'["task.enqueued",{now!r},"'
     tails = [
@@ -58,39 +60,39 @@ def facts_of(ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape],
 class PostgresDialect:
     """See `holdfast.store.port.Dialect`."""
 
-    __slots__ = ("_floors", "_lanes", "_monotonic", "cascade_bite")
+    __slots__ = ("_floors", "_lanes", "_monotonic", "cascade_batch")
     one_writer = False
 
-    def __init__(self, monotonic: Callable[[], float], cascade_bite: int = cascade.BITE) -> None:
-        self.cascade_bite = cascade_bite
+    def __init__(self, monotonic: Callable[[], float], cascade_batch: int = cascade.BATCH) -> None:
+        self.cascade_batch = cascade_batch
         self._monotonic = monotonic
         self._floors = Floors(monotonic)
         self._lanes = Lanes(monotonic)
 
     def record(
-        self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
+        self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
     ) -> Script[None]:
         # Whatever goes the general way may let tasks in that have been due for long.
         self._lanes.distrust()
         yield call(
             "record_facts",
-            batch=str(batch),
+            record_id=str(record_id),
             now=now,
-            facts_json=facts_json,
-            facts_count=facts_count,
+            events_json=events_json,
+            events_count=events_count,
             deltas_json=deltas_json,
         )
 
-    def place(self, batch: int) -> Script[int]:
+    def record_ref(self, record_id: int) -> Script[int]:
         """A record is found by its id; its offset comes later."""
         yield from ()
-        return batch
+        return record_id
 
-    def number(self) -> Script[bool]:
-        return bool((yield call("number_records", most=BITE))[0][0])
+    def assign_offsets(self) -> Script[bool]:
+        return bool((yield call("number_records", most=BATCH))[0][0])
 
-    def fold(self) -> Script[bool]:
-        return bool((yield call("count_records", most=BITE))[0][0])
+    def update_counters(self) -> Script[bool]:
+        return bool((yield call("count_records", most=BATCH))[0][0])
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
         rows = yield call("prune_feed", before=before, limit=limit)
@@ -111,18 +113,18 @@ class PostgresDialect:
         if text:
             yield call("hint", hint=text)
 
-    def insert_one(self, task: Task, *, now: float, batch: int, hint: str) -> Call:
+    def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
         params = insert_one(task, now)
-        params["batch"] = str(batch)
+        params["record_id"] = str(record_id)
         params["hint"] = hint
-        return Call("insert_one", params)
+        return StatementCall("insert_one", params)
 
     def insert_plain(
-        self, group: Sequence[Submission], *, now: float, batch: int, hint: str
+        self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
     ) -> Script[set[str]]:
         if len(group) == 1:
             task = group[0].task
-            yield self.insert_one(task, now=now, batch=batch, hint=hint)
+            yield self.insert_one(task, now=now, record_id=record_id, hint=hint)
             return {task.id}
         shapes: dict[Shape, int] = {}
         places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
@@ -140,16 +142,18 @@ class PostgresDialect:
             options=columns[4],
             max_attempts=columns[5],
             delays=columns[6],
-            facts_count=len(group),
-            facts_json=facts_of(ids, places, list(shapes), now),
+            events_count=len(group),
+            events_json=events_of(ids, places, list(shapes), now),
             deltas_json=deltas_json(counted(each.task for each in group)),
             now=now,
-            batch=str(batch),
+            record_id=str(record_id),
             hint=hint,
         )
         return set(ids)
 
-    def claim(self, claim: Claim, *, now: float, batch: int) -> Script[tuple[Claimed, list[str]]]:
+    def claim(
+        self, claim: ClaimRequest, *, now: float, record_id: int
+    ) -> Script[tuple[Claimed, list[str]]]:
         look = self._lanes.look(claim)
         records = yield call(
             "claim_plain",
@@ -157,7 +161,7 @@ class PostgresDialect:
             **look.params(),
             types=claim.types,
             limit=claim.limit,
-            **_taking(claim, now, batch),
+            **_taking(claim, now, record_id),
         )
         limited = records[0]["limited"] or []
         taken = [record for record in records if record["id"] is not None]
@@ -171,33 +175,35 @@ class PostgresDialect:
         tasks = [to_task(record[3:]) for record in taken]
         return Claimed(tasks, look_again=look_again, blind_seconds=blind_seconds), limited
 
-    def rehearse(self, claim: Claim, *, now: float) -> Sequence[Call]:
+    def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
         nothing = replace(claim, queues=())
         return (
-            next(self.claim(nothing, now=now, batch=0)),
-            next(self.claim_next(nothing, now=now, batch=0)),
-            next(self.complete_plain([], now=now, batch=0)),
+            next(self.claim(nothing, now=now, record_id=0)),
+            next(self.claim_next(nothing, now=now, record_id=0)),
+            next(self.complete_plain([], now=now, record_id=0)),
             call("first_due", queues=[]),
             call("next_due", queues=[], now=now),
         )
 
-    def claim_next(self, claim: Claim, *, now: float, batch: int) -> Script[list[Task]]:
+    def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
         return (
             yield call(
                 "claim_next",
                 queues="\n".join(claim.queues),
                 types="\n".join(claim.types),
                 **self._lanes.look(claim).texts(),
-                **_taking(claim, now, batch),
+                **_taking(claim, now, record_id),
             )
         )
 
-    def start_one(self, task: Task, claim: Claim, *, now: float) -> tuple[Call, Task] | None:
+    def start_one(
+        self, task: Task, claim: ClaimRequest, *, now: float
+    ) -> tuple[StatementCall, Task] | None:
         """Whether anything is before it in line cannot be known here without locking the line."""
         return None
 
     def pick_aged(
-        self, claim: Claim, *, now: float, ageing_seconds: float, below: Priority
+        self, claim: ClaimRequest, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:
         look = self._lanes.look(claim)
         tasks: list[Task] = yield call(
@@ -224,7 +230,7 @@ class PostgresDialect:
         return rows
 
     def complete_plain(
-        self, done: Sequence[Transition], *, now: float, batch: int
+        self, done: Sequence[Transition], *, now: float, record_id: int
     ) -> Script[set[str]]:
         before = [each.before for each in done]
         results = [each.after.result_json or "null" for each in done]
@@ -234,22 +240,22 @@ class PostgresDialect:
             fences=",".join([str(task.fence) for task in before]),
             versions=",".join([str(task.version) for task in before]),
             results=f"[{','.join(results)}]",
-            facts_json=encode([each.facts[0] for each in done]).decode(),
+            events_json=encode([each.events[0] for each in done]).decode(),
             deltas_json=deltas_json(shifted(before, Status.RUNNING, Status.COMPLETED)),
             count=len(done),
             now=now,
-            batch=str(batch),
+            record_id=str(record_id),
         )
         return {row[0] for row in written}
 
 
-def _taking(claim: Claim, now: float, batch: int) -> dict[str, Any]:
+def _taking(claim: ClaimRequest, now: float, record_id: int) -> dict[str, Any]:
     """Who takes, and the constant parts of the facts."""
     return {
         "now": now,
         "node": claim.node,
         "lease_seconds": claim.lease_seconds,
-        "batch": str(batch),
+        "record_id": str(record_id),
         "fact_head": f'["task.started",{now!r},',
-        "fact_node": f',{{"worker_id":{encode(claim.node).decode()},"attempt":',
+        "event_node": f',{{"node":{encode(claim.node).decode()},"attempt":',
     }

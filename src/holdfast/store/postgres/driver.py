@@ -21,13 +21,13 @@ from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.port import HELD_SECONDS, Rank, RecordExists, RowExists, RowHeld
-from holdfast.store.postgres import carried, connection as postgres
-from holdfast.store.postgres.commits import Commits, Proof, Unsure, was_committed
+from holdfast.store.postgres import connection as postgres, in_tx as carried
+from holdfast.store.postgres.commits import CommitMarks, CommitProof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
-from holdfast.store.postgres.patience import BEGIN_BRIEFLY
+from holdfast.store.postgres.lock_retries import BEGIN_BRIEFLY
 from holdfast.store.postgres.pool import RESERVED
-from holdfast.store.postgres.pools import Pools
-from holdfast.store.script import Call, Rows, Script, one
+from holdfast.store.postgres.pools import LoopPools
+from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
 from holdfast.store.steady import Steady
@@ -51,8 +51,8 @@ class PostgresDriver:
     def __init__(
         self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE
     ) -> None:
-        self._pools = Pools(dsn, size)
-        self._commits = Commits()
+        self._pools = LoopPools(dsn, size)
+        self._commits = CommitMarks()
         self._identity = Identity()
         self._theirs = ServerClock(clock)
         steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
@@ -93,7 +93,7 @@ class PostgresDriver:
     async def close(self) -> None:
         await self._pools.close()
 
-    async def warm_up(self, calls: Sequence[Call]) -> None:
+    async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         """Connecting and planning take as long as many claims do: now is better than beside the first task
         that comes while everything else is busy as well."""
         pool = self._pools.here()
@@ -132,7 +132,7 @@ class PostgresDriver:
     ) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False)
 
-    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
         pool = self._pools.here()
         if (
             pool is None
@@ -161,7 +161,7 @@ class PostgresDriver:
     def snapshot(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False, snapshot=True)
 
-    async def carry(
+    async def run_in_tx(
         self,
         connection: object,
         make: Callable[[], Script[T]],
@@ -266,7 +266,7 @@ class PostgresDriver:
         except postgres.STRAINED as error:
             raise _strained(error) from error
 
-    async def _was_committed(self, proof: Proof) -> bool:
+    async def _was_committed(self, proof: CommitProof) -> bool:
         """Asks until the server answers, for some seconds."""
         for pause_seconds in (*SETTLE_SECONDS, None):
             pool = self._pools.here()

@@ -27,7 +27,7 @@ CHEAP_SECONDS: Final = 0.02
 SLACK_SECONDS: Final = 0.5
 """What is due now may become visible this much later: its transaction has to commit."""
 Place: TypeAlias = tuple[float, int]
-"""A value of the index, and what breaks its ties."""
+"""A value of the index, and what breaks its links."""
 FRONT: Final[Place] = (-math.inf, 0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from holdfast.core.task import Priority, Task
-from holdfast.store.claims import Claim
+from holdfast.store.claims import ClaimRequest
 from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors, Place
 
 Firsts: TypeAlias = dict[tuple[str, int], Place]
@@ -31,7 +31,7 @@ class Lanes:
         self.is_flowing = False
         """The claim before got all that it asked for."""
 
-    def look(self, claim: Claim) -> Look:
+    def look(self, claim: ClaimRequest) -> Look:
         """A look is about to begin."""
         if claim.types != self.types:
             self.floors.forget()
@@ -47,7 +47,7 @@ class Look:
 
     __slots__ = ("_begun", "_claim", "_lanes", "_starts")
 
-    def __init__(self, lanes: Lanes, claim: Claim) -> None:
+    def __init__(self, lanes: Lanes, claim: ClaimRequest) -> None:
         self._lanes = lanes
         self._claim = claim
         self._begun = lanes.monotonic()

@@ -21,8 +21,8 @@ from holdfast.forks import forget
 from holdfast.store.port import Rank
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.connection import Connection
-from holdfast.store.postgres.patience import Patience
-from holdfast.store.postgres.watch import Watch
+from holdfast.store.postgres.lock_retries import LockRetries
+from holdfast.store.postgres.watch import SilenceWatch
 
 LOOPS, RUNNERS, CALLERS = Rank
 RESERVED: Final = 3
@@ -32,7 +32,7 @@ WAIT_SECONDS: Final = 30.0
 """The wait for a connection, however long the line is."""
 
 
-class Pool:
+class ConnectionPool:
     """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
     statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one. Once an
     engine has asked for one, the last few are kept for its loops and runners, which are served first."""
@@ -58,8 +58,10 @@ class Pool:
         """Of those that are lent."""
         self._lines = [deque[asyncio.Future[None]]() for _ in Rank]
         self._closed = False
-        self.patience = Patience()
-        self._watch = Watch(lambda: postgres.connect(dsn), postgres.SETTINGS["application_name"])
+        self.patience = LockRetries()
+        self._watch = SilenceWatch(
+            lambda: postgres.connect(dsn), postgres.SETTINGS["application_name"]
+        )
 
     @asynccontextmanager
     async def connection(self, *, rank: Rank = CALLERS) -> AsyncIterator[Connection]:

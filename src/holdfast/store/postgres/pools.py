@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 
 from holdfast.forks import Unmoved, follow
 from holdfast.store.postgres.connection import Connection
-from holdfast.store.postgres.pool import Pool
+from holdfast.store.postgres.pool import ConnectionPool
 
 
-class Pools(Unmoved):
+class LoopPools(Unmoved):
     """Threads may share it, each with its own loop."""
 
     def __init__(self, dsn: str, size: int) -> None:
@@ -23,13 +23,13 @@ class Pools(Unmoved):
         self._size = size
         self.greet: Callable[[Connection], Awaitable[None]] | None = None
         """What is done once on each new connection, before anything else."""
-        self._pools: dict[asyncio.AbstractEventLoop, Pool] = {}
-        self._keepers: dict[Pool, asyncio.Task[None]] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
+        self._keepers: dict[ConnectionPool, asyncio.Task[None]] = {}
         self._inherited: list[object] = []
         """Kept alive in a forked child: their tasks must not unwind here."""
         follow(self)
 
-    def here(self) -> Pool | None:
+    def here(self) -> ConnectionPool | None:
         """The pool of the running loop; None while no loop has the store open."""
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
@@ -37,7 +37,7 @@ class Pools(Unmoved):
             pool = self._made(loop)
         return pool
 
-    def open(self) -> Pool:
+    def open(self) -> ConnectionPool:
         loop = asyncio.get_running_loop()
         return self._pools.get(loop) or self._made(loop)
 
@@ -55,9 +55,9 @@ class Pools(Unmoved):
             pool.forget()
         self._pools, self._keepers = {}, {}
 
-    def _made(self, loop: asyncio.AbstractEventLoop) -> Pool:
+    def _made(self, loop: asyncio.AbstractEventLoop) -> ConnectionPool:
         self._drop_ended()
-        pool = self._pools[loop] = Pool(self._dsn, self._size, self._greet)
+        pool = self._pools[loop] = ConnectionPool(self._dsn, self._size, self._greet)
         self._keepers[pool] = loop.create_task(_keep(pool), name="holdfast-pool")
         return pool
 
@@ -73,7 +73,7 @@ class Pools(Unmoved):
                 pool.forget()
 
 
-async def _keep(pool: Pool) -> None:
+async def _keep(pool: ConnectionPool) -> None:
     """Until the loop ends: then all its tasks are cancelled, and what idles can still be closed."""
     try:
         await asyncio.get_running_loop().create_future()

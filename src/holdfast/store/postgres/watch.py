@@ -34,7 +34,7 @@ log = logging.getLogger("holdfast.store")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
-class Watch:
+class SilenceWatch:
     """Knows which connections of a pool are out, and since when."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], application: str) -> None:

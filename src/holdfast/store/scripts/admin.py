@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
@@ -27,9 +27,9 @@ def resume_queue(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: st
 def _queue_fact(
     dialect: Dialect, ids: Ids, now: float, kind: str, name: str, actor: str, reason: str
 ) -> Script[None]:
-    fact = Fact(kind, now, "", "", {"queue": name, "actor": actor, "reason": reason})
-    batch = yield from dialect.place(ids.record(now))
-    yield from record(dialect, batch, now, [fact], Counter())
+    fact = NewEvent(kind, now, "", "", {"queue": name, "actor": actor, "reason": reason})
+    record_id = yield from dialect.record_ref(ids.record(now))
+    yield from record(dialect, record_id, now, [fact], Counter())
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:

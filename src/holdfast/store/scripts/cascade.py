@@ -1,12 +1,12 @@
-"""What the end of a task, or its return from the dead letters, means for those that wait for it, in bites.
+"""What the end of a task, or its return from the dead letters, means for those that wait for it, in batches.
 
-Promises: a transaction looks at no more edges to dependents than its dialect's `cascade_bite`. What is left
+Promises: a transaction looks at no more edges to dependents than its dialect's `cascade_batch`. What is left
 is written down in the same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits
-for ever; `next_bite` continues, in any process. The row names a parent and the last child that was told of
+for ever; `next_batch` continues, in any process. The row names a parent and the last child that was told of
 it; what the others are told depends on the parent's state by then, so a parent that ends, comes back and ends
 again needs no more. Any width and depth works. Locks go from parents to children. A child that another
-transaction holds is passed over and written down (`holdfast_cascade_held`), until a bite finds it free.
-Never: decides by itself, never two bites of one parent at once (its row is locked), never waits for a child.
+transaction holds is passed over and written down (`holdfast_cascade_held`), until a batch finds it free.
+Never: decides by itself; runs two batches of one parent at once (its row is locked); waits for a child.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from holdfast.core import dependency
-from holdfast.core.command import Order
+from holdfast.core.command import Instruction
 from holdfast.core.decide import Transition, decide, ended
-from holdfast.core.dependency import Policy
+from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import ENDED, Task
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.revive import blame_others, bring_back, came_back
 from holdfast.store.scripts.work import Work, load_free
 
-BITE: Final = 1_000
+BATCH: Final = 1_000
 """Edges to dependents that one transaction looks at, unless a dialect is made with another number."""
 
 Edge: TypeAlias = tuple[str, str, str]
@@ -44,15 +44,15 @@ def revive_dependents(work: Work, left: int) -> Script[None]:
     yield from blame_others(work)
 
 
-def next_bite(work: Work, parent_id: str, bite: int) -> Script[int]:
+def next_batch(work: Work, parent_id: str, batch: int) -> Script[int]:
     """Goes on with what an earlier transaction left; how much was done. 0: nothing could be."""
     yield from load_free(work, [parent_id])
     parent = work.tasks.get(parent_id)
     if parent is None:
         return 0
-    passed = yield call("take_held", parent_id=parent_id, limit=bite)
+    passed = yield call("take_held", parent_id=parent_id, limit=batch)
     places = yield call("cascade_place", parent_id=parent_id)
-    room = max(0, bite - len(passed)) if places else 0
+    room = max(0, batch - len(passed)) if places else 0
     edges = (yield from _more(parent_id, places[0][0], room)) if room else []
     tell = settle if parent.status in ENDED else _revive
     waiting: list[Edge] = [(row[0], row[1], row[2]) for row in passed if not row[3]]
@@ -100,7 +100,7 @@ def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Sc
     """Tells the children of these edges, which are open, how their parents ended, which are locked."""
     free = yield from _free(work, edges)
     verdicts = [
-        (child_id, dependency.settlement(parents[parent_id], Policy(policy)))
+        (child_id, dependency.settlement(parents[parent_id], DependencyPolicy(policy)))
         for child_id, parent_id, policy in free
     ]
     satisfied = [
@@ -110,16 +110,18 @@ def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Sc
     yield from bring_back(work, dict(reversed(satisfied)))
     for child_id, verdict in verdicts:
         child = work.tasks.get(child_id)
-        decision = decide(child, Order(child_id, verdict), work.now) if child is not None else None
-        if isinstance(decision, Transition):
-            work.move(decision)
+        ruling = (
+            decide(child, Instruction(child_id, verdict), work.now) if child is not None else None
+        )
+        if isinstance(ruling, Transition):
+            work.move(ruling)
     # An edge to a dead parent stays open: the child that comes back waits for it again.
     if satisfied:
         yield call_rows("settle_edges", satisfied)
 
 
 def _revive(work: Work, _: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
-    free = yield from _free(work, [edge for edge in edges if edge[2] == Policy.FAIL])
+    free = yield from _free(work, [edge for edge in edges if edge[2] == DependencyPolicy.FAIL])
     yield from bring_back(work, {child: parent for child, parent, _ in reversed(free)})
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.core import decide, limit as rules
 from holdfast.core.task import Task
-from holdfast.store.claims import Claim, Claimed
+from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import limits as limit_scripts
 from holdfast.store.scripts.limits import Limits
@@ -34,11 +34,11 @@ class Wait(Enum):
 
 def claim_these(
     candidates: Sequence[Task],
-    claim: Claim,
+    claim: ClaimRequest,
     limits: Limits,
     *,
     now: float,
-    batch: int,
+    record_id: int,
     recorder: Recorder,
 ) -> Script[Claimed]:
     """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Those with a
@@ -59,7 +59,7 @@ def claim_these(
         work.move(moved)
         taken.append(moved.after)
     yield from limit_scripts.save(limits, now)
-    yield from work.save(recorder, batch)
+    yield from work.save(recorder, record_id)
     openings = [rules.next_look(limit, now) for limit in limits.values()]
     return Claimed(
         taken,
@@ -76,10 +76,10 @@ def _types(tasks: Sequence[Task], lacking: set[str | None]) -> tuple[str, ...]:
 
 def claim_limited(
     ids: Sequence[str],
-    claim: Claim,
+    claim: ClaimRequest,
     *,
     now: float,
-    batch: int,
+    record_id: int,
     recorder: Recorder,
     wait: Wait,
 ) -> Script[Claimed]:
@@ -90,7 +90,11 @@ def claim_limited(
         limits = yield from limit_scripts.lock_of(found, wait=False)
     if found and not limits and wait is not Wait.NEVER:
         limits = yield from lock_briefly(found)
-    return (yield from claim_these(found, claim, limits, now=now, batch=batch, recorder=recorder))
+    return (
+        yield from claim_these(
+            found, claim, limits, now=now, record_id=record_id, recorder=recorder
+        )
+    )
 
 
 def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
@@ -100,7 +104,9 @@ def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
     return (yield from limit_scripts.lock_of(tasks, wait=True))
 
 
-def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[int, float | None]]:
+def open_gates(
+    *, now: float, record_id: int, recorder: Recorder
+) -> Script[tuple[int, float | None]]:
     """Lets in what rates allow again; says how many, and when the next opening is."""
     due = yield call("open_limits", now=now, limit=100)
     opened = 0
@@ -109,6 +115,6 @@ def open_gates(*, now: float, batch: int, recorder: Recorder) -> Script[tuple[in
         limits = yield from limit_scripts.lock((row[0] for row in due), wait=False)
         opened = yield from limit_scripts.let_in(work, limits)
         yield from limit_scripts.save(limits, now)
-        yield from work.save(recorder, batch)
+        yield from work.save(recorder, record_id)
     rows = yield call("next_open")
     return opened, rows[0][0] if rows else None

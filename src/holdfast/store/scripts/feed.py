@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from holdfast.core.event import FACTS, Event, Fact, Position
+from holdfast.core.event import NEW_EVENTS, Event, NewEvent, Position
 from holdfast.store.script import Script, call
 
 _slices: Final = msgspec.json.Decoder(list[msgspec.Raw])
@@ -48,12 +48,12 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class FeedDialect(Protocol):
-    def number(self) -> Script[bool]:
-        """Gives offsets to a bite of what has been committed; whether nothing is left."""
+    def assign_offsets(self) -> Script[bool]:
+        """Gives offsets to a batch of what has been committed; whether nothing is left."""
         ...
 
-    def fold(self) -> Script[bool]:
-        """Adds what a bite of the numbered records says to the counters; whether nothing is left."""
+    def update_counters(self) -> Script[bool]:
+        """Adds what a batch of the numbered records says to the counters; whether nothing is left."""
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
@@ -61,14 +61,14 @@ class FeedDialect(Protocol):
         ...
 
 
-def number_all(dialect: FeedDialect) -> Script[None]:
-    """Bite after bite, each a statement of its own: however much there is, no time limit undoes it."""
-    while not (yield from dialect.number()):
+def assign_all_offsets(dialect: FeedDialect) -> Script[None]:
+    """Bite after batch, each a statement of its own: however much there is, no time limit undoes it."""
+    while not (yield from dialect.assign_offsets()):
         pass
 
 
 def head(dialect: FeedDialect) -> Script[Position]:
-    yield from number_all(dialect)
+    yield from assign_all_offsets(dialect)
     rows = yield call("feed_position")
     epoch, offset, _ = rows[0]
     return Position(epoch, offset)
@@ -76,7 +76,7 @@ def head(dialect: FeedDialect) -> Script[Position]:
 
 def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Page | Reset]:
     """Up to `limit` events after the position; None reads from the oldest that is kept."""
-    yield from dialect.number()
+    yield from dialect.assign_offsets()
     rows = yield call("feed_position")
     epoch, top, oldest = rows[0]
     head_at, before_oldest = Position(epoch, top), Position(epoch, oldest - 1)
@@ -88,11 +88,11 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
     records = yield call("read_records", after=after.offset, limit=limit)
     events: list[Event] = []
     expected = after.offset + 1
-    for first_offset, facts_count, facts_json in records:
+    for first_offset, events_count, events_json in records:
         if first_offset > expected:
             break
-        events += _slice(epoch, first_offset, facts_json, expected - first_offset, limit)
-        expected = first_offset + facts_count
+        events += _slice(epoch, first_offset, events_json, expected - first_offset, limit)
+        expected = first_offset + events_count
     if records and not events:
         # What comes next was pruned while this was on its way.
         rows = yield call("feed_position")
@@ -102,12 +102,12 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
     return Page(events, events[-1].position if events else after, head_at)
 
 
-def _slice(epoch: str, first_offset: int, facts_json: str, skip: int, limit: int) -> list[Event]:
+def _slice(epoch: str, first_offset: int, events_json: str, skip: int, limit: int) -> list[Event]:
     """The part of a record that a page may take. The facts of a large one are taken apart only where they
     are wanted: it is read once for each page."""
-    wanted = _slices.decode(facts_json)[skip : skip + limit]
-    facts = FACTS.decode(b"[" + b",".join(map(bytes, wanted)) + b"]")
-    return _events(epoch, first_offset + skip, facts)
+    wanted = _slices.decode(events_json)[skip : skip + limit]
+    events = NEW_EVENTS.decode(b"[" + b",".join(map(bytes, wanted)) + b"]")
+    return _events(epoch, first_offset + skip, events)
 
 
 def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetReason | None:
@@ -120,10 +120,10 @@ def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetRe
     return None
 
 
-def _events(epoch: str, first_offset: int, facts: list[Fact]) -> list[Event]:
+def _events(epoch: str, first_offset: int, events: list[NewEvent]) -> list[Event]:
     return [
         Event(Position(epoch, offset), fact.kind, fact.at, fact.task_id, fact.type, fact.data)
-        for offset, fact in enumerate(facts, first_offset)
+        for offset, fact in enumerate(events, first_offset)
     ]
 
 
@@ -132,19 +132,19 @@ def history(dialect: FeedDialect, task_id: str) -> Script[list[Event]]:
     rows = yield call("task_history", id=task_id)
     if not rows:
         return []
-    yield from number_all(dialect)
+    yield from assign_all_offsets(dialect)
     position = yield call("feed_position")
     ids = sorted({int(part) for part in rows[0][0].split(",")[-100:] if part})
     records = yield call("records_by_id", ids=ids)
     events = []
-    for first_offset, _, facts_json in records:
-        found = _events(position[0][0], first_offset, FACTS.decode(facts_json))
+    for first_offset, _, events_json in records:
+        found = _events(position[0][0], first_offset, NEW_EVENTS.decode(events_json))
         events += [event for event in found if event.task_id == task_id]
     return events
 
 
 def counters(dialect: FeedDialect) -> Script[tuple[bool, list[Count]]]:
-    """How many tasks there are of each kind, after one more bite of the feed was counted; whether that was
+    """How many tasks there are of each kind, after one more batch of the feed was counted; whether that was
     the last one."""
     is_done = yield from count(dialect)
     rows = yield call("counters")
@@ -152,9 +152,9 @@ def counters(dialect: FeedDialect) -> Script[tuple[bool, list[Count]]]:
 
 
 def count(dialect: FeedDialect) -> Script[bool]:
-    """Folds a bite of the feed into the counters; whether its head is reached."""
-    is_numbered = yield from dialect.number()
-    is_folded = yield from dialect.fold()
+    """Folds a batch of the feed into the counters; whether its head is reached."""
+    is_numbered = yield from dialect.assign_offsets()
+    is_folded = yield from dialect.update_counters()
     return is_numbered and is_folded
 
 

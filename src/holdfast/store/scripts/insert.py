@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from holdfast.core import dependency, limit as rules
 from holdfast.core.decide import enqueued
 from holdfast.core.dependency import Edge
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.limit import Limit
 from holdfast.core.submit import Submission, is_same_request
 from holdfast.core.task import ENDED, Status, Task
@@ -46,39 +46,41 @@ def insert(
     group: Sequence[Submission],
     *,
     now: float,
-    batch: int,
+    record_id: int,
     recorder: Recorder,
-    beside: Sequence[Fact] = (),
+    beside: Sequence[NewEvent] = (),
     carried: bool = False,
-    loose: bool = False,
+    unlinked: bool = False,
 ) -> Script[list[Inserted]]:
     """One caller's tasks, atomically. `beside`: facts about what made them, for the same record. `carried`:
     the transaction is the caller's and may stay open for long, so no limit is locked; the claim judges.
-    `loose`: nor is any parent (see scripts/edges.py)."""
+    `unlinked`: nor is any parent (see scripts/edges.py)."""
     answers, fresh = yield from _answer_repeats(group)
-    tasks, edges, dead = yield from _resolve_parents(fresh, loose=loose)
+    tasks, edges, dead = yield from _resolve_parents(fresh, unlinked=unlinked)
     work = Work(now)
     if tasks:
         gates_late = may_wait(fresh)
         if not (carried or gates_late):
             tasks = yield from _pass_limits(tasks, now)
-        batch = yield from recorder.place(batch)
+        record_id = yield from recorder.record_ref(record_id)
         yield call_rows(
-            "insert_tasks", [insert_row(t, i) for i, t in enumerate(tasks)], batch=str(batch)
+            "insert_tasks",
+            [insert_row(t, i) for i, t in enumerate(tasks)],
+            record_id=str(record_id),
         )
-        yield from _insert_edges(edges, [s.task.id for s in fresh], loose=loose)
+        yield from _insert_edges(edges, [s.task.id for s in fresh], unlinked=unlinked)
         if gates_late and not carried:
             gated = yield from _pass_limits(tasks, now)
             if parked := [(task.id, task.gate) for task in gated if task.gate is not None]:
                 yield call_rows("park_tasks", parked)
         for task in tasks:
-            work.facts.append(enqueued(task, now))
+            work.events.append(enqueued(task, now))
             work.count(task, 1)
-        work.facts.extend(beside)
+        work.events.extend(beside)
         if dead:
-            yield from _fail_with(work, dead, edges, batch, recorder)
+            yield from _fail_with(work, dead, edges, record_id, recorder)
         else:
-            yield from record(recorder, batch, now, work.facts, work.deltas)
+            yield from record(recorder, record_id, now, work.events, work.deltas)
     for task in tasks:
         answers[task.id] = Inserted(task.id, work.tasks.get(task.id, task).status, True)
     return [answers[submission.task.id] for submission in group]
@@ -144,15 +146,15 @@ class _Resolved(NamedTuple):
     """Parents, locked, that children fail with now."""
 
 
-def _resolve_parents(group: Sequence[Submission], *, loose: bool) -> Script[_Resolved]:
-    """Blocked or not. Parents of the same batch count as waiting; when loose, so do dead ones: the tie
+def _resolve_parents(group: Sequence[Submission], *, unlinked: bool) -> Script[_Resolved]:
+    """Blocked or not. Parents of the same batch count as waiting; when unlinked, so do dead ones: the link
     settles their children."""
     edges = {s.task.id: s.edges for s in group}
     if not any(edges.values()):
         return _Resolved([s.task for s in group], [], {})
     dependency.check_acyclic(edges)
     outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
-    parents: list[Task] = yield call("get_tasks" if loose else "lock_tasks", ids=outside)
+    parents: list[Task] = yield call("get_tasks" if unlinked else "lock_tasks", ids=outside)
     statuses = {parent.id: parent.status for parent in parents}
     statuses |= dict.fromkeys(edges, Status.QUEUED)
     tasks = []
@@ -165,7 +167,7 @@ def _resolve_parents(group: Sequence[Submission], *, loose: bool) -> Script[_Res
             task = replace(task, status=status, waiting_on=len(pending))
             resolved += [(task.id, edge, edge not in pending) for edge in submission.edges]
         tasks.append(task)
-    unmet = {edge.parent_id for _, edge, is_met in resolved if not is_met and not loose}
+    unmet = {edge.parent_id for _, edge, is_met in resolved if not is_met and not unlinked}
     dead = {p.id: p for p in parents if p.id in unmet and p.status in ENDED}
     return _Resolved(tasks, resolved, dead)
 
@@ -174,7 +176,7 @@ def _fail_with(
     work: Work,
     dead: Mapping[str, Task],
     edges: Sequence[tuple[str, Edge, bool]],
-    batch: int,
+    record_id: int,
     recorder: Recorder,
 ) -> Script[None]:
     """Tells new children, whose rows and edges are written, that these parents are dead; then records all."""
@@ -184,14 +186,14 @@ def _fail_with(
         if not is_met and edge.parent_id in dead
     ]
     yield from cascade.settle(work, dead, lost)
-    yield from apply.finish(work, batch, recorder, recorder.cascade_bite - len(lost))
+    yield from apply.finish(work, record_id, recorder, recorder.cascade_batch - len(lost))
 
 
 def _insert_edges(
-    edges: Sequence[tuple[str, Edge, bool]], batch_ids: Sequence[str], *, loose: bool
+    edges: Sequence[tuple[str, Edge, bool]], batch_ids: Sequence[str], *, unlinked: bool
 ) -> Script[None]:
     """All edges are kept, so that a child can read its parents' results; met ones are settled. An edge within
-    the batch is never loose: nobody else sees its parent yet."""
+    the batch is never unlinked: nobody else sees its parent yet."""
     if not edges:
         return
     inside = set(batch_ids)
@@ -201,13 +203,13 @@ def _insert_edges(
             edge.parent_id,
             edge.policy.value,
             int(is_met),
-            int(loose and edge.parent_id not in inside),
+            int(unlinked and edge.parent_id not in inside),
         )
         for child_id, edge, is_met in edges
     ]
     yield call_rows("insert_edges", rows)
     parents = {edge.parent_id for _, edge, _ in edges}
-    if known := sorted(parents & inside if loose else parents):
+    if known := sorted(parents & inside if unlinked else parents):
         yield call("mark_parents", ids=known)
 
 

@@ -12,9 +12,17 @@ from typing import NamedTuple, Protocol
 from msgspec.structs import asdict, replace
 
 from holdfast.core import lease as rules
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
-from holdfast.core.lease import Ask, Granted, Held, Lease, LossReason, Verdict, Waiter
+from holdfast.core.lease import (
+    LeaseDenied,
+    LeaseGranted,
+    LeaseRequest,
+    LeaseRow,
+    LossReason,
+    Verdict,
+    Waiter,
+)
 from holdfast.errors import QueueFull
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Recorder, record
@@ -24,7 +32,7 @@ HINT = "lease "
 AUDIT_MAX = 20
 AUDIT_SECONDS = 90 * 86_400.0
 """How long it is kept what operators did. Each revocation removes some of what is older."""
-AUDIT_BITE = 100
+AUDIT_BATCH = 100
 
 
 class Hinter(Protocol):
@@ -57,8 +65,10 @@ class Teller:
         self.hint = speaker.hint
 
     def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
-        batch = yield from self._speaker.place(self._ids.record(now))
-        yield from record(self._speaker, batch, now, [Fact(kind, now, "", "", data)], Counter())
+        record_id = yield from self._speaker.record_ref(self._ids.record(now))
+        yield from record(
+            self._speaker, record_id, now, [NewEvent(kind, now, "", "", data)], Counter()
+        )
 
 
 class Audit(NamedTuple):
@@ -77,19 +87,19 @@ class Audit(NamedTuple):
 class Shown(NamedTuple):
     """All that is known of a resource."""
 
-    lease: Lease
+    lease: LeaseRow
     waiters: list[Waiter]
     audit: list[Audit]
 
 
-def ask(hinter: Hinter, wanted: Ask, now: float) -> Script[Verdict]:
+def ask(hinter: Hinter, wanted: LeaseRequest, now: float) -> Script[Verdict]:
     """Grants, or keeps a place in line for those who wait. A grant is a fact only when it takes the lease
     from a holder whose time ran out: who holds what is in the rows, not in the feed."""
     lease = yield from _locked(wanted.resource, now)
     own, head = yield from _line(lease, wanted.claim_id)
     verdict = rules.judge(lease, wanted, own, head)
     match verdict:
-        case Granted(lease=granted, took_over=took_over):
+        case LeaseGranted(lease=granted, took_over=took_over):
             yield from _save(granted)
             if took_over:
                 yield from _tell(
@@ -102,12 +112,12 @@ def ask(hinter: Hinter, wanted: Ask, now: float) -> Script[Verdict]:
                 )
             if own is not None or head is not None:
                 yield from _drop(lease, wanted.claim_id)
-        case Held() if wanted.waiter_seconds > 0:
+        case LeaseDenied() if wanted.waiter_seconds > 0:
             yield from _stand(lease, wanted, own)
     return verdict
 
 
-def _stand(lease: Lease, wanted: Ask, own: Waiter | None) -> Script[None]:
+def _stand(lease: LeaseRow, wanted: LeaseRequest, own: Waiter | None) -> Script[None]:
     """A place at the end of the line, or a word that the one there is alive."""
     ticket = lease.last_ticket + 1
     if own is None:
@@ -149,7 +159,7 @@ def renew(
     """A new end for a lease that still holds; else why it does not."""
     lease = yield from _locked(resource, now)
     answer = rules.renewed(lease, claim_id, fence, ttl_seconds)
-    if isinstance(answer, Lease):
+    if isinstance(answer, LeaseRow):
         yield from _save(answer)
         return None
     return (yield from _why(lease, claim_id, answer))
@@ -192,7 +202,7 @@ def revoke(
         claim_id=lease.claim_id,
         owner=lease.owner,
     )
-    yield call("prune_lease_audit", before=now - AUDIT_SECONDS, limit=AUDIT_BITE)
+    yield call("prune_lease_audit", before=now - AUDIT_SECONDS, limit=AUDIT_BATCH)
     yield from _tell("lock.revoked", hinter, after, owner=lease.owner, actor=actor, reason=reason)
     yield from hinter.hint(HINT + lease.claim_id)
     return audit, (yield from _hint_next(hinter, after))
@@ -208,7 +218,7 @@ def show(resource: str, now: float) -> Script[Shown | None]:
     rows = yield call("get_lease", resource=resource)
     if not rows:
         return None
-    lease = Lease(*rows[0])
+    lease = LeaseRow(*rows[0])
     lease = replace(lease, clock_at=max(lease.clock_at, now))
     waiters = yield call(
         "lease_waiters", resource=resource, now=lease.clock_at, limit=rules.WAITERS_MAX
@@ -217,22 +227,22 @@ def show(resource: str, now: float) -> Script[Shown | None]:
     return Shown(lease, [Waiter(*row) for row in waiters], [Audit(*row) for row in audit])
 
 
-def _locked(resource: str, now: float) -> Script[Lease]:
+def _locked(resource: str, now: float) -> Script[LeaseRow]:
     rows = yield call("lock_lease", resource=resource, now=now)
-    return Lease(*rows[0])
+    return LeaseRow(*rows[0])
 
 
-def _save(lease: Lease) -> Script[None]:
+def _save(lease: LeaseRow) -> Script[None]:
     fields = asdict(lease)
     del fields["clock_at"]
     yield call("save_lease", **fields)
 
 
-def _drop(lease: Lease, claim_id: str) -> Script[None]:
+def _drop(lease: LeaseRow, claim_id: str) -> Script[None]:
     yield call("drop_waiters", resource=lease.resource, claim_id=claim_id, now=lease.clock_at)
 
 
-def _line(lease: Lease, claim_id: str) -> Script[tuple[Waiter | None, Waiter | None]]:
+def _line(lease: LeaseRow, claim_id: str) -> Script[tuple[Waiter | None, Waiter | None]]:
     """(The claim's own place, the first that is alive.)"""
     rows = yield call("lease_queue", resource=lease.resource, claim_id=claim_id, now=lease.clock_at)
     found = sorted((Waiter(*row) for row in rows), key=lambda waiter: waiter.ticket)
@@ -241,7 +251,7 @@ def _line(lease: Lease, claim_id: str) -> Script[tuple[Waiter | None, Waiter | N
     return own, head
 
 
-def _hint_next(hinter: Hinter, lease: Lease) -> Script[str | None]:
+def _hint_next(hinter: Hinter, lease: LeaseRow) -> Script[str | None]:
     """Wakes the head of the line, and nobody else, when the lease is free."""
     if rules.is_held(lease):
         return None
@@ -252,12 +262,12 @@ def _hint_next(hinter: Hinter, lease: Lease) -> Script[str | None]:
     return head.claim_id
 
 
-def _tell(kind: str, hinter: Hinter, lease: Lease, **data: object) -> Script[None]:
+def _tell(kind: str, hinter: Hinter, lease: LeaseRow, **data: object) -> Script[None]:
     said = {"resource": lease.resource, "fence": lease.fence, **data}
     yield from hinter.tell(kind, lease.clock_at, said)
 
 
-def _why(lease: Lease, claim_id: str, reason: LossReason) -> Script[LossReason]:
+def _why(lease: LeaseRow, claim_id: str, reason: LossReason) -> Script[LossReason]:
     rows = yield call("lease_audit", resource=lease.resource, limit=AUDIT_MAX)
     if any(Audit(*row).claim_id == claim_id for row in rows):
         return LossReason.REVOKED

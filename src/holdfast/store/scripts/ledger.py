@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from holdfast.core import codec, ledger as rules
 from holdfast.core.ledger import (
-    Ask,
+    Answered,
     Entry,
+    EntryKey,
+    EntryLease,
+    EntryRequest,
+    EntryVerdict,
     Outcome,
-    Place,
-    Replay,
     Runner,
     Start,
     State,
-    Turn,
-    Verdict,
 )
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.script import Script, call
@@ -29,7 +29,7 @@ TRIES: Final = 8
 """A key that vanishes (pruned) each time it is looked at has bad luck; it does not loop for ever."""
 
 
-def begin(ask: Ask, now: float, *, carried: bool = False) -> Script[Verdict]:
+def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[EntryVerdict]:
     """Takes the turn, or says why not. `carried`: nobody sees the entry before the caller's commit, and
     one that is committed without its end is free at once."""
     if ask.runner is not None:
@@ -40,9 +40,9 @@ def begin(ask: Ask, now: float, *, carried: bool = False) -> Script[Verdict]:
         assert isinstance(verdict, Start)
         new = yield call(
             "begin_entry",
-            **_place(ask.place),
+            **_place(ask.entry_key),
             fingerprint=ask.fingerprint,
-            fence=verdict.turn.fence,
+            fence=verdict.lease.fence,
             owner=ask.owner,
             now=now,
             lease_until=lease_until,
@@ -50,24 +50,24 @@ def begin(ask: Ask, now: float, *, carried: bool = False) -> Script[Verdict]:
         )
         if new:
             return verdict
-        seen = yield from _locked(ask.place)
+        seen = yield from _locked(ask.entry_key)
         if seen is not None:
             return (yield from _judge(seen, ask, now, lease_until))
-    raise StoreUnavailable(f"the entry of {ask.place} came and went {TRIES} times: try again")
+    raise StoreUnavailable(f"the entry of {ask.entry_key} came and went {TRIES} times: try again")
 
 
-def _judge(seen: Entry, ask: Ask, now: float, lease_until: float) -> Script[Verdict]:
+def _judge(seen: Entry, ask: EntryRequest, now: float, lease_until: float) -> Script[EntryVerdict]:
     verdict = rules.begin(seen, ask, now)
     if isinstance(verdict, Start):
-        turn = verdict.turn
+        lease = verdict.lease
         taken = yield call(
             "retake_entry",
-            **_place(ask.place),
+            **_place(ask.entry_key),
             seen=verdict.seen,
-            fence=turn.fence,
-            owner=turn.owner,
-            attempt=turn.attempt,
-            begun_at=turn.begun_at,
+            fence=lease.fence,
+            owner=lease.owner,
+            attempt=lease.attempt,
+            begun_at=lease.begun_at,
             lease_until=lease_until,
             expires_at=_expiry(ask.retention_seconds, lease_until),
         )
@@ -75,74 +75,76 @@ def _judge(seen: Entry, ask: Ask, now: float, lease_until: float) -> Script[Verd
     return verdict
 
 
-def end(turn: Turn, outcome: Outcome | None, now: float) -> Script[None]:
+def end(lease: EntryLease, outcome: Outcome | None, now: float) -> Script[None]:
     """Writes how the turn ended; None gives it up without an answer."""
-    if turn.runner is not None:
-        yield from _check_runner("hold_task", turn.runner)
+    if lease.runner is not None:
+        yield from _check_runner("hold_task", lease.runner)
     state = State.ABANDONED if outcome is None else rules.state_of(outcome)
     text = None if outcome is None else rules.outcome_json(outcome)
     written = yield call(
         "end_entry",
-        **_place(turn.place),
-        fence=turn.fence,
-        owner=turn.owner,
+        **_place(lease.entry_key),
+        fence=lease.fence,
+        owner=lease.owner,
         state=state.value,
         now=now,
-        expires_at=_expiry(turn.retention_seconds, now),
+        expires_at=_expiry(lease.retention_seconds, now),
         outcome_json=text,
     )
     if written:
         return
-    found = yield from get(turn.place)
-    if not rules.is_echo(found, turn, state, text):
-        raise lost(turn)
+    found = yield from get(lease.entry_key)
+    if not rules.is_echo(found, lease, state, text):
+        raise lost(lease)
 
 
-def extend(turn: Turn, lease_seconds: float, now: float) -> Script[None]:
+def extend(lease: EntryLease, lease_seconds: float, now: float) -> Script[None]:
     """Renews the lease of a turn that nobody has taken over."""
     until = now + lease_seconds
     kept = yield call(
         "extend_entry",
-        **_place(turn.place),
-        fence=turn.fence,
-        owner=turn.owner,
+        **_place(lease.entry_key),
+        fence=lease.fence,
+        owner=lease.owner,
         lease_until=until,
-        expires_at=_expiry(turn.retention_seconds, until),
+        expires_at=_expiry(lease.retention_seconds, until),
     )
     if not kept:
-        raise lost(turn)
+        raise lost(lease)
 
 
-def once(ask: Ask, effect: Callable[[Turn], Script[object]], now: float) -> Script[codec.Json]:
+def once(
+    ask: EntryRequest, effect: Callable[[EntryLease], Script[object]], now: float
+) -> Script[codec.Json]:
     """The effect, a script as well, and its record in one transaction: both or neither. A repeat gets the
     answer of the first call; an effect that raises leaves nothing behind."""
     verdict = yield from begin(ask, now, carried=True)
-    if isinstance(verdict, Replay):
+    if isinstance(verdict, Answered):
         return rules.answer(verdict.outcome)
-    turn = rules.started(verdict)
-    outcome = rules.done((yield from effect(turn)))
-    yield from end(turn, outcome, now)
+    lease = rules.started(verdict)
+    outcome = rules.done((yield from effect(lease)))
+    yield from end(lease, outcome, now)
     return rules.answer(outcome)
 
 
-def get(place: Place) -> Script[Entry | None]:
+def get(place: EntryKey) -> Script[Entry | None]:
     rows = yield call("get_entry", **_place(place))
     return entry(rows[0]) if rows else None
 
 
 def entry(row: Any) -> Entry:
     scope, operation, key, fingerprint, state, *rest = row
-    return Entry(Place(scope, operation, key), fingerprint, State(state), *rest)
+    return Entry(EntryKey(scope, operation, key), fingerprint, State(state), *rest)
 
 
-def lost(turn: Turn) -> LeaseLost:
+def lost(lease: EntryLease) -> LeaseLost:
     return LeaseLost(
-        f"{turn.place} was taken over from this caller (its fence is {turn.fence}): its outcome is not "
+        f"{lease.entry_key} was taken over from this caller (its fence is {lease.fence}): its outcome is not "
         "written; ask for the answer again"
     )
 
 
-def _locked(place: Place) -> Script[Entry | None]:
+def _locked(place: EntryKey) -> Script[Entry | None]:
     rows = yield call("lock_entry", **_place(place))
     return entry(rows[0]) if rows else None
 
@@ -156,7 +158,7 @@ def _check_runner(statement: str, runner: Runner) -> Script[None]:
         )
 
 
-def _place(place: Place) -> dict[str, str]:
+def _place(place: EntryKey) -> dict[str, str]:
     return {"scope": place.scope, "operation": place.operation, "key": place.key}
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, limit as rules
 from holdfast.core.decide import Transition, left_running
-from holdfast.core.limit import Limit, Rule
+from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
@@ -93,9 +93,9 @@ def to_limit(row: Sequence[Any]) -> Limit:
     return Limit(name, _rule(rule_json), running, parked, full_until, look_at, rule_at, place)
 
 
-def _rule(rule_json: str) -> Rule:
+def _rule(rule_json: str) -> LimitRule:
     fields = codec.loads_object(rule_json)
-    return Rule(**fields)
+    return LimitRule(**fields)
 
 
 def save(limits: Limits, now: float) -> Script[None]:
@@ -115,7 +115,7 @@ def save(limits: Limits, now: float) -> Script[None]:
         yield call_rows("write_limits", rows)
 
 
-class Turns:
+class Admission:
     """Whose turn it is at some limits: tasks in line, and those parked there before them."""
 
     __slots__ = ("_heads", "_kept", "_limits", "_work", "let_in")
@@ -156,7 +156,7 @@ def _place(task: Task) -> tuple[int, float]:
     return task.priority, task.due_at
 
 
-def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Turns]:
+def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admission]:
     """Reads who is parked before some of these, at limits that have permits."""
     heads: dict[str, list[Task]] = {}
     free = {name: rules.permits(limit, work.now) for name, limit in limits.items() if limit.head}
@@ -173,7 +173,7 @@ def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Turns]
             parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(wanted))
             work.load(parked)
             heads[name] = parked
-    return Turns(work, limits, heads)
+    return Admission(work, limits, heads)
 
 
 def park(work: Work, task: Task, name: str, limits: Limits) -> None:

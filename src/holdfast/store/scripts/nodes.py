@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from holdfast.core import codec, node as rules
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call, call_rows
@@ -37,10 +37,10 @@ def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Scr
     if not silent:
         return 0
     lost = yield call_rows("lose_nodes", silent, now=now)
-    facts = [{"node": node, "seen_at": seen_at} for node, seen_at in lost]
+    events = [{"node": node, "seen_at": seen_at} for node, seen_at in lost]
     yield call("prune_nodes", before=forget_before)
-    yield from _tell(dialect, ids, now, "node.lost", facts)
-    return len(facts)
+    yield from _tell(dialect, ids, now, "node.lost", events)
+    return len(events)
 
 
 def _is_silent(row: Any, now: float) -> bool:
@@ -53,6 +53,6 @@ def _tell(
     dialect: Dialect, ids: Ids, now: float, kind: str, found: list[dict[str, Any]]
 ) -> Script[None]:
     if found:
-        batch = yield from dialect.place(ids.record(now))
-        facts = [Fact(kind, now, "", "", data) for data in found]
-        yield from record(dialect, batch, now, facts, Counter())
+        record_id = yield from dialect.record_ref(ids.record(now))
+        events = [NewEvent(kind, now, "", "", data) for data in found]
+        yield from record(dialect, record_id, now, events, Counter())

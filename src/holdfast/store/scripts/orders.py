@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     """What it has to do with the freeze epoch: nothing, to rely on it, to change it."""
 
 
-class Seen(NamedTuple):
+class OrderRows(NamedTuple):
     orders: Rows
     answer: Rows
     freeze: Any
@@ -40,7 +40,7 @@ class Written(NamedTuple):
     freeze: dict[str, Any] | None
 
 
-def see(wanted: Wanted) -> Script[Seen]:
+def see(wanted: Wanted) -> Script[OrderRows]:
     """Always in this order (freeze, then orders), so that requests seldom wait for each other in a circle."""
     freeze: Rows = [NO_FREEZE]
     if wanted.freeze:
@@ -57,7 +57,7 @@ def see(wanted: Wanted) -> Script[Seen]:
     if wanted.answer is not None:
         operation, key = wanted.answer
         answer = yield call("get_order_answer", operation=operation, key=key)
-    return Seen(orders, answer, freeze[0])
+    return OrderRows(orders, answer, freeze[0])
 
 
 def write(change: Written) -> Script[None]:

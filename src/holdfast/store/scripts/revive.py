@@ -2,7 +2,7 @@
 
 Promises: every child that failed with a parent which is back, and has no other dead parent, waits again; one
 that has stays dead, with that other parent as its cause. So a child is blocked only while its parents can
-still end, and dead with a parent only while one is dead, or until a bite of `cascade.py` has reached it.
+still end, and dead with a parent only while one is dead, or until a batch of `cascade.py` has reached it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from holdfast.core import dependency
-from holdfast.core.command import Order, Replay, Revive
+from holdfast.core.command import Instruction, Replay, Revive
 from holdfast.core.decide import Transition, decide
-from holdfast.core.dependency import OpenEdge, Policy
+from holdfast.core.dependency import DependencyPolicy, OpenEdge
 from holdfast.core.task import FAILED, Status, Task
 from holdfast.core.upkeep_rules import fell_with_a_parent
 from holdfast.store.script import Script, call
@@ -39,13 +39,13 @@ def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
             work.held[child_id] = dead
             continue
         work.held.pop(child_id, None)
-        _carry_out(work, Order(child_id, Revive(because[child_id], len(now_open))))
+        _carry_out(work, Instruction(child_id, Revive(because[child_id], len(now_open))))
 
 
-def on_their_way(work: Work, orders: Iterable[Order]) -> Script[set[str]]:
+def on_their_way(work: Work, instructions: Iterable[Instruction]) -> Script[set[str]]:
     """Dead letters that are asked to be replayed and come back anyway, to wait for parents that are back:
     started at once, they would run before those."""
-    asked = (work.tasks.get(o.task_id) for o in orders if isinstance(o.command, Replay))
+    asked = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, Replay))
     fell = sorted({task.id for task in asked if task is not None and fell_with_a_parent(task)})
     edges = yield from _open_edges(fell)
     return {i for i, found in edges.items() if found and not any(e.is_dead for e in found)}
@@ -65,7 +65,7 @@ def blame_others(work: Work) -> Script[None]:
     parents: dict[str, Task] = {task.id: task for task in rows}
     for child_id, parent_id in sorted(causes.items()):
         parent = work.tasks.get(parent_id) or parents.get(parent_id)
-        _carry_out(work, Order(child_id, dependency.blame(parent_id, parent)))
+        _carry_out(work, Instruction(child_id, dependency.blame(parent_id, parent)))
 
 
 def _open_edges(children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
@@ -75,7 +75,7 @@ def _open_edges(children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
     if children:
         for child_id, parent_id, policy, status in (yield call("open_parents", ids=children)):
             known = Status(status) if status is not None else None
-            edges[child_id].append(OpenEdge(parent_id, Policy(policy), known))
+            edges[child_id].append(OpenEdge(parent_id, DependencyPolicy(policy), known))
     return edges
 
 
@@ -89,7 +89,7 @@ def _cause(task: Task) -> str | None:
     return task.failure.cause if task.failure else None
 
 
-def _carry_out(work: Work, order: Order) -> None:
-    decision = decide(work.tasks[order.task_id], order, work.now)
-    assert isinstance(decision, Transition), decision
-    work.move(decision)
+def _carry_out(work: Work, instruction: Instruction) -> None:
+    ruling = decide(work.tasks[instruction.task_id], instruction, work.now)
+    assert isinstance(ruling, Transition), ruling
+    work.move(ruling)

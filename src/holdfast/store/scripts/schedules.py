@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, is_changed, next_fire
 from holdfast.core.submit import Submission
@@ -109,7 +109,7 @@ def fire(
         return None
     fired = _fact("schedule.fired", now, schedule, task=submission.task.id, next_at=after)
     found = yield from insert(
-        [submission], now=now, batch=ids.record(now), recorder=dialect, beside=[fired]
+        [submission], now=now, record_id=ids.record(now), recorder=dialect, beside=[fired]
     )
     return found[0]
 
@@ -121,12 +121,12 @@ def _locked(name: str) -> Script[Schedule]:
     return Schedule(*rows[0])
 
 
-def _fact(kind: str, now: float, schedule: Schedule, **data: Any) -> Fact:
-    return Fact(kind, now, "", schedule.type, {"schedule": schedule.name, **data})
+def _fact(kind: str, now: float, schedule: Schedule, **data: Any) -> NewEvent:
+    return NewEvent(kind, now, "", schedule.type, {"schedule": schedule.name, **data})
 
 
 def _tell(
     dialect: Dialect, ids: Ids, now: float, kind: str, schedule: Schedule, **data: Any
 ) -> Script[None]:
-    batch = yield from dialect.place(ids.record(now))
-    yield from record(dialect, batch, now, [_fact(kind, now, schedule, **data)], Counter())
+    record_id = yield from dialect.record_ref(ids.record(now))
+    yield from record(dialect, record_id, now, [_fact(kind, now, schedule, **data)], Counter())

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from holdfast.core.decide import Transition
-from holdfast.core.event import Fact
+from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import Conflict
 from holdfast.store.script import Script, call, call_rows
@@ -25,16 +25,16 @@ class Recorder(Protocol):
     """How a dialect appends a record to the feed, and how much one of its transactions may settle."""
 
     @property
-    def cascade_bite(self) -> int:
+    def cascade_batch(self) -> int:
         """Edges to dependents that one transaction looks at."""
         ...
 
-    def place(self, batch: int) -> Script[int]:
+    def record_ref(self, record_id: int) -> Script[int]:
         """What rows remember a record by, given an id made for it."""
         ...
 
     def record(
-        self, *, batch: int, now: float, facts_json: str, facts_count: int, deltas_json: str
+        self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
     ) -> Script[None]: ...
 
 
@@ -42,7 +42,7 @@ class Work:
     """What one transaction does."""
 
     __slots__ = (
-        *("_mentioned", "deltas", "facts", "held", "is_cut_short", "now", "seen", "tasks"),
+        *("_mentioned", "deltas", "events", "held", "is_cut_short", "now", "seen", "tasks"),
         "transitions",
     )
 
@@ -50,7 +50,7 @@ class Work:
         self.now = now
         self.tasks: dict[str, Task] = {}
         self.seen: dict[str, int] = {}
-        self.facts: list[Fact] = []
+        self.events: list[NewEvent] = []
         self._mentioned: set[str] = set()
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
@@ -69,16 +69,16 @@ class Work:
     def move(self, transition: Transition) -> None:
         before, after = transition.before, transition.after
         self.tasks[after.id] = after
-        self.facts.extend(transition.facts)
+        self.events.extend(transition.events)
         self.transitions.append(transition)
         if before.status is not after.status:
             self.count(before, -1)
             self.count(after, 1)
 
-    def mention(self, facts: Iterable[Fact]) -> None:
+    def mention(self, events: Iterable[NewEvent]) -> None:
         """What goes into the feed without a change, e.g. the evidence of a late result."""
-        for fact in facts:
-            self.facts.append(fact)
+        for fact in events:
+            self.events.append(fact)
             self._mentioned.add(fact.task_id)
 
     def count(self, task: Task, n: int) -> None:
@@ -89,19 +89,19 @@ class Work:
         changed = {t.after.id: None for t in self.transitions}
         return [write_row(self.tasks[task_id], self.seen[task_id]) for task_id in changed]
 
-    def save(self, recorder: Recorder, batch: int) -> Script[None]:
+    def save(self, recorder: Recorder, record_id: int) -> Script[None]:
         """Writes everything: rows first, the record last, when all locks are held."""
         rows = self.rows()
-        if not rows and not self.facts:
+        if not rows and not self.events:
             return
-        batch = yield from recorder.place(batch)
+        record_id = yield from recorder.record_ref(record_id)
         if rows:
-            written = yield call_rows("write_tasks", rows, batch=str(batch))
+            written = yield call_rows("write_tasks", rows, record_id=str(record_id))
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
         if told := self._only_mentioned():
-            yield call("note_tasks", ids=told, batch=str(batch))
-        yield from record(recorder, batch, self.now, self.facts, self.deltas)
+            yield call("note_tasks", ids=told, record_id=str(record_id))
+        yield from record(recorder, record_id, self.now, self.events, self.deltas)
 
     def _only_mentioned(self) -> list[str]:
         """Tasks that do not change but have a fact: their rows keep the record all the same, so that a
@@ -145,15 +145,19 @@ def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
 
 
 def record(
-    recorder: Recorder, batch: int, now: float, facts: list[Fact], deltas: Counter[DeltaKey]
+    recorder: Recorder,
+    record_id: int,
+    now: float,
+    events: list[NewEvent],
+    deltas: Counter[DeltaKey],
 ) -> Script[None]:
     """Appends the facts of a transaction to the feed; nothing happened, nothing is written."""
-    if facts:
+    if events:
         yield from recorder.record(
-            batch=batch,
+            record_id=record_id,
             now=now,
-            facts_json=msgspec.json.encode(facts).decode(),
-            facts_count=len(facts),
+            events_json=msgspec.json.encode(events).decode(),
+            events_count=len(events),
             deltas_json=deltas_json(deltas),
         )
 

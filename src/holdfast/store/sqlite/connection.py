@@ -19,7 +19,7 @@ from holdfast.core import codec
 from holdfast.core.task import Task
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
-from holdfast.store.script import Call, Rows, Script
+from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import TASK_COLUMNS, Column, Statement, load_migrations, load_statements
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _rows: Final = msgspec.json.Decoder(list[list[Any]])
 WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
-class Prepared(NamedTuple):
+class SqliteStatement(NamedTuple):
     """A statement as it is run, and how its answer is read."""
 
     text: str
@@ -39,7 +39,7 @@ class Prepared(NamedTuple):
 
 
 @cache
-def statements() -> dict[str, Prepared]:
+def statements() -> dict[str, SqliteStatement]:
     """The dialect's statements; reads are wrapped to give one document."""
     return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
 
@@ -49,18 +49,18 @@ def _rows_macro(columns: tuple[Column, ...]) -> str:
     return f"(SELECT {fields} FROM json_each(:rows)) AS r"
 
 
-def _prepared(statement: Statement) -> Prepared:
+def _prepared(statement: Statement) -> SqliteStatement:
     if statement.returns == "nothing":
-        return Prepared(statement.text, "count")
+        return SqliteStatement(statement.text, "count")
     if WRITES.match(statement.text):
-        return Prepared(statement.text, "rows")
+        return SqliteStatement(statement.text, "rows")
     is_task = statement.returns == "task"
     names = TASK_COLUMNS if is_task else statement.returns.split()
     text = f"SELECT json_group_array(json_array({', '.join(names)})) FROM ({statement.text})"
-    return Prepared(text, "tasks" if is_task else "document")
+    return SqliteStatement(text, "tasks" if is_task else "document")
 
 
-def bind(call: Call) -> dict[str, Any]:
+def bind(call: StatementCall) -> dict[str, Any]:
     """Lists become JSON documents; everything else goes as it is."""
     params = call.params
     for name, value in params.items():
@@ -139,7 +139,7 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
         return value
 
 
-def execute(connection: apsw.Connection, call: Call) -> Rows:
+def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
     """Rows of a read, or the number of changed rows of a write."""
     text, answer = statements()[call.name]
     cursor = connection.execute(text, bind(call))

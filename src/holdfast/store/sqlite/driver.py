@@ -22,10 +22,10 @@ from holdfast.clock import Clock
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
 from holdfast.store.port import HELD_SECONDS, Rank, RowExists
-from holdfast.store.script import Call, Rows, Script, one
-from holdfast.store.sqlite import carried, connection as sqlite
-from holdfast.store.sqlite.jobs import Job, Jobs, commit_group, deliver, next_job, read
-from holdfast.store.sqlite.loops import Commits
+from holdfast.store.script import Rows, Script, StatementCall, one
+from holdfast.store.sqlite import connection as sqlite, in_tx as carried
+from holdfast.store.sqlite.loops import LoopCommits
+from holdfast.store.sqlite.pending import Jobs, PendingScript, commit_group, deliver, next_job, read
 from holdfast.store.sqlite.stillness import Stillness
 from holdfast.store.steady import Steady
 
@@ -60,7 +60,7 @@ class SqliteDriver:
         self._answering = False
         self._version = 0
         self._changes = 0
-        self._commits = Commits()
+        self._commits = LoopCommits()
         follow(self)
 
     @property
@@ -143,7 +143,7 @@ class SqliteDriver:
         threads, self._threads = self._threads, []
         found = (self._reader, self._writer)
         self._reader = self._writer = None
-        self._commits = Commits()
+        self._commits = LoopCommits()
         self._changes = 0
         return threads, [connection for connection in found if connection is not None]
 
@@ -169,7 +169,7 @@ class SqliteDriver:
         self._still = Stillness()
         self._writing = self._still.writing
 
-    async def warm_up(self, calls: Sequence[Call]) -> None:
+    async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         """One connection, one cache of statements: nothing is worth the while."""
 
     async def write(
@@ -196,7 +196,7 @@ class SqliteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
-    async def call(self, wanted: Call, *, small: bool = False) -> Rows:
+    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
                 return self._write_on_the_spot(lambda writer: sqlite.execute(writer, wanted))
@@ -214,7 +214,7 @@ class SqliteDriver:
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
         return await self.read(make)  # One transaction, so one moment.
 
-    async def carry(
+    async def run_in_tx(
         self,
         connection: object,
         make: Callable[[], Script[T]],
@@ -231,7 +231,7 @@ class SqliteDriver:
             raise StoreUnavailable("the SQLite store is closed: open it first")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        jobs.put(Job(make, future, loop))
+        jobs.put(PendingScript(make, future, loop))
         return await future
 
     def _start(self, name: str, target: Callable[..., None], *args: object) -> None:

@@ -12,7 +12,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Collection
 
 
-class Commits:
+class LoopCommits:
     """`count` is for the thread that holds the connection; the rest may be asked at any time."""
 
     __slots__ = ("_elsewhere", "listeners")

@@ -76,9 +76,9 @@ CREATE TABLE holdfast_feed (
     ord          bigint GENERATED ALWAYS AS IDENTITY,
     xid          xid8 NOT NULL DEFAULT pg_current_xact_id(),
     first_offset bigint,
-    facts_count  integer NOT NULL,
+    events_count  integer NOT NULL,
     at           double precision NOT NULL,
-    facts_json   text NOT NULL,
+    events_json   text NOT NULL,
     deltas_json  text NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_feed_offset ON holdfast_feed (first_offset) WHERE first_offset IS NOT NULL;

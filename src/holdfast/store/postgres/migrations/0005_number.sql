@@ -11,14 +11,14 @@ BEGIN
         -- index: holdfast_feed_unread
         WITH head AS MATERIALIZED (SELECT head, scan_xid FROM holdfast_feed_head),
         unread AS MATERIALIZED (
-            SELECT f.id, f.facts_count,
-                head.head + 1 + sum(f.facts_count) OVER (ORDER BY f.ord) - f.facts_count AS first_offset
+            SELECT f.id, f.events_count,
+                head.head + 1 + sum(f.events_count) OVER (ORDER BY f.ord) - f.events_count AS first_offset
             FROM holdfast_feed f, head WHERE f.first_offset IS NULL AND f.xid >= head.scan_xid
         ), numbered AS (
             UPDATE holdfast_feed f SET first_offset = u.first_offset FROM unread u WHERE f.id = u.id
         )
         UPDATE holdfast_feed_head SET
-            head = head + coalesce((SELECT sum(facts_count) FROM unread), 0),
+            head = head + coalesce((SELECT sum(events_count) FROM unread), 0),
             scan_xid = pg_snapshot_xmin(pg_current_snapshot());
     END IF;
 END $$;

@@ -23,19 +23,19 @@ BEGIN
         WITH last AS MATERIALIZED (
             SELECT ctid AS place, head FROM holdfast_feed_head ORDER BY head DESC LIMIT 1
         ), found AS (
-            SELECT id, ord, facts_count FROM holdfast_feed WHERE first_offset IS NULL AND xid >= next
+            SELECT id, ord, events_count FROM holdfast_feed WHERE first_offset IS NULL AND xid >= next
             UNION ALL
-            SELECT id, ord, facts_count FROM holdfast_feed
+            SELECT id, ord, events_count FROM holdfast_feed
             WHERE first_offset IS NULL AND xid = ANY(open) AND xid < next
         ), unread AS MATERIALIZED (
-            SELECT f.id, f.facts_count,
-                last.head + 1 + sum(f.facts_count) OVER (ORDER BY f.ord) - f.facts_count AS first_offset
+            SELECT f.id, f.events_count,
+                last.head + 1 + sum(f.events_count) OVER (ORDER BY f.ord) - f.events_count AS first_offset
             FROM found f, last
         ), numbered AS (
             UPDATE holdfast_feed f SET first_offset = u.first_offset FROM unread u WHERE f.id = u.id
         )
         UPDATE holdfast_feed_head h SET
-            head = h.head + coalesce((SELECT sum(facts_count) FROM unread), 0),
+            head = h.head + coalesce((SELECT sum(events_count) FROM unread), 0),
             scan_xid = pg_snapshot_xmin(pg_current_snapshot()),
             -- No further than this transaction: it may record something yet, and after a crash of the server
             -- no id up to its own is given out again, as those above may be.

@@ -24,14 +24,14 @@ WITH lane AS MATERIALIZED (
 ), taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :batch::text, 2000)
+        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :record_id::text, 2000)
     FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
     RETURNING {task:t}, t.nth
 ), recorded AS (
-    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, count(*), :now::float8,
+    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+    SELECT :record_id::text::bigint, count(*), :now::float8,
         '[' || string_agg(:fact_head::text || to_json(id)::text || ',' || to_json(type)::text
-                          || :fact_node::text || attempts || '}]', ',' ORDER BY priority, due_at, nth) || ']',
+                          || :event_node::text || attempts || '}]', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
             SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
             FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
@@ -50,7 +50,7 @@ LEFT JOIN taken ON true;
 WITH taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :batch::text, 2000)
+        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :record_id::text, 2000)
     WHERE t.limits IS NULL AND t.ctid = (
         SELECT first.tid FROM (
             SELECT q.name, p.priority, (string_to_array(:floors::text, ' ')::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
@@ -67,9 +67,9 @@ WITH taken AS (
         LIMIT 1)
     RETURNING {task:t}
 ), recorded AS (
-    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, 1, :now::float8,
-        '[' || :fact_head::text || to_json(id)::text || ',' || to_json(type)::text || :fact_node::text || attempts
+    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+    SELECT :record_id::text::bigint, 1, :now::float8,
+        '[' || :fact_head::text || to_json(id)::text || ',' || to_json(type)::text || :event_node::text || attempts
             || '}]]',
         json_build_array(json_build_array(queue, type, priority, 'queued', -1),
                          json_build_array(queue, type, priority, 'running', 1))::text

@@ -22,5 +22,5 @@ INSERT INTO holdfast_commit (id) VALUES (:number::text::bigint);
 -- name: probe_record
 -- Rolled back afterwards, so that no reader ever sees it.
 -- index: holdfast_feed_pkey
-INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
+INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
 VALUES (:number::text::bigint, 0, 0, '[]', '[]');

@@ -2,31 +2,31 @@
 
 -- name: insert_edges
 -- index: holdfast_edge_pkey
-INSERT INTO holdfast_edge (child_id, parent_id, policy, settled, loose)
-SELECT child_id, parent_id, policy, settled, loose
-FROM {rows: child_id text, parent_id text, policy text, settled smallint, loose smallint};
+INSERT INTO holdfast_edge (child_id, parent_id, policy, settled, unlinked)
+SELECT child_id, parent_id, policy, settled, unlinked
+FROM {rows: child_id text, parent_id text, policy text, settled smallint, unlinked smallint};
 
 -- name: mark_parents
 -- index: holdfast_task_pkey
 UPDATE holdfast_task SET has_dependents = 1 WHERE id = ANY(:ids::text[]) AND has_dependents = 0;
 
--- name: any_loose
--- index: holdfast_edge_loose
+-- name: any_unlinked
+-- index: holdfast_edge_unlinked
 -- returns: child_id
-SELECT child_id FROM holdfast_edge WHERE loose = 1 AND child_id <> ALL(:without::text[])
+SELECT child_id FROM holdfast_edge WHERE unlinked = 1 AND child_id <> ALL(:without::text[])
 ORDER BY parent_id, child_id LIMIT 1;
 
--- name: loose_edges
+-- name: unlinked_edges
 -- Whose parents may not know of them. The walk goes from parent to parent, not from edge to edge: a parent that
 -- another transaction holds costs one step, however many children it has. A parent that was pruned cannot be held.
--- index: holdfast_edge_loose, holdfast_task_pkey
+-- index: holdfast_edge_unlinked, holdfast_task_pkey
 -- returns: child_id parent_id
 WITH RECURSIVE parents AS (
-    (SELECT parent_id FROM holdfast_edge WHERE loose = 1 AND child_id <> ALL(:without::text[])
+    (SELECT parent_id FROM holdfast_edge WHERE unlinked = 1 AND child_id <> ALL(:without::text[])
      ORDER BY parent_id, child_id LIMIT 1)
     UNION ALL
     SELECT (SELECT e.parent_id FROM holdfast_edge e
-            WHERE e.loose = 1 AND e.parent_id > p.parent_id AND e.child_id <> ALL(:without::text[])
+            WHERE e.unlinked = 1 AND e.parent_id > p.parent_id AND e.child_id <> ALL(:without::text[])
             ORDER BY e.parent_id, e.child_id LIMIT 1)
     FROM parents p WHERE p.parent_id IS NOT NULL
 ), free AS (
@@ -41,7 +41,7 @@ WITH RECURSIVE parents AS (
 SELECT e.child_id, e.parent_id FROM (SELECT id FROM free UNION ALL SELECT id FROM pruned) AS found
 CROSS JOIN LATERAL (
     SELECT child_id, parent_id FROM holdfast_edge
-    WHERE loose = 1 AND parent_id = found.id AND child_id <> ALL(:without::text[])
+    WHERE unlinked = 1 AND parent_id = found.id AND child_id <> ALL(:without::text[])
     ORDER BY parent_id, child_id LIMIT :limit::int) AS e
 LIMIT :limit::int;
 
@@ -53,19 +53,19 @@ LIMIT :limit::int;
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED;
 
--- name: lock_loose_edges
--- Those of these that are still loose and that no other transaction ties. The sum keeps the planner from the index
--- of all loose edges, which it would read whole for each row.
+-- name: lock_unlinked_edges
+-- Those of these that are still unlinked and that no other transaction links. The sum keeps the planner from the index
+-- of all unlinked edges, which it would read whole for each row.
 -- index: holdfast_edge_pkey, holdfast_edge_parent
 -- returns: child_id parent_id policy settled
 SELECT e.child_id, e.parent_id, e.policy, e.settled
 FROM {rows: child_id text, parent_id text}
 JOIN holdfast_edge e ON e.child_id = r.child_id AND e.parent_id = r.parent_id
-WHERE e.loose + 0 = 1 ORDER BY e.parent_id, e.child_id FOR UPDATE OF e SKIP LOCKED;
+WHERE e.unlinked + 0 = 1 ORDER BY e.parent_id, e.child_id FOR UPDATE OF e SKIP LOCKED;
 
--- name: tie_edges
+-- name: link_edges
 -- index: holdfast_edge_pkey
-UPDATE holdfast_edge e SET loose = 0
+UPDATE holdfast_edge e SET unlinked = 0
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
@@ -151,7 +151,7 @@ SELECT parent_id, child_id FROM (
 SELECT parent_id FROM holdfast_cascade_held WHERE parent_id = ANY(:parents::text[]) AND child_id = :id::text;
 
 -- name: cascade_place
--- Where the next bite of a cascade begins.
+-- Where the next batch of a cascade begins.
 -- index: holdfast_cascade_pkey
 -- returns: after_child
 SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id::text;

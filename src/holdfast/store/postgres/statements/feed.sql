@@ -5,8 +5,8 @@
 
 -- name: record_facts
 -- index: holdfast_feed_pkey
-INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text, :deltas_json::text);
+INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+VALUES (:record_id::text::bigint, :events_count::int, :now::float8, :events_json::text, :deltas_json::text);
 
 -- name: hint
 -- returns: hinted
@@ -14,7 +14,7 @@ SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast
     :hint::text) AS hinted;
 
 -- name: number_records
--- A bite of them; whether none is left. The function is in migration 0012; 0005 says why it is one.
+-- A batch of them; whether none is left. The function is in migration 0012; 0005 says why it is one.
 -- index: holdfast_feed_unread
 -- returns: is_done
 SELECT holdfast_number(:most::int) AS is_done;
@@ -74,22 +74,22 @@ SELECT epoch, head, oldest FROM holdfast_feed_head ORDER BY head DESC LIMIT 1;
 -- name: read_records
 -- From the record that holds the next offset on, as far as the page goes.
 -- index: holdfast_feed_offset
--- returns: first_offset facts_count facts_json
-SELECT first_offset, facts_count, facts_json FROM holdfast_feed
+-- returns: first_offset events_count events_json
+SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
                                 WHERE first_offset <= :after::bigint + 1), 0)
-  AND first_offset + facts_count > :after::bigint + 1
+  AND first_offset + events_count > :after::bigint + 1
   AND first_offset <= :after::bigint + :limit::int
 ORDER BY first_offset LIMIT :limit::int;
 
 -- name: records_by_id
 -- index: holdfast_feed_pkey
--- returns: first_offset facts_count facts_json
-SELECT first_offset, facts_count, facts_json FROM holdfast_feed
+-- returns: first_offset events_count events_json
+SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE id = ANY(:ids::bigint[]) ORDER BY first_offset, ord;
 
 -- name: count_records
--- Folds what a bite of the records says into the counters, so that no figure needs a scan of tasks; whether all
+-- Folds what a batch of the records says into the counters, so that no figure needs a scan of tasks; whether all
 -- are counted.
 -- index: holdfast_feed_offset
 -- returns: is_done
@@ -110,16 +110,16 @@ WITH first AS MATERIALIZED (
     SELECT f.id, f.first_offset, f.at FROM holdfast_feed f,
         (SELECT head, oldest, counted_through FROM holdfast_feed_head ORDER BY head DESC LIMIT 1) h
     WHERE f.first_offset >= h.oldest AND f.first_offset <= h.counted_through
-      AND f.first_offset + f.facts_count - 1 < h.head
+      AND f.first_offset + f.events_count - 1 < h.head
     ORDER BY f.first_offset LIMIT :limit::int
 ), gone AS (
     DELETE FROM holdfast_feed WHERE id IN (
         SELECT id FROM (
             SELECT id, bool_and(at < :before::float8) OVER (ORDER BY first_offset) AS is_old FROM first) o
         WHERE is_old)
-    RETURNING first_offset, facts_count
+    RETURNING first_offset, events_count
 ), forgotten AS (
     UPDATE holdfast_feed_head h SET oldest = greatest(h.oldest, g.oldest)
-    FROM (SELECT max(first_offset + facts_count) AS oldest FROM gone) g WHERE g.oldest IS NOT NULL
+    FROM (SELECT max(first_offset + events_count) AS oldest FROM gone) g WHERE g.oldest IS NOT NULL
 )
 SELECT count(*) AS gone FROM gone;

@@ -34,7 +34,7 @@ INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, meta
     waiting_on, idempotency_key, request_hash, nth, history)
 SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
     0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
-    r.waiting_on, r.idempotency_key, r.request_hash, r.nth, :batch::text
+    r.waiting_on, r.idempotency_key, r.request_hash, r.nth, :record_id::text
 FROM {rows: id text, type text, queue text, priority smallint, status text, payload_json text,
     metadata_json text, options_json text, max_attempts integer, created_at double precision,
     due_at double precision, limits text, gate text, waiting_on integer, idempotency_key text,
@@ -47,14 +47,14 @@ FROM {rows: id text, type text, queue text, priority smallint, status text, payl
 -- The record is written last: an unread WITH runs after the main statement.
 -- index: holdfast_task_pkey
 WITH recorded AS (
-    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    VALUES (:batch::text::bigint, :facts_count::int, :now::float8, :facts_json::text, :deltas_json::text)
+    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+    VALUES (:record_id::text::bigint, :events_count::int, :now::float8, :events_json::text, :deltas_json::text)
     RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
     attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
 SELECT i.id, s.type, s.queue, s.priority, 'queued', i.payload::text, s.metadata_json, s.options_json,
-    0, s.max_attempts, 0, 1, 0, :now::float8, :now::float8, :now::float8 + s.delay, i.nth, :batch::text
+    0, s.max_attempts, 0, 1, 0, :now::float8, :now::float8, :now::float8 + s.delay, i.nth, :record_id::text
 FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
                 unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
 JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata::text[], :options::text[],
@@ -66,15 +66,15 @@ JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata:
 -- One task and its fact with plain values: what a single caller waits for.
 -- index: holdfast_task_pkey
 WITH recorded AS (
-    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    VALUES (:batch::text::bigint, 1, :now::float8, :facts_json::text, :deltas_json::text)
+    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+    VALUES (:record_id::text::bigint, 1, :now::float8, :events_json::text, :deltas_json::text)
     RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
     attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
 VALUES (:id::text, :type::text, :queue::text, :priority::smallint, 'queued', :payload_json::text,
     :metadata_json::text, :options_json::text, 0, :max_attempts::int, 0, 1, 0, :now::float8, :now::float8,
-    :due_at::float8, :batch::text);
+    :due_at::float8, :record_id::text);
 
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
@@ -86,7 +86,7 @@ UPDATE holdfast_task t SET
     node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
     failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
     progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
-    history = right(t.history || ',' || :batch::text, 2000)
+    history = right(t.history || ',' || :record_id::text, 2000)
 FROM {rows: id text, seen bigint, status text, version bigint, fence bigint, attempts integer,
     deaths integer, updated_at double precision, due_at double precision, started_at double precision,
     finished_at double precision, node text, lease_until double precision, payload_json text,
@@ -98,7 +98,7 @@ RETURNING t.id;
 -- name: note_tasks
 -- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
 -- index: holdfast_task_pkey
-UPDATE holdfast_task SET history = right(history || ',' || :batch::text, 2000)
+UPDATE holdfast_task SET history = right(history || ',' || :record_id::text, 2000)
 WHERE id = ANY(:ids::text[]);
 
 -- name: complete_plain
@@ -110,7 +110,7 @@ WHERE id = ANY(:ids::text[]);
 WITH done AS (
     UPDATE holdfast_task t SET status = 'completed', version = t.version + 1, updated_at = :now::float8,
         finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result::text,
-        history = right(t.history || ',' || :batch::text, 2000)
+        history = right(t.history || ',' || :record_id::text, 2000)
     FROM (SELECT * FROM ROWS FROM (
               unnest(string_to_array(:ids::text, E'\n')), unnest(string_to_array(:fences::text, ',')),
               unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json))
@@ -121,11 +121,11 @@ WITH done AS (
       AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
     RETURNING t.id, t.queue, t.type, t.priority, r.nth
 ), recorded AS (
-    INSERT INTO holdfast_feed (id, facts_count, at, facts_json, deltas_json)
-    SELECT :batch::text::bigint, n, :now::float8,
-        CASE WHEN n = :count::int THEN :facts_json::text
+    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
+    SELECT :record_id::text::bigint, n, :now::float8,
+        CASE WHEN n = :count::int THEN :events_json::text
              ELSE (SELECT '[' || string_agg(f.fact::text, ',' ORDER BY f.nth) || ']'
-                   FROM json_array_elements(:facts_json::json) WITH ORDINALITY f(fact, nth)
+                   FROM json_array_elements(:events_json::json) WITH ORDINALITY f(fact, nth)
                    WHERE f.nth IN (SELECT nth FROM done)) END,
         CASE WHEN n = :count::int THEN :deltas_json::text
              ELSE (SELECT json_agg(d)::text FROM (

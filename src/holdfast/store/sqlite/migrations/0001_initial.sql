@@ -70,9 +70,9 @@ CREATE INDEX holdfast_edge_parent ON holdfast_edge (parent_id);
 -- One writer at a time, so offsets are given at once and in commit order.
 CREATE TABLE holdfast_feed (
     first_offset integer PRIMARY KEY,
-    facts_count  integer NOT NULL,
+    events_count  integer NOT NULL,
     at           real NOT NULL,
-    facts_json   text NOT NULL,
+    events_json   text NOT NULL,
     deltas_json  text NOT NULL
 ) STRICT;
 

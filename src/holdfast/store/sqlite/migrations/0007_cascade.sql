@@ -6,6 +6,6 @@ CREATE TABLE holdfast_cascade (
     after_child text NOT NULL
 ) STRICT;
 
--- Children of one parent in order, so that a bite starts where the last one ended.
+-- Children of one parent in order, so that a batch starts where the last one ended.
 DROP INDEX holdfast_edge_parent;
 CREATE INDEX holdfast_edge_parent ON holdfast_edge (parent_id, child_id);

@@ -21,7 +21,7 @@ ORDER BY due_at, rowid LIMIT :limit;
 -- index: holdfast_task (rowid)
 UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
     attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
-    lease_until = :now + :lease_seconds, history = substr(history || ',' || :batch, -2000)
+    lease_until = :now + :lease_seconds, history = substr(history || ',' || :record_id, -2000)
 WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
 
 -- name: get_rows
@@ -64,10 +64,10 @@ FROM (
 -- A new task that runs with its first commit, both facts in one call: unless its queue is paused or somebody
 -- in these queues is before it in line. Then nothing is written; the number of rows says so.
 -- index: holdfast_task_ready, holdfast_task (primary key), holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
-SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
+SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
                                                           ORDER BY first_offset DESC LIMIT 1), 1)
-        FROM holdfast_feed), :facts_count, :now, :facts_json, :deltas_json
+        FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json
 WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at IS NOT NULL)
   AND NOT EXISTS (
     SELECT 1 FROM json_each(:queues) q CROSS JOIN json_each('[0,1,2,3]') p CROSS JOIN holdfast_task t

@@ -2,40 +2,40 @@
 
 -- name: insert_edges
 -- index: holdfast_edge (primary key)
-INSERT INTO holdfast_edge (child_id, parent_id, policy, settled, loose)
-SELECT child_id, parent_id, policy, settled, loose
-FROM {rows: child_id text, parent_id text, policy text, settled integer, loose integer};
+INSERT INTO holdfast_edge (child_id, parent_id, policy, settled, unlinked)
+SELECT child_id, parent_id, policy, settled, unlinked
+FROM {rows: child_id text, parent_id text, policy text, settled integer, unlinked integer};
 
 -- name: mark_parents
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET has_dependents = 1 WHERE id IN (SELECT value FROM json_each(:ids)) AND has_dependents = 0;
 
--- name: any_loose
--- index: holdfast_edge_loose
+-- name: any_unlinked
+-- index: holdfast_edge_unlinked
 -- returns: child_id
-SELECT child_id FROM holdfast_edge WHERE loose = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
+SELECT child_id FROM holdfast_edge WHERE unlinked = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
 ORDER BY parent_id, child_id LIMIT 1;
 
--- name: loose_edges
--- Whose parents may not know of them. With one writer no edge comes in loose; the simulator plays many.
--- index: holdfast_edge_loose
+-- name: unlinked_edges
+-- Whose parents may not know of them. With one writer no edge comes in unlinked; the simulator plays many.
+-- index: holdfast_edge_unlinked
 -- returns: child_id parent_id
 SELECT child_id, parent_id FROM holdfast_edge
-WHERE loose = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
+WHERE unlinked = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
 ORDER BY parent_id, child_id LIMIT :limit;
 
--- name: lock_loose_edges
--- Those of these that are still loose.
+-- name: lock_unlinked_edges
+-- Those of these that are still unlinked.
 -- index: holdfast_edge (primary key)
 -- returns: child_id parent_id policy settled
 SELECT e.child_id, e.parent_id, e.policy, e.settled
 FROM {rows: child_id text, parent_id text}
 JOIN holdfast_edge e ON e.child_id = r.child_id AND e.parent_id = r.parent_id
-WHERE e.loose + 0 = 1 ORDER BY e.parent_id, e.child_id;
+WHERE e.unlinked + 0 = 1 ORDER BY e.parent_id, e.child_id;
 
--- name: tie_edges
+-- name: link_edges
 -- index: holdfast_edge (primary key)
-UPDATE holdfast_edge AS e SET loose = 0
+UPDATE holdfast_edge AS e SET unlinked = 0
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
@@ -100,7 +100,7 @@ SELECT parent_id FROM holdfast_cascade_held
 WHERE parent_id IN (SELECT value FROM json_each(:parents)) AND child_id = :id;
 
 -- name: cascade_place
--- Where the next bite of a cascade begins.
+-- Where the next batch of a cascade begins.
 -- index: holdfast_cascade (primary key)
 -- returns: after_child
 SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id;

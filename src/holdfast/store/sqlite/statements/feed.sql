@@ -3,41 +3,41 @@
 -- name: next_offset
 -- index: holdfast_feed (primary key)
 -- returns: next_offset
-SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
                                                   ORDER BY first_offset DESC LIMIT 1), 1) AS next_offset
 FROM holdfast_feed;
 
 -- name: record_facts
 -- index: holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
-VALUES (:batch, :facts_count, :now, :facts_json, :deltas_json);
+INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
+VALUES (:record_id, :events_count, :now, :events_json, :deltas_json);
 
 -- name: feed_position
 -- index: holdfast_feed (primary key)
 -- returns: epoch head oldest
-SELECT epoch, coalesce((SELECT first_offset + facts_count - 1 FROM holdfast_feed
+SELECT epoch, coalesce((SELECT first_offset + events_count - 1 FROM holdfast_feed
                         ORDER BY first_offset DESC LIMIT 1), 0) AS head, oldest
 FROM holdfast_feed_head;
 
 -- name: read_records
 -- From the record that holds the next offset on, as far as the page goes.
 -- index: holdfast_feed (primary key)
--- returns: first_offset facts_count facts_json
-SELECT first_offset, facts_count, facts_json FROM holdfast_feed
+-- returns: first_offset events_count events_json
+SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE first_offset >= coalesce((SELECT max(first_offset) FROM holdfast_feed
                                 WHERE first_offset <= :after + 1), 0)
-  AND first_offset + facts_count > :after + 1
+  AND first_offset + events_count > :after + 1
   AND first_offset <= :after + :limit
 ORDER BY first_offset LIMIT :limit;
 
 -- name: records_by_id
 -- index: holdfast_feed (primary key)
--- returns: first_offset facts_count facts_json
-SELECT first_offset, facts_count, facts_json FROM holdfast_feed
+-- returns: first_offset events_count events_json
+SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE first_offset IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 
 -- name: count_records
--- Folds what a bite of the records says into the counters, so that no figure needs a scan of tasks.
+-- Folds what a batch of the records says into the counters, so that no figure needs a scan of tasks.
 -- index: holdfast_feed (primary key)
 INSERT INTO holdfast_counter (queue, type, priority, status, n)
 SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, sum(d.value ->> 4) AS n
@@ -48,7 +48,7 @@ GROUP BY 1, 2, 3, 4 HAVING n <> 0
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: mark_counted
--- The bite that was counted; whether all are.
+-- The batch that was counted; whether all are.
 -- index: holdfast_feed (primary key)
 -- returns: is_done
 UPDATE holdfast_feed_head SET counted_through = coalesce(
@@ -61,7 +61,7 @@ RETURNING counted_through >= coalesce((SELECT max(first_offset) FROM holdfast_fe
 -- index: holdfast_feed (primary key)
 -- returns: epoch head
 UPDATE holdfast_feed_head SET epoch = :epoch
-RETURNING epoch, coalesce((SELECT first_offset + facts_count - 1 FROM holdfast_feed
+RETURNING epoch, coalesce((SELECT first_offset + events_count - 1 FROM holdfast_feed
                            ORDER BY first_offset DESC LIMIT 1), 0) AS head;
 
 -- name: counters
@@ -80,7 +80,7 @@ ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 -- A prefix of the counted records, up to the first that is to stay: times are not in the order of offsets, and
 -- a hole would be a lie to readers. The newest stays, so that the head is never forgotten.
 -- index: holdfast_feed (primary key)
--- returns: first_offset facts_count
+-- returns: first_offset events_count
 DELETE FROM holdfast_feed WHERE first_offset IN (
     SELECT first_offset FROM (
         SELECT first_offset, min(at < :before) OVER (ORDER BY first_offset) AS is_old FROM (
@@ -89,7 +89,7 @@ DELETE FROM holdfast_feed WHERE first_offset IN (
               AND f.first_offset <= h.counted_through
             ORDER BY f.first_offset LIMIT :limit))
     WHERE is_old)
-RETURNING first_offset, facts_count;
+RETURNING first_offset, events_count;
 
 -- name: forget_before
 UPDATE holdfast_feed_head SET oldest = max(oldest, :oldest);

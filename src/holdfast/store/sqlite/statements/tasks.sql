@@ -34,7 +34,7 @@ INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, meta
     waiting_on, idempotency_key, request_hash, history)
 SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
     0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
-    r.waiting_on, r.idempotency_key, r.request_hash, :batch
+    r.waiting_on, r.idempotency_key, r.request_hash, :record_id
 FROM {rows: id text, type text, queue text, priority integer, status text, payload_json text,
     metadata_json text, options_json text, max_attempts integer, created_at real,
     due_at real, limits text, gate text, waiting_on integer, idempotency_key text,
@@ -47,7 +47,7 @@ INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_
     options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
     request_hash, history)
 SELECT r.id, r.type, r.queue, r.priority, 'queued', r.payload_json, r.metadata_json, r.options_json,
-    0, r.max_attempts, 0, 1, 0, :now, :now, :now + r.delay, r.request_hash, :batch
+    0, r.max_attempts, 0, 1, 0, :now, :now, :now + r.delay, r.request_hash, :record_id
 FROM {rows: id text, type text, queue text, priority integer, payload_json text, metadata_json text,
     options_json text, max_attempts integer, delay real, request_hash text};
 
@@ -55,10 +55,10 @@ FROM {rows: id text, type text, queue text, priority integer, payload_json text,
 -- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
 -- and new; one that exists after all refuses the whole, and the caller looks.
 -- index: holdfast_task (primary key), holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, facts_count, at, facts_json, deltas_json)
-VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT facts_count FROM holdfast_feed
+INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
+VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
                                                            ORDER BY first_offset DESC LIMIT 1), 1)
-         FROM holdfast_feed), :facts_count, :now, :facts_json, :deltas_json);
+         FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json);
 INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
     options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
     history)
@@ -70,7 +70,7 @@ VALUES (:id, :type, :queue, :priority, 'queued', :payload_json, :metadata_json, 
 -- index: holdfast_task (primary key)
 -- returns: id
 SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
-  AND (history = :batch OR history LIKE '%,' || :batch);
+  AND (history = :record_id OR history LIKE '%,' || :record_id);
 
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
@@ -82,7 +82,7 @@ UPDATE holdfast_task AS t SET
     node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
     failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
     progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
-    history = substr(t.history || ',' || :batch, -2000)
+    history = substr(t.history || ',' || :record_id, -2000)
 FROM {rows: id text, seen integer, status text, version integer, fence integer, attempts integer,
     deaths integer, updated_at real, due_at real, started_at real,
     finished_at real, node text, lease_until real, payload_json text,
@@ -94,7 +94,7 @@ RETURNING id;
 -- name: note_tasks
 -- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
 -- index: holdfast_task (primary key)
-UPDATE holdfast_task SET history = substr(history || ',' || :batch, -2000)
+UPDATE holdfast_task SET history = substr(history || ',' || :record_id, -2000)
 WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: complete_plain
@@ -103,7 +103,7 @@ WHERE id IN (SELECT value FROM json_each(:ids));
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
     finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
-    history = substr(t.history || ',' || :batch, -2000)
+    history = substr(t.history || ',' || :record_id, -2000)
 FROM {rows: id text, fence integer, version integer, result_json text}
 WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
   AND t.has_dependents = 0 AND t.limits IS NULL;

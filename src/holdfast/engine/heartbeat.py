@@ -11,13 +11,13 @@ from typing import Final
 
 from holdfast.clock import Clock
 from holdfast.core.codec import dumps
-from holdfast.core.command import Order, Release
+from holdfast.core.command import Instruction, Release
 from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
 from holdfast.engine.namesakes import Namesakes
-from holdfast.engine.pool import Pool
+from holdfast.engine.pool import WorkerPool
 from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
@@ -26,7 +26,7 @@ COMPARE_SECONDS: Final = 60.0
 """Between two looks at how other nodes define the types of this one."""
 
 
-class Keeper(Loop):
+class Heartbeat(Loop):
     """One for each process."""
 
     name = "keeper"
@@ -35,7 +35,7 @@ class Keeper(Loop):
         self,
         clock: Clock,
         store: Store,
-        pool: Pool,
+        pool: WorkerPool,
         handlers: Handlers,
         *,
         node: str,
@@ -70,7 +70,7 @@ class Keeper(Loop):
         renewed = [run for run, held in self._pool.held.items() if held.is_renewed]
         info_json = dumps(self._describe())
         now = self._store.now()
-        kept = await self._store.beat(self._node, info_json, renewed, self._lease_seconds)
+        kept = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
         # Whatever was committed while the renewal was on its way is not lost but done.
         held = self._pool.held
         lost = {run for run in kept.lost if run in held and not held[run].has_ended}
@@ -121,7 +121,7 @@ class Keeper(Loop):
         if self._is_claiming():
             return
         unknown = [
-            Order(task_id, Release("the claim's answer was lost"), fence=fence)
+            Instruction(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
             if RunId(task_id, fence) not in self._pool.held and started_at <= before
         ]

@@ -26,7 +26,7 @@ PAUSE_SECONDS: Final = 0.02
 PAUSE_SECONDS_MAX: Final = 0.25
 
 
-class Patience:
+class LockRetries:
     """One for each pool."""
 
     def __init__(self) -> None:

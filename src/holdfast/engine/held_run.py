@@ -26,7 +26,7 @@ GIVE_UP_SECONDS: Final = 30.0
 """A handler that goes on for so long after its cancellation will not heed it."""
 
 
-class Held:
+class HeldRun:
     """A run in this process, from claim to commit."""
 
     __slots__ = (

@@ -20,7 +20,7 @@ GROUP_MAX: Final = 64
 """Writes that one commit may carry."""
 
 
-class Job(NamedTuple):
+class PendingScript(NamedTuple):
     """A script that waits for its thread."""
 
     make: Callable[[], Script[Any]]
@@ -28,16 +28,16 @@ class Job(NamedTuple):
     loop: asyncio.AbstractEventLoop | None
 
 
-Jobs: TypeAlias = "queue.SimpleQueue[Job | None]"
+Jobs: TypeAlias = "queue.SimpleQueue[PendingScript | None]"
 
 
-class Answer(NamedTuple):
-    job: Job
+class ScriptAnswer(NamedTuple):
+    job: PendingScript
     value: Any
     error: BaseException | None
 
 
-def next_job(jobs: Jobs) -> Job | None:
+def next_job(jobs: Jobs) -> PendingScript | None:
     """Another write that waits already, if any."""
     try:
         job = jobs.get_nowait()
@@ -49,12 +49,12 @@ def next_job(jobs: Jobs) -> Job | None:
 
 
 def commit_group(
-    writer: apsw.Connection, first: Job, next_job: Callable[[], Job | None]
-) -> list[Answer]:
+    writer: apsw.Connection, first: PendingScript, next_job: Callable[[], PendingScript | None]
+) -> list[ScriptAnswer]:
     """Runs what waits in one transaction, each script within a savepoint of its own. Whatever comes in
     while others run still joins: a claim that follows an enqueue shares its commit."""
     group = [first]
-    answers: list[Answer] = []
+    answers: list[ScriptAnswer] = []
     try:
         writer.execute("BEGIN IMMEDIATE")
         for job in group:
@@ -70,11 +70,11 @@ def commit_group(
         failure = error
         if isinstance(error, apsw.Error):
             failure = sqlite.translated(error, "SQLite refused a transaction")
-        return [Answer(job, None, failure) for job in group]
+        return [ScriptAnswer(job, None, failure) for job in group]
     return answers
 
 
-def run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
+def run_job(writer: apsw.Connection, job: PendingScript, *, first: bool) -> ScriptAnswer:
     """Alone in its transaction so far, a script that fails rolls that back; later ones have a savepoint."""
     if not first:
         writer.execute("SAVEPOINT one")
@@ -82,7 +82,7 @@ def run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
         value = sqlite.run(writer, job.make())
         if not first:
             writer.execute("RELEASE one")
-        return Answer(job, value, None)
+        return ScriptAnswer(job, value, None)
     except Exception as error:
         if first:
             sqlite.rollback(writer)
@@ -93,28 +93,28 @@ def run_job(writer: apsw.Connection, job: Job, *, first: bool) -> Answer:
             writer.execute("ROLLBACK TO one")
             writer.execute("RELEASE one")
         if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
-            return Answer(job, None, sqlite.translated(error, "SQLite refused a statement"))
-        return Answer(job, None, error)
+            return ScriptAnswer(job, None, sqlite.translated(error, "SQLite refused a statement"))
+        return ScriptAnswer(job, None, error)
 
 
-def read(reader: apsw.Connection, job: Job) -> Answer:
+def read(reader: apsw.Connection, job: PendingScript) -> ScriptAnswer:
     try:
         reader.execute("BEGIN")
         value = sqlite.run(reader, job.make())
-        return Answer(job, value, None)
+        return ScriptAnswer(job, value, None)
     except apsw.Error as error:
-        return Answer(job, None, sqlite.translated(error, "SQLite refused a read"))
+        return ScriptAnswer(job, None, sqlite.translated(error, "SQLite refused a read"))
     except Exception as error:
-        return Answer(job, None, error)
+        return ScriptAnswer(job, None, error)
     finally:
         sqlite.rollback(reader)
 
 
 def deliver(
-    answers: list[Answer], told: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
+    answers: list[ScriptAnswer], told: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
 ) -> None:
     """One wake-up of each event loop for its part of the group; what it is `told` is called in it."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Answer]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[ScriptAnswer]] = {}
     for answer in answers:
         if answer.job.loop is not None:
             by_loop.setdefault(answer.job.loop, []).append(answer)
@@ -125,7 +125,7 @@ def deliver(
             continue  # It has ended; nobody there waits any more.
 
 
-def resolve(answers: list[Answer], then: Callable[[], None] | None) -> None:
+def resolve(answers: list[ScriptAnswer], then: Callable[[], None] | None) -> None:
     if then is not None:
         then()
     for job, value, error in answers:

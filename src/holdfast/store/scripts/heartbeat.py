@@ -15,7 +15,7 @@ from holdfast.core.task import RunId, Task
 from holdfast.store.script import Script, call, call_rows
 
 
-class Kept(msgspec.Struct, frozen=True):
+class HeartbeatAnswer(msgspec.Struct, frozen=True):
     """What a node's heartbeat brought back."""
 
     lost: set[RunId]
@@ -36,7 +36,7 @@ class Owner(Protocol):
     def owned(self, node: str) -> Script[list[Any]]: ...
 
 
-def beat(
+def heartbeat(
     dialect: Owner,
     node: str,
     info_json: str,
@@ -44,13 +44,13 @@ def beat(
     held: Sequence[RunId],
     until: float,
     now: float,
-) -> Script[Kept]:
+) -> Script[HeartbeatAnswer]:
     """`held` are the runs to renew."""
     lost, is_whole = yield from _extend(held, until)
     seen = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
     latest = seen or (yield call("latest_seen"))
-    return Kept(lost, owned, latest[0][0] or now, is_known=bool(seen), is_whole=is_whole)
+    return HeartbeatAnswer(lost, owned, latest[0][0] or now, is_known=bool(seen), is_whole=is_whole)
 
 
 def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:

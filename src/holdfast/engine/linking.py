@@ -1,6 +1,6 @@
-"""Ties children that came in without locking their parents (`store/scripts/edges.py`); a part of the sweeper.
+"""Links children that came in without locking their parents (`store/scripts/edges.py`). Part of the sweeper.
 
-Promises: one child that cannot be tied keeps no other: after a failure each is tied alone, and those that
+Promises: one child that cannot be linked keeps no other: after a failure each is linked alone, and those that
 fail are logged, counted and left out until the next pruning. While nothing moves because other transactions
 hold the parents or the children, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`.
 """
@@ -12,9 +12,9 @@ from typing import Final
 
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
-from holdfast.store.inserts import TIE_BITE
+from holdfast.store.inserts import LINK_BATCH
 from holdfast.store.port import RowHeld
-from holdfast.store.scripts.edges import Tied
+from holdfast.store.scripts.edges import Linked
 from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store
 
@@ -24,30 +24,30 @@ LEFT_OUT_MAX: Final = 1_000
 PAUSE_SECONDS_MAX: Final = 1.0
 
 
-class Tying:
-    def __init__(self, loop: Loop, store: Store, on_tied: Callable[[], None]) -> None:
+class Linking:
+    def __init__(self, loop: Loop, store: Store, on_linked: Callable[[], None]) -> None:
         self._loop = loop
         self._store = store
-        self._on_tied = on_tied
+        self._on_linked = on_linked
         self._pause_seconds = HELD_SECONDS
         self._left_out: set[str] = set()
-        """Children that could not be tied."""
+        """Children that could not be linked."""
 
     def try_all(self) -> None:
         """What failed may succeed now."""
         self._left_out.clear()
 
     async def round(self) -> float | None:
-        """Some bites; in how many seconds to look again. None: nothing is left."""
+        """Some batches; in how many seconds to look again. None: nothing is left."""
         for _ in range(ROUNDS_MAX):
-            tied = await self._bite()
-            if tied.done:
-                self._on_tied()
-            if tied.done or tied.is_all:
+            linked = await self._batch()
+            if linked.done:
+                self._on_linked()
+            if linked.done or linked.is_all:
                 self._pause_seconds = HELD_SECONDS
-            if tied.is_all:
+            if linked.is_all:
                 return None
-            if not tied.done:
+            if not linked.done:
                 return self._longer_pause()
         return 0.0
 
@@ -56,23 +56,23 @@ class Tying:
         self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
         return pause
 
-    async def _bite(self) -> Tied:
-        """What is loose, together; one by one when that fails."""
+    async def _batch(self) -> Linked:
+        """What is unlinked, together; one by one when that fails."""
         try:
-            return await self._store.tie(TIE_BITE, without=self._left_out)
+            return await self._store.link(LINK_BATCH, without=self._left_out)
         except RowHeld as error:
-            log.warning("sweeper: children are tied to their parents later: %s", error)
-            return Tied(0, False)
+            log.warning("sweeper: children are linked to their parents later: %s", error)
+            return Linked(0, False)
         except StoreUnavailable:
             raise
         except Exception as error:
             self._loop.troubles += 1
-            log.warning("sweeper: children are tied to their parents one by one after %r", error)
+            log.warning("sweeper: children are linked to their parents one by one after %r", error)
         done = 0
-        for pair in await self._store.loose(TIE_BITE, without=self._left_out):
-            what = f"tying task {pair[0]} to its parent {pair[1]}"
-            found = await self._loop.apart(what, self._store.tie_these([pair]))
+        for pair in await self._store.unlinked(LINK_BATCH, without=self._left_out):
+            what = f"linking task {pair[0]} to its parent {pair[1]}"
+            found = await self._loop.apart(what, self._store.link_these([pair]))
             done += found.done if found is not None else 0
             if found is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])
-        return Tied(done, False)
+        return Linked(done, False)
