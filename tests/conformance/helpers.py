@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast.core.claiming import ClaimRequest
 from holdfast.core.command import Command, Complete, Fail, Instruction
 from holdfast.core.decide import Refusal, Ruling, Transition
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.event import Event, Position
 from holdfast.core.submit import EnqueueRequest, Submission, submit
 from holdfast.core.task import Failure, FailureKind, Status, Task
-from holdfast.store.claims import ClaimRequest
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
 

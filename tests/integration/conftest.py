@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine import dispatcher
+from holdfast.core import claiming
 
 
 @pytest.fixture(params=["memory", "file", "postgres"])
@@ -39,4 +39,4 @@ def address(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
 @pytest.fixture
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle dispatcher looks again only when it is woken, or when a task that it knows of is due."""
-    monkeypatch.setattr(dispatcher, "PUSHED_POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(claiming, "PUSHED_POLL_SECONDS", 3_600.0)

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.bus.peers import Peers
-from holdfast.engine import dispatcher
+from holdfast.core import claiming
 from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.locks.locks import Locks
@@ -114,7 +114,7 @@ async def test_event_loops_hear_of_each_other_without_datagrams(
         raise OSError("this system has no Unix sockets")
 
     monkeypatch.setattr(Peers, "open", refuse)
-    monkeypatch.setattr(dispatcher, "PUSHED_POLL_SECONDS", 3_600.0)
+    monkeypatch.setattr(claiming, "PUSHED_POLL_SECONDS", 3_600.0)
     monkeypatch.setattr(waiters, "LOOK_SECONDS", 3_600.0)
     queue = TaskQueue(shared_url)
 

@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.claiming import ClaimRequest
 from holdfast.core.command import Abort, Complete, Edit, Fail, Instruction, Pause, Replay, Resume
 from holdfast.core.decide import Refusal
 from holdfast.core.ids import Ids
@@ -26,7 +27,6 @@ from holdfast.core.task import Failure, FailureKind, RunId
 from holdfast.errors import StoreUnavailable
 from holdfast.orders.order import OrderState, Side
 from holdfast.orders.sql import SqlOrders
-from holdfast.store.claims import ClaimRequest
 from holdfast.store.ledger import EntryStore
 from holdfast.store.postgres import driver
 from holdfast.store.postgres.dialect import PostgresDialect

@@ -8,10 +8,10 @@ import threading
 import pytest
 
 from holdfast import TaskQueue
+from holdfast.core.claiming import ClaimRequest
 from holdfast.core.command import Complete, Instruction, Release
 from holdfast.core.task import Task
 from holdfast.queue.why import look, reasons_of
-from holdfast.store.claims import ClaimRequest
 from holdfast.store.script import Script
 
 

@@ -1,4 +1,4 @@
-"""Claims tasks for free workers.
+"""Claims tasks for free workers. `core.claiming` decides; the loop does what it says.
 
 Promises: claims in batches and only what can start soon; wakes on hints, when a worker is free, when the
 next task is due and when the next limit opens: no worker idles beside a task that may run for more than a
@@ -9,34 +9,35 @@ Never: runs or finishes anything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import assert_never
 
 from msgspec.structs import replace
 
 from holdfast.bus.port import WORK, Bus
 from holdfast.clock import Clock
-from holdfast.core import capacity
-from holdfast.core.priority import AGEING_SECONDS, aged_share
+from holdfast.core import claiming
+from holdfast.core.claiming import (
+    Claimed,
+    ClaimFirst,
+    ClaimMany,
+    ClaimRequest,
+    ClaimState,
+    Hint,
+    Load,
+    Look,
+    Sleep,
+    Step,
+    Upcoming,
+)
+from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
-from holdfast.core.task import Priority, Task
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import WorkerPool
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Upcoming
-from holdfast.store.scripts.limits import HELD_SECONDS
-from holdfast.store.store import SMALL, Claimed, ClaimRequest, Inserted, Store
-
-PUSHED_POLL_SECONDS: Final = 5.0
-POLL_SECONDS: Final = 0.25
-NO_AGED_SECONDS: Final = 1.0
-NO_AGED_TIMES: Final = 10
-"""After a look in vain: over a slow network looking must not take the time of claiming."""
-GATES_SECONDS: Final = 1.0
-"""While claims get all that they ask for, limits are looked at this often."""
-SHORT_SECONDS: Final = 0.01
+from holdfast.store.store import Inserted, Store
 
 
 class Dispatcher(Loop):
@@ -66,15 +67,9 @@ class Dispatcher(Loop):
         self._lease_seconds = lease_seconds
         self._queues = queues
         self._ageing_seconds = ageing_seconds
-        self._starts = 0
-        self._no_aged_until = 0.0
-        self._gates_at = 0.0
-        self._not_before = 0.0
-        self._blind_seconds = 0.0
-        self._is_blind = False
-        """The last claim may have missed something."""
-        self._one_came = False
-        """The only hint since the last tick was about a single task."""
+        self._state = ClaimState()
+        self._hint = Hint.NONE
+        """The hints since the last tick, together."""
         self.refused: Callable[[], frozenset[str]] = frozenset
         """Types that this process has handlers for and cannot run at the moment."""
         self.stopping = False
@@ -82,11 +77,6 @@ class Dispatcher(Loop):
         self.ending = False
         """A tick makes one claim at most: a steady flow of short tasks must not keep a stop waiting."""
         self.claiming = False
-        self._trickle = False
-        self._is_saturated = True
-        """There may be more than the last claim got."""
-        self._served = Priority.CRITICAL
-        """The least urgent priority that claims reach by themselves; only below it can anybody starve."""
         self.claimed = 0
         self._taking: set[asyncio.Task[list[Inserted]]] = set()
 
@@ -96,95 +86,133 @@ class Dispatcher(Loop):
         return self._queues if self._queues is not None else self._handlers.queues()
 
     async def tick(self) -> float:
+        hint, self._hint = self._hint if self.was_woken else Hint.NONE, Hint.NONE
         if self.stopping or not len(self._handlers):
-            return PUSHED_POLL_SECONDS
-        if not self.was_woken and self._room() > 0 and (idle := await self._look()) is not None:
-            return idle
-        if self._is_one_enough() and (idle := await self._claim_next()) is not None:
-            return idle
-        # The next claim is on its way before the workers run what this one brought.
-        while (room := self._room()) > 0:
-            self.claiming = True
-            judged_at = self._store.now()
-            try:
-                self._pool.give(await self._claim(room))
-            finally:
-                self.claiming = False
-            if self.ending:
-                break
-            if self._is_saturated:
-                await self._open_gates(self._gates_at)
-                continue
-            # Nothing more to claim: what was claimed starts before anything else is asked.
-            await asyncio.sleep(0)
-            # What became due since the claim judged it is claimed by the next one, at once.
-            ahead = await self._store.next_due(self.queues, after=judged_at)
-            if not await self._open_gates(ahead.opens_at):
-                return self._pause(ahead)
-        # Nobody has looked: whoever comes free has reason to.
-        self._is_saturated = True
-        return PUSHED_POLL_SECONDS
+            return claiming.PUSHED_POLL_SECONDS
+        step = self._begin(hint)
+        while not isinstance(step, Sleep):
+            step = await self._do(step)
+        return step.seconds
+
+    def _begin(self, hint: Hint) -> Step:
+        if not (free := self._room()):
+            return self._sleep_full()
+        return claiming.begin(self._state, hint, free, self._store.now())
+
+    async def _do(self, step: Look | ClaimFirst | ClaimMany) -> Step:
+        match step:
+            case Look():
+                return await self._after_look(await self._store.first_due(self.queues))
+            case ClaimFirst():
+                return Look() if await self._claim_first() else self._claim_or_sleep()
+            case ClaimMany():
+                # The next claim is on its way before the workers run what this one brought.
+                judged_at = self._store.now()
+                await self._claim_many(step)
+                if self.ending:
+                    return self._sleep_full()
+                if self._state.is_saturated:
+                    await self._open_gates(self._state.gates_at)
+                    return self._claim_or_sleep()
+                # Nothing more to claim: what was claimed starts before anything else is asked.
+                await asyncio.sleep(0)
+                # What became due since the claim judged it is claimed by the next one, at once.
+                upcoming = await self._store.next_due(self.queues, after=judged_at)
+                if await self._open_gates(upcoming.opens_at):
+                    return self._claim_or_sleep()
+                return Sleep(self._pause(upcoming))
+            case _:
+                assert_never(step)
+
+    async def _after_look(self, upcoming: Upcoming) -> Step:
+        if await self._open_gates(upcoming.opens_at) or claiming.is_due(
+            upcoming, self._store.now()
+        ):
+            return self._claim_or_sleep()
+        return Sleep(self._pause(upcoming))
+
+    def _claim_or_sleep(self) -> Step:
+        free = self._room()
+        if free < 1:
+            return self._sleep_full()
+        return claiming.claim_many(self._state, free, self._store.now())
+
+    def _sleep_full(self) -> Sleep:
+        """Until a worker is free, which has reason to look."""
+        self._state = claiming.unlooked(self._state)
+        return Sleep(claiming.PUSHED_POLL_SECONDS)
 
     async def warm_up(self) -> None:
-        """Whoever starts may be slow; whoever has started should not be."""
+        """Pays the cost of connecting and planning at the start, not with the first task."""
         with suppress(StoreUnavailable):
-            await self._store.warm_up(self._wanted(1))
+            await self._store.warm_up(self._request(1))
 
     def freed(self) -> None:
         """A worker is free. After a claim that got all there was, only a hint can mean more."""
-        if self._is_saturated:
+        if self._state.is_saturated:
             self.wake()
 
     def wake(self) -> None:
-        self._one_came = False
+        self._hint = Hint.MANY
         super().wake()
 
     def hinted(self, *, one: bool) -> None:
         """There is work; `one`: as far as is known, a single task."""
         is_only = one and not self.is_woken
-        self.wake()
-        self._one_came = is_only
+        super().wake()
+        self._hint = Hint.ONE if is_only else Hint.MANY
 
-    async def _claim_next(self) -> float | None:
-        """Takes the first in line, which is less work than a claim of all there is; then how long there is
-        nothing else to do. None when a claim is due."""
+    async def _claim_first(self) -> bool:
+        """Takes the first in line, which is less work than a claim of all there is; whether there was one."""
+        with self._is_claiming():
+            tasks = await self._store.claim_next(self._request(1))
+            self.claimed += len(tasks)
+            self._state = claiming.after_first(self._state, len(tasks))
+            self._pool.give(tasks)
+        if tasks:
+            await asyncio.sleep(0)
+        return bool(tasks)
+
+    async def _claim_many(self, step: ClaimMany) -> None:
+        with self._is_claiming():
+            aged = await self._claim_aged(step.aged) if step.aged else Claimed([])
+            tasks, parked, claimed = aged.tasks, aged.parked, Claimed([])
+            if len(tasks) < step.limit:
+                claimed = await self._store.claim(
+                    self._request(step.limit - len(tasks)), small=self._state.is_small
+                )
+                self._state = claiming.after_line(self._state, claimed)
+            self._took(
+                replace(claimed, tasks=tasks + claimed.tasks, parked=parked + claimed.parked),
+                step.limit,
+            )
+            self._pool.give(tasks + claimed.tasks)
+
+    async def _claim_aged(self, limit: int) -> Claimed:
+        now, began = self._store.now(), self.clock.monotonic()
+        aged = await self._store.claim_aged(
+            self._request(limit), self._ageing_seconds, below=self._state.served
+        )
+        took_seconds = self.clock.monotonic() - began
+        self._state = claiming.after_aged(self._state, len(aged.tasks), now, took_seconds)
+        return aged
+
+    @contextmanager
+    def _is_claiming(self) -> Iterator[None]:
         self.claiming = True
         try:
-            tasks = await self._store.claim_next(self._wanted(1))
-            self.claimed += len(tasks)
-            self._starts = aged_share(self._starts, len(tasks)).counted
-            self._pool.give(tasks)
+            yield
         finally:
             self.claiming = False
-        if not tasks:
-            return None
-        await asyncio.sleep(0)
-        return await self._look()
-
-    async def _look(self) -> float | None:
-        """How long there is nothing to do; None when something is due. A look costs less than a claim
-        that gets nothing."""
-        ahead = await self._store.first_due(self.queues)
-        if await self._open_gates(ahead.opens_at):
-            return None
-        is_due = ahead.due_at is not None and ahead.due_at <= self._store.now()
-        return None if is_due else self._pause(ahead)
 
     def _room(self) -> int:
         """How many tasks to claim now."""
-        room = min(self._pool.room(), capacity.CLAIM_MAX)
-        return 0 if self.stopping or room < 1 or self._is_too_little(room) else room
-
-    def _is_too_little(self, room: int) -> bool:
-        """While short tasks run, a few free workers are not worth a claim: more will be free at once."""
-        enough = min(capacity.CLAIM_MAX, self._pool.maximum) // 4
-        is_short = self._pool.is_flowing and self._pool.mean_seconds < SHORT_SECONDS
-        return self._pool.busy > 0 and room < enough and is_short
-
-    def _is_one_enough(self) -> bool:
-        """Whether all that is known to have come since a claim that left nothing behind is one task."""
-        is_one, self._one_came = self._one_came, False
-        return is_one and not (self._is_saturated or self._is_blind) and self._room() > 0
+        if self.stopping:
+            return 0
+        pool = self._pool
+        return claiming.room(
+            Load(pool.room(), pool.busy, pool.maximum, pool.is_flowing, pool.mean_seconds)
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -192,81 +220,45 @@ class Dispatcher(Loop):
         return self.is_looping and not self.ticking.locked() and self._room() > 0
 
     async def take_in(self, group: Sequence[Submission]) -> list[Inserted]:
-        """Hands new tasks in and claims, in one commit: half the way from enqueue to handler. For a
+        """Inserts new tasks and claims, in one commit: half the way from enqueue to handler. For a
         store with one writer, when `is_idle`."""
         if self._store.is_quick:
             return await self._take_in(group)
-        # A task of its own: a caller that gives up must not take the claim with it. (Were a quick write
-        # slow after all and its caller gone, the keeper would find what nobody here knows of.)
+        # A task of its own: a caller that gives up must not take the claim with it. (Were a quick write slow
+        # after all and its caller gone, the heartbeat would find the runs that this process does not know.)
         task = asyncio.create_task(self._take_in(group))
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
         return await asyncio.shield(task)
 
     async def _take_in(self, group: Sequence[Submission]) -> list[Inserted]:
-        room = self._room()
+        limit = self._room()
         async with self.ticking:
-            self.claiming = True
-            try:
-                inserted, claimed = await self._store.insert_and_claim(group, self._wanted(room))
-                self._took(claimed, room)
+            with self._is_claiming():
+                inserted, claimed = await self._store.insert_and_claim(group, self._request(limit))
+                self._took(claimed, limit)
                 self._pool.give(claimed.tasks)
-            finally:
-                self.claiming = False
         if len(claimed.tasks) < len(group):
             self.wake()
         return inserted
 
-    def _wanted(self, room: int) -> ClaimRequest:
+    def _request(self, limit: int) -> ClaimRequest:
         return ClaimRequest(
             node=self._node,
             queues=self.queues,
             types=self._types(),
-            limit=room,
+            limit=limit,
             lease_seconds=self._lease_seconds,
         )
 
     def _types(self) -> tuple[str, ...]:
         """The types of its handlers, but for those that cannot be run now."""
         types, refused = self._handlers.types(), self.refused()
-        return tuple(each for each in types if each not in refused) if refused else types
+        return tuple(name for name in types if name not in refused) if refused else types
 
-    async def _claim(self, room: int) -> list[Task]:
-        claim = self._wanted(room)
-        tasks: list[Task] = []
-        parked = 0
-        claimed = Claimed([])
-        share = aged_share(self._starts, room)
-        now = self._store.now()
-        # As long as a claim gets all that is ready, the aged are among it.
-        if share.aged and self._is_saturated and now >= self._no_aged_until:
-            begun = self.clock.monotonic()
-            aged = await self._store.claim_aged(
-                replace(claim, limit=share.aged), self._ageing_seconds, below=self._served
-            )
-            tasks += aged.tasks
-            parked += aged.parked
-            if not aged.tasks:
-                took = self.clock.monotonic() - begun
-                self._no_aged_until = now + max(NO_AGED_SECONDS, NO_AGED_TIMES * took)
-        if len(tasks) < room:
-            wanted = replace(claim, limit=room - len(tasks))
-            claimed = await self._store.claim(wanted, small=self._trickle)
-            self._trickle = len(claimed.tasks) <= SMALL
-            self._served = max((task.priority for task in claimed.tasks), default=Priority.CRITICAL)
-            tasks += claimed.tasks
-            parked += claimed.parked
-        self._took(replace(claimed, tasks=tasks, parked=parked), room)
-        return tasks
-
-    def _took(self, claimed: Claimed, room: int) -> None:
+    def _took(self, claimed: Claimed, limit: int) -> None:
         """Keeps the books of a claim."""
-        if claimed.opens_at is not None:
-            self._gates_at = min(self._gates_at, claimed.opens_at)
-        self._starts = aged_share(self._starts, len(claimed.tasks)).counted
-        self._is_saturated = len(claimed.tasks) + claimed.parked >= room
-        self._blind_seconds = claimed.blind_seconds
-        self._is_blind = claimed.blind_seconds > 0.0
+        self._state = claiming.after_claim(self._state, claimed, limit)
         self.claimed += len(claimed.tasks)
         if claimed.parked or claimed.look_again:
             self.wake()  # Others may be ready behind those that a limit refused.
@@ -274,24 +266,18 @@ class Dispatcher(Loop):
     async def _open_gates(self, opens_at: float | None) -> int:
         """Lets in what waited at a limit, when it is time; how many may be claimed now."""
         now = self._store.now()
-        if opens_at is None or now < max(opens_at, self._not_before):
+        if not claiming.are_gates_due(self._state, opens_at, now):
             return 0
         opened, _ = await self._store.open_gates()
         if opened > self._room():
             # More than fits here: other processes may have room, and nothing else tells them.
             self._bus.publish(WORK)
-        self._gates_at = now + GATES_SECONDS
-        # What could not be let in, another transaction holds at this moment.
-        self._not_before = 0.0 if opened else now + HELD_SECONDS
+        self._state = claiming.after_gates(self._state, opened, now)
         return opened
 
-    def _pause(self, ahead: Upcoming) -> float:
-        poll = PUSHED_POLL_SECONDS if self._bus.mode().pushing else POLL_SECONDS
-        if self._blind_seconds > 0.0:
-            # What this claim may have missed can be seen then.
-            poll, self._blind_seconds = min(poll, self._blind_seconds), 0.0
-        moments = [] if ahead.due_at is None else [ahead.due_at]
-        if ahead.opens_at is not None:
-            moments.append(max(ahead.opens_at, self._not_before))
-        now = self._store.now()
-        return max(0.0, min([poll, *(at - now for at in moments)]))
+    def _pause(self, upcoming: Upcoming) -> float:
+        seconds = claiming.pause_seconds(
+            self._state, upcoming, self._store.now(), is_pushing=self._bus.mode().pushing
+        )
+        self._state = claiming.after_pause(self._state)
+        return seconds

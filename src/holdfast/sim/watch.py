@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from holdfast.core import capacity, limit as rules
-from holdfast.engine.dispatcher import PUSHED_POLL_SECONDS
+from holdfast.core.claiming import PUSHED_POLL_SECONDS
 from holdfast.engine.engine import Engine
 from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME, Change

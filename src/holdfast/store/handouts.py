@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority, Task
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Claimed, ClaimRequest, Upcoming
 from holdfast.store.inserts import Inserts
 from holdfast.store.port import RecordExists, RowHeld
 from holdfast.store.script import Script, call, one

@@ -12,11 +12,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
 from holdfast.core.task import QUEUED, Status, Task
 from holdfast.errors import StoreBusy
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.port import Dialect, Driver, RowExists, RowHeld
 from holdfast.store.script import Script, call, one
 from holdfast.store.scripts import edges as edge_script, insert as insert_script

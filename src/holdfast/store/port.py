@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any, Final, Protocol, TypeVar
 
+from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Task
 from holdfast.errors import StoreBusy
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.script import Rows, Script, StatementCall
 
 T = TypeVar("T")

@@ -13,13 +13,13 @@ from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
+from holdfast.core.claiming import SMALL, Claimed, ClaimRequest
 from holdfast.core.command import Complete, Expire, Instruction
 from holdfast.core.decide import Refusal, Ruling, Transition, decide
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.task import RunId, Status, Task
 from holdfast.errors import StoreUnavailable
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.handouts import Handouts
 from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
 from holdfast.store.script import Script, call, call_rows
@@ -32,8 +32,6 @@ T = TypeVar("T")
 
 
 CASCADES_MAX: Final = 100
-SMALL: Final = 8
-"""Tasks that are written about as quickly as one."""
 COUNT_BATCHES: Final = 20
 """Bites of uncounted records that one question about figures works through."""
 CARRIED_SECONDS: Final = 5.0

@@ -11,7 +11,7 @@ import json
 import signal
 import sys
 
-from holdfast.engine import dispatcher
+from holdfast.core import claiming
 from tests.acceptance.apps.harness import eventually
 from tests.acceptance.apps.jobs import make_queue
 
@@ -19,7 +19,7 @@ from tests.acceptance.apps.jobs import make_queue
 async def main(url: str, settings: str, *types: str) -> int:
     given = json.loads(settings)
     if poll_seconds := given.pop("poll_seconds", None):
-        setattr(dispatcher, "PUSHED_POLL_SECONDS", poll_seconds)  # noqa: B010 - a constant of the product
+        setattr(claiming, "PUSHED_POLL_SECONDS", poll_seconds)  # noqa: B010 - a constant of the product
     queue = make_queue(url, *types, **given)
     enough = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -211,7 +211,7 @@ async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
 async def take_all(h: Harness) -> None:
     """Claims for a node that dies at once."""
     backend = await h.queue.open()
-    await backend.store.claim(replace(h.engine.dispatcher._wanted(100), node="dead"))
+    await backend.store.claim(replace(h.engine.dispatcher._request(100), node="dead"))
 
 
 # -- what the log says --------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast import Task, TaskQueue
-from holdfast.store.claims import Claimed
+from holdfast.core.claiming import Claimed
 from holdfast.testing import harness
 
 ROUND_TRIP_SECONDS = 0.5

@@ -103,12 +103,16 @@ def _counting() -> list[Swap]:
 def _wakes() -> list[Swap]:
     """Neither hints nor polls bring a dispatcher back once it idles."""
 
-    async def long(_: Any) -> float:
+    def long(*_: Any) -> float:
         return 1e7
+
+    def deaf(*_: Any, **__: Any) -> None:
+        return
 
     return [
         (dispatcher.Dispatcher, "_pause", long),
-        (dispatcher.Dispatcher, "wake", lambda _: None),
+        (dispatcher.Dispatcher, "wake", deaf),
+        (dispatcher.Dispatcher, "hinted", deaf),
     ]
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.core.claiming import Upcoming
 from holdfast.core.codec import loads
 from holdfast.core.submit import Submission, submit
 from holdfast.engine import dispatcher, engine, pool, scheduler, sweeper
@@ -16,7 +17,6 @@ from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
 from holdfast.sim.ablations.swap import Ablation, Swap
 from holdfast.sim.clock import NodeClock
-from holdfast.store.claims import Upcoming
 from holdfast.store.steady import Steady
 
 ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))

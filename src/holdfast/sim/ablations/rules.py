@@ -6,10 +6,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.core import command as c, decide as deciding, runner_rules, transition, upkeep_rules
+from holdfast.core import (
+    claiming,
+    command as c,
+    decide as deciding,
+    runner_rules,
+    transition,
+    upkeep_rules,
+)
 from holdfast.core.priority import Share
 from holdfast.core.task import Priority, Task
-from holdfast.engine import dispatcher
 from holdfast.sim.ablations.swap import Ablation, Swap, statement
 from holdfast.store.sqlite import dialect
 
@@ -30,7 +36,7 @@ def _priority() -> list[Swap]:
 
 
 def _ageing() -> list[Swap]:
-    return [(dispatcher, "aged_share", lambda counted, batch: Share(0, 0))]
+    return [(claiming, "aged_share", lambda counted, batch: Share(0, 0))]
 
 
 def _runner(kind: type, rule: Any) -> list[Swap]:

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.one import enqueued_tail, insert_one
 from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import SLACK_SECONDS, Floors

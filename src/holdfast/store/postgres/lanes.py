@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import Priority, Task
-from holdfast.store.claims import ClaimRequest
 from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors, Place
 
 Firsts: TypeAlias = dict[tuple[str, int], Place]

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Final
 
 from holdfast.core import decide, limit as rules
+from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.task import Task
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import limits as limit_scripts
 from holdfast.store.scripts.limits import Limits

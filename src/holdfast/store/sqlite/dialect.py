@@ -9,10 +9,10 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.core import decide
+from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
-from holdfast.store.claims import Claimed, ClaimRequest
 from holdfast.store.one import insert_one, insert_started
 from holdfast.store.script import Script, StatementCall, call, call_rows
 from holdfast.store.scripts import cascade

@@ -1,0 +1,143 @@
+"""What a dispatcher does next, decided by pure functions."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from holdfast.core import claiming
+from holdfast.core.capacity import CLAIM_MAX
+from holdfast.core.claiming import (
+    Claimed,
+    ClaimFirst,
+    ClaimMany,
+    ClaimState,
+    Hint,
+    Load,
+    Look,
+    Upcoming,
+)
+from holdfast.core.priority import AGED_EVERY
+from holdfast.core.task import Priority, Status
+from tests.unit.core.test_decide import task_in
+
+NOW = 1_800_000_000.0
+moments = st.none() | st.floats(NOW - 100.0, NOW + 100.0)
+states = st.builds(
+    ClaimState,
+    is_saturated=st.booleans(),
+    is_blind=st.booleans(),
+    blind_seconds=st.floats(0.0, 10.0),
+    is_small=st.booleans(),
+    served=st.sampled_from(Priority),
+    starts=st.integers(0, AGED_EVERY - 1),
+    aged_at=st.floats(NOW - 10.0, NOW + 10.0),
+    gates_at=st.floats(NOW - 10.0, NOW + 10.0),
+    gates_not_before=st.floats(NOW - 10.0, NOW + 10.0),
+)
+loads = st.builds(
+    Load,
+    free=st.integers(0, 1_000),
+    busy=st.integers(0, 500),
+    maximum=st.integers(1, 500),
+    is_flowing=st.booleans(),
+    mean_seconds=st.floats(0.0, 10.0),
+)
+upcomings = st.builds(Upcoming, due_at=moments, opens_at=moments)
+
+
+def claimed(count: int, **fields: object) -> Claimed:
+    return Claimed([task_in(Status.RUNNING)] * count, **fields)  # type: ignore[arg-type]
+
+
+@given(loads)
+def test_no_more_is_claimed_than_the_workers_can_take(load: Load) -> None:
+    assert 0 <= claiming.room(load) <= min(load.free, CLAIM_MAX)
+
+
+@given(loads)
+def test_free_workers_claim_unless_short_tasks_flow(load: Load) -> None:
+    if load.free and not (load.busy and load.is_flowing):
+        assert claiming.room(load) > 0
+
+
+@given(states, st.integers(1, CLAIM_MAX))
+def test_a_hint_of_many_is_always_followed_by_a_claim(state: ClaimState, free: int) -> None:
+    step = claiming.begin(state, Hint.MANY, free, NOW)
+    assert isinstance(step, ClaimMany)
+    assert step.limit == free
+
+
+@given(states, st.integers(1, CLAIM_MAX))
+def test_a_hint_of_one_claims_the_first_only_if_nothing_was_left(
+    state: ClaimState, free: int
+) -> None:
+    step = claiming.begin(state, Hint.ONE, free, NOW)
+    is_first = isinstance(step, ClaimFirst)
+    assert is_first == (not state.is_saturated and not state.is_blind)
+
+
+@given(states, st.integers(1, CLAIM_MAX))
+def test_without_a_hint_a_dispatcher_looks_first(state: ClaimState, free: int) -> None:
+    assert isinstance(claiming.begin(state, Hint.NONE, free, NOW), Look)
+
+
+@given(states, st.integers(1, CLAIM_MAX))
+def test_the_aged_are_searched_only_while_more_is_ready_than_starts(
+    state: ClaimState, free: int
+) -> None:
+    step = claiming.claim_many(state, free, NOW)
+    assert 0 <= step.aged <= step.limit == free
+    if not state.is_saturated or state.aged_at > NOW:
+        assert step.aged == 0
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=40))
+def test_one_of_every_ten_starts_is_offered_to_the_aged(sizes: list[int]) -> None:
+    state, aged = ClaimState(), 0
+    for size in sizes:
+        aged += claiming.claim_many(state, size, NOW).aged
+        state = claiming.after_claim(state, claimed(size), size)
+        assert state.is_saturated
+    assert aged == sum(sizes) // AGED_EVERY
+
+
+@given(states, st.integers(0, 20), st.integers(0, 5), st.integers(1, 20))
+def test_a_claim_that_got_less_than_it_asked_for_left_nothing(
+    state: ClaimState, taken: int, parked: int, limit: int
+) -> None:
+    after = claiming.after_claim(state, claimed(taken, parked=parked), limit)
+    assert after.is_saturated == (taken + parked >= limit)
+    assert not after.is_blind
+
+
+@given(states, upcomings, st.booleans())
+def test_a_pause_ends_with_what_comes_first(
+    state: ClaimState, upcoming: Upcoming, is_pushing: bool
+) -> None:
+    seconds = claiming.pause_seconds(state, upcoming, NOW, is_pushing=is_pushing)
+    assert 0.0 <= seconds <= claiming.PUSHED_POLL_SECONDS
+    if upcoming.due_at is not None:
+        assert seconds <= max(0.0, upcoming.due_at - NOW)
+    if upcoming.opens_at is not None:
+        assert seconds <= max(0.0, upcoming.opens_at - NOW, state.gates_not_before - NOW)
+    if state.blind_seconds > 0.0:
+        assert seconds <= state.blind_seconds
+    if not is_pushing:
+        assert seconds <= claiming.POLL_SECONDS
+
+
+@given(states, moments, st.integers(0, 3))
+def test_limits_that_are_held_are_not_asked_again_at_once(
+    state: ClaimState, opens_at: float | None, opened: int
+) -> None:
+    after = claiming.after_gates(state, opened, NOW)
+    if opens_at is None or opens_at > NOW:
+        assert not claiming.are_gates_due(state, opens_at, NOW)
+    else:
+        assert claiming.are_gates_due(after, opens_at, NOW) == (opened > 0)
+        assert claiming.are_gates_due(after, opens_at, NOW + claiming.HELD_SECONDS)
+
+
+@given(states)
+def test_without_room_the_next_free_worker_has_reason_to_look(state: ClaimState) -> None:
+    assert claiming.unlooked(state).is_saturated
