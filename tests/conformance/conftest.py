@@ -76,7 +76,7 @@ SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
     OR (status = 'running') <> (lease_until IS NOT NULL)
     OR (status IN ('completed', 'failed', 'aborted')) <> (finished_at IS NOT NULL)
 """
-"""Rows that SQLite's CHECKs would have refused (PostgreSQL has none, see migration 0008)."""
+"""Rows that SQLite's CHECKs would have refused (PostgreSQL has none, see migration 0001)."""
 
 
 class PostgresBench(Bench):

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from holdfast.clock import VirtualClock
+from holdfast.core.task import Task
 from holdfast.store import sql
+from holdfast.store.columns import COLUMNS, TASK_COLUMNS
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import StatementCall
-from holdfast.store.sql import TASK_COLUMNS, load_migrations, load_statements
+from holdfast.store.sql import load_migrations, load_statements
 from holdfast.store.sqlite import connection as sqlite
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.conformance.conftest import PostgresBench, SqliteBench
@@ -135,9 +137,24 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
 def test_no_statement_has_a_hole_for_values(dialect: str) -> None:
     for text in texts(dialect).values():
         holes = [
-            h for h in re.findall(r"\{[^}]*\}", text.text) if not h.startswith(("{task", "{rows:"))
+            hole
+            for hole in re.findall(r"\{[^}]*\}", text.text)
+            if not re.match(rf"\{{(?:rows:|(?:{'|'.join(COLUMNS)})\W)", hole)
         ]
         assert holes == [], text.name
+
+
+def test_both_dialects_have_the_same_migrations() -> None:
+    ours, theirs = (
+        [(m.number, m.name) for m in load_migrations(f"holdfast.store.{dialect}")]
+        for dialect in DIALECTS
+    )
+    assert ours == theirs
+    assert [number for number, _ in ours] == list(range(1, len(ours) + 1))
+
+
+def test_the_columns_are_the_fields_of_a_task() -> None:
+    assert Task.__struct_fields__ == TASK_COLUMNS
 
 
 def test_both_dialects_have_the_same_tables_and_columns() -> None:
@@ -154,13 +171,15 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         for name in CREATED.findall(made["postgres"])
         if not name.startswith("holdfast_feed_") and name != locking
     ]
-    for columns in made.values():
-        table = columns[columns.index("CREATE TABLE holdfast_task") :]
-        table = table[: table.index("CHECK ((status")]
-        found = re.findall(
-            r"^    (\w+) +(?:text|integer|bigint|smallint|real|double)", table, re.MULTILINE
+    for dialect, text in made.items():
+        table = text[text.index("CREATE TABLE holdfast_task") :]
+        table = table[: table.index("\n)")]
+        columns = re.findall(
+            r"^    (\w+) +(text|integer|bigint|smallint|real|double precision)", table, re.MULTILINE
         )
-        assert [name for name in found if name in TASK_COLUMNS] == list(TASK_COLUMNS)
+        assert [name for name, _ in columns if name in TASK_COLUMNS] == list(TASK_COLUMNS)
+        if dialect == "postgres":
+            assert set(COLUMNS["task"]) <= set(columns)
 
 
 # -- plans -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.decide import Transition, enqueued
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Task
+from holdfast.store.columns import plain_params
 
 _encode: Final = msgspec.json.Encoder().encode
 KINDS_MAX: Final = 1_000
@@ -31,21 +32,13 @@ def insert_started(start: Transition, now: float) -> dict[str, Any]:
 def _bound(
     task: Task, now: float, events_json: str, events_count: int, counts_as: str
 ) -> dict[str, Any]:
-    return {
-        "id": task.id,
-        "type": task.type,
-        "queue": task.queue,
-        "priority": int(task.priority),
-        "payload_json": task.payload_json,
-        "metadata_json": task.metadata_json,
-        "options_json": task.options_json,
-        "max_attempts": task.max_attempts,
-        "due_at": now + (task.due_at - task.created_at),
-        "now": now,
-        "events_count": events_count,
-        "events_json": events_json,
-        "deltas_json": _delta_json(task.queue, task.type, task.priority, counts_as),
-    }
+    params = plain_params(task)
+    params["due_at"] = now + (task.due_at - task.created_at)
+    params["now"] = now
+    params["events_count"] = events_count
+    params["events_json"] = events_json
+    params["deltas_json"] = _delta_json(task.queue, task.type, task.priority, counts_as)
+    return params
 
 
 def _facts_json(events: tuple[NewEvent, ...]) -> str:

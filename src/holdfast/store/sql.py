@@ -1,9 +1,13 @@
 """Named statements from `.sql` files, and migrations in order.
 
 Promises: a statement is found by its name; each says which index it relies on and what it returns.
-Never: builds SQL from values. The two macros only save writing:
-    {task} or {task:t}                  the columns of a task, in the order of its fields
-    {rows: id text, version bigint}     the caller's rows as a table named r
+Never: builds SQL from values. Macros write down the columns of a task, whose sets are in `columns.py`:
+    {task}, {new}, {plain}, {shape}, {changed}      their names, in the order of the task's fields
+    {task:t}                                        the same as columns of t
+    {plain?}                                        as parameters: :id, :type
+    {shape[]}                                       as parameters that are arrays: :type::text[]
+    {changed=r}                                     assigned from r: status = r.status
+    {rows: id text, seen bigint, @changed}          the caller's rows as a table named r
 """
 
 from __future__ import annotations
@@ -14,13 +18,11 @@ from importlib.resources import files
 from typing import Final, NamedTuple
 
 from holdfast.core.codec import digest
-from holdfast.core.task import Task
-
-TASK_COLUMNS: Final = Task.__struct_fields__
+from holdfast.store.columns import COLUMNS, Column
 
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
-_TASK: Final = re.compile(r"\{task(?::(\w+))?\}")
+_SET: Final = re.compile(rf"\{{({'|'.join(COLUMNS)})(?:([:=])(\w+)|(\?|\[\]))?\}}")
 _LOCKS: Final = re.compile(r"\bFOR (?:NO KEY )?UPDATE\b", re.IGNORECASE)
 _READS: Final = re.compile(r"\s*(?:SELECT|WITH)\b", re.IGNORECASE)
 _MAY_WRITE: Final = re.compile(
@@ -29,13 +31,6 @@ _MAY_WRITE: Final = re.compile(
 )
 """Words of a statement that changes rows, also within WITH; functions of ours may do anything."""
 _ROWS: Final = re.compile(r"\{rows: *([^}]*)\}", re.DOTALL)
-
-
-class Column(NamedTuple):
-    """A column of the caller's rows."""
-
-    name: str
-    type: str
 
 
 class Statement(NamedTuple):
@@ -101,16 +96,36 @@ def _statement(name: str, body: str, rows_macro: RowsMacro) -> Statement:
     headers = dict(_HEADER.findall(body))
     columns: tuple[Column, ...] = ()
 
-    def rows(found: re.Match[str]) -> str:
+    def rows(macro: re.Match[str]) -> str:
         nonlocal columns
-        names = [part.split() for part in found[1].replace("\n", " ").split(",")]
-        columns = tuple(Column(part[0], " ".join(part[1:])) for part in names)
+        columns = tuple(_row_columns(macro[1]))
         return rows_macro(columns)
 
-    def task(found: re.Match[str]) -> str:
-        prefix = f"{found[1]}." if found[1] else ""
-        return ", ".join(prefix + column for column in TASK_COLUMNS)
-
     text = "\n".join(line for line in body.splitlines() if not line.lstrip().startswith("--"))
-    text = _ROWS.sub(rows, _TASK.sub(task, text)).strip().rstrip(";")
+    text = _ROWS.sub(rows, _SET.sub(_listed, text)).strip().rstrip(";")
     return Statement(name, text, headers.get("returns", "nothing"), columns)
+
+
+def _listed(macro: re.Match[str]) -> str:
+    """A set of a task's columns, in the form that the macro asks for."""
+    columns = COLUMNS[macro[1]]
+    match macro[2] or macro[4]:
+        case ":":
+            return ", ".join(f"{macro[3]}.{column.name}" for column in columns)
+        case "=":
+            return ", ".join(f"{column.name} = {macro[3]}.{column.name}" for column in columns)
+        case "?":
+            return ", ".join(f":{column.name}" for column in columns)
+        case "[]":
+            return ", ".join(f":{column.name}::{column.type}[]" for column in columns)
+        case _:
+            return ", ".join(column.name for column in columns)
+
+
+def _row_columns(text: str) -> Iterator[Column]:
+    for part in text.replace("\n", " ").split(","):
+        name, _, kind = part.strip().partition(" ")
+        if name.startswith("@"):
+            yield from COLUMNS[name[1:]]
+        else:
+            yield Column(name, kind.strip())

@@ -17,8 +17,9 @@ import asyncpg
 from holdfast.core.address import shown_url
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import BadConfig, StoreUnavailable
+from holdfast.store.columns import Column
 from holdfast.store.script import Rows, Script, StatementCall
-from holdfast.store.sql import Column, Statement, load_statements, only_reads
+from holdfast.store.sql import Statement, load_statements, only_reads
 
 T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"

@@ -13,6 +13,7 @@ from holdfast.core.claiming import Claimed, ClaimRequest
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
+from holdfast.store.columns import SHAPE, shape_values
 from holdfast.store.one import enqueued_tail, insert_one
 from holdfast.store.postgres.connection import to_task
 from holdfast.store.postgres.floors import SLACK_SECONDS, Floors
@@ -24,37 +25,24 @@ from holdfast.store.scripts.work import counted, deltas_json, shifted
 encode: Final = msgspec.json.Encoder().encode
 BATCH: Final = 50_000
 """Records that one statement numbers or counts: about a second's work."""
-Shape: TypeAlias = tuple[str, str, int, str | None, str, int, float]
-"""Type, queue, priority, metadata, options, max_attempts, delay: what many tasks have in common."""
+Shape: TypeAlias = tuple[Any, ...]
+"""What many tasks have in common: the columns `SHAPE`, and the delay."""
 
 
 def shape_of(task: Task) -> Shape:
-    return (
-        task.type,
-        task.queue,
-        task.priority,
-        task.metadata_json,
-        task.options_json,
-        task.max_attempts,
-        task.due_at - task.created_at,
-    )
+    return (*shape_values(task), task.due_at - task.created_at)
 
 
-def events_of(
-    ids: Sequence[str], places: Sequence[int], shapes: Sequence[Shape], now: float
-) -> str:
-    """The facts of an enqueue as JSON. What a shape shares is encoded once; ids of ours are plain text."""
+def events_of(tasks: Sequence[Task], places: Sequence[int], now: float) -> str:
+    """The events of an enqueue as JSON. What a shape shares is encoded once; ids of ours are plain text."""
     head = f'["task.enqueued",{now!r},"'
-    tails = [
-        "",
-        *(
-            enqueued_tail(task_type, queue, Priority(priority), delay, now)
-            for task_type, queue, priority, _, _, _, delay in shapes
-        ),
-    ]
-    return (
-        f"[{','.join([f'{head}{i}{tails[place]}' for i, place in zip(ids, places, strict=True)])}]"
-    )
+    tails: dict[int, str] = {}
+    for task, place in zip(tasks, places, strict=True):
+        if place not in tails:
+            delay = task.due_at - task.created_at
+            tails[place] = enqueued_tail(task.type, task.queue, task.priority, delay, now)
+    events = [f"{head}{t.id}{tails[place]}" for t, place in zip(tasks, places, strict=True)]
+    return f"[{','.join(events)}]"
 
 
 class PostgresDialect:
@@ -126,25 +114,19 @@ class PostgresDialect:
             task = group[0].task
             yield self.insert_one(task, now=now, record_id=record_id, hint=hint)
             return {task.id}
+        tasks = [submission.task for submission in group]
         shapes: dict[Shape, int] = {}
-        places = [shapes.setdefault(shape_of(each.task), len(shapes) + 1) for each in group]
-        columns = list(zip(*shapes, strict=True))
-        ids = [each.task.id for each in group]
+        places = [shapes.setdefault(shape_of(task), len(shapes) + 1) for task in tasks]
+        ids = [task.id for task in tasks]
         yield call(
             "insert_plain",
             ids="\n".join(ids),
-            payloads=f"[{','.join([each.task.payload_json for each in group])}]",
+            payloads=f"[{','.join([task.payload_json for task in tasks])}]",
             places=",".join(map(str, places)),
-            types=columns[0],
-            queues=columns[1],
-            priorities=columns[2],
-            metadata=columns[3],
-            options=columns[4],
-            max_attempts=columns[5],
-            delays=columns[6],
+            **dict(zip((*SHAPE, "delay"), zip(*shapes, strict=True), strict=True)),
             events_count=len(group),
-            events_json=events_of(ids, places, list(shapes), now),
-            deltas_json=deltas_json(counted(each.task for each in group)),
+            events_json=events_of(tasks, places, now),
+            deltas_json=deltas_json(counted(tasks)),
             now=now,
             record_id=str(record_id),
             hint=hint,

@@ -21,6 +21,7 @@ from holdfast.core.limit import Limit
 from holdfast.core.submit import Submission, is_same_request
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
+from holdfast.store.columns import new_values
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import apply, cascade, limits as limit_scripts
 from holdfast.store.scripts.work import Recorder, Work, record
@@ -65,7 +66,7 @@ def insert(
         record_id = yield from recorder.record_ref(record_id)
         yield call_rows(
             "insert_tasks",
-            [insert_row(t, i) for i, t in enumerate(tasks)],
+            [(*new_values(task), nth) for nth, task in enumerate(tasks)],
             record_id=str(record_id),
         )
         yield from _insert_edges(edges, [s.task.id for s in fresh], unlinked=unlinked)
@@ -240,26 +241,3 @@ def _full(task: Task, limits: dict[str, Limit], now: float) -> str | None:
         if limit is not None and (limit.parked > 0 or rules.permits(limit, now) < 1):
             return name
     return None
-
-
-def insert_row(task: Task, nth: int) -> tuple[Any, ...]:
-    """The columns of statement `insert_tasks`."""
-    return (
-        task.id,
-        task.type,
-        task.queue,
-        int(task.priority),
-        task.status.value,
-        task.payload_json,
-        task.metadata_json,
-        task.options_json,
-        task.max_attempts,
-        task.created_at,
-        task.due_at,
-        task.limits,
-        task.gate,
-        task.waiting_on,
-        task.idempotency_key,
-        task.request_hash,
-        nth,
-    )

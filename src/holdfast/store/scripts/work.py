@@ -16,6 +16,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.event import NewEvent
 from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import Conflict
+from holdfast.store.columns import changed_values
 from holdfast.store.script import Script, call, call_rows
 
 DeltaKey = tuple[str, str, Priority, Status]
@@ -87,7 +88,10 @@ class Work:
     def rows(self) -> list[tuple[Any, ...]]:
         """One row for each task that changed, against the version that was read."""
         changed = {t.after.id: None for t in self.transitions}
-        return [write_row(self.tasks[task_id], self.seen[task_id]) for task_id in changed]
+        return [
+            (task_id, self.seen[task_id], *changed_values(self.tasks[task_id]))
+            for task_id in changed
+        ]
 
     def save(self, recorder: Recorder, record_id: int) -> Script[None]:
         """Writes everything: rows first, the record last, when all locks are held."""
@@ -165,31 +169,3 @@ def record(
 def deltas_json(deltas: Counter[DeltaKey]) -> str:
     moved = [[*key, n] for key, n in deltas.items() if n]
     return msgspec.json.encode(moved).decode()
-
-
-def write_row(task: Task, seen: int) -> tuple[Any, ...]:
-    """The mutable columns, in the order of statement `write_tasks`."""
-    return (
-        task.id,
-        seen,
-        task.status.value,
-        task.version,
-        task.fence,
-        task.attempts,
-        task.deaths,
-        task.updated_at,
-        task.due_at,
-        task.started_at,
-        task.finished_at,
-        task.node,
-        task.lease_until,
-        task.payload_json,
-        task.result_json,
-        task.failure_json,
-        task.fingerprint,
-        task.checkpoint_json,
-        task.progress_json,
-        task.gate,
-        task.waiting_on,
-        task.held_by,
-    )

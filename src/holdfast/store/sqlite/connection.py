@@ -19,8 +19,9 @@ from holdfast.core import codec
 from holdfast.core.task import Task
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
+from holdfast.store.columns import TASK_COLUMNS, Column
 from holdfast.store.script import Rows, Script, StatementCall
-from holdfast.store.sql import TASK_COLUMNS, Column, Statement, load_migrations, load_statements
+from holdfast.store.sql import Statement, load_migrations, load_statements
 
 T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"

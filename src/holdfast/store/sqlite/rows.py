@@ -6,23 +6,13 @@ from typing import Any
 
 from holdfast.core.decide import Transition
 from holdfast.core.submit import Submission
+from holdfast.store.columns import plain_values
 
 
 def insert_row(submission: Submission) -> tuple[Any, ...]:
     """The columns of statement `insert_plain`."""
     task = submission.task
-    return (
-        task.id,
-        task.type,
-        task.queue,
-        int(task.priority),
-        task.payload_json,
-        task.metadata_json,
-        task.options_json,
-        task.max_attempts,
-        task.due_at - task.created_at,
-        task.request_hash,
-    )
+    return (*plain_values(task), task.due_at - task.created_at, task.request_hash)
 
 
 def complete_row(done: Transition) -> tuple[Any, ...]:

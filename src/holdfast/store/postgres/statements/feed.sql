@@ -14,7 +14,7 @@ SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast
     :hint::text) AS hinted;
 
 -- name: number_records
--- A batch of them; whether none is left. The function is in migration 0012; 0005 says why it is one.
+-- A batch of them; whether none is left. The function is in migration 0003, which says why it is one.
 -- index: holdfast_feed_unread
 -- returns: is_done
 SELECT holdfast_number(:most::int) AS is_done;

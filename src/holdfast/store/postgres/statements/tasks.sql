@@ -29,16 +29,8 @@ SELECT set_config('lock_timeout', :milliseconds::text, true);
 
 -- name: insert_tasks
 -- index: holdfast_task_pkey
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, limits, gate,
-    waiting_on, idempotency_key, request_hash, nth, history)
-SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
-    0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
-    r.waiting_on, r.idempotency_key, r.request_hash, r.nth, :record_id::text
-FROM {rows: id text, type text, queue text, priority smallint, status text, payload_json text,
-    metadata_json text, options_json text, max_attempts integer, created_at double precision,
-    due_at double precision, limits text, gate text, waiting_on integer, idempotency_key text,
-    request_hash text, nth integer};
+INSERT INTO holdfast_task ({new}, nth, history)
+SELECT {new:r}, r.nth, :record_id::text FROM {rows: @new, nth integer};
 
 -- name: insert_plain
 -- Rows, their facts and the counters in one statement: one round trip, one commit. What the rows have in
@@ -51,15 +43,12 @@ WITH recorded AS (
     VALUES (:record_id::text::bigint, :events_count::int, :now::float8, :events_json::text, :deltas_json::text)
     RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, nth, history)
-SELECT i.id, s.type, s.queue, s.priority, 'queued', i.payload::text, s.metadata_json, s.options_json,
-    0, s.max_attempts, 0, 1, 0, :now::float8, :now::float8, :now::float8 + s.delay, i.nth, :record_id::text
+INSERT INTO holdfast_task (id, payload_json, {shape}, status, created_at, updated_at, due_at, nth, history)
+SELECT i.id, i.payload::text, {shape:s}, 'queued', :now::float8, :now::float8, :now::float8 + s.delay, i.nth,
+    :record_id::text
 FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
                 unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
-JOIN unnest(:types::text[], :queues::text[], :priorities::smallint[], :metadata::text[], :options::text[],
-            :max_attempts::int[], :delays::float8[])
-    WITH ORDINALITY AS s(type, queue, priority, metadata_json, options_json, max_attempts, delay, place)
+JOIN unnest({shape[]}, :delay::float8[]) WITH ORDINALITY AS s({shape}, delay, place)
     ON s.place = i.place::int;
 
 -- name: insert_one
@@ -70,28 +59,17 @@ WITH recorded AS (
     VALUES (:record_id::text::bigint, 1, :now::float8, :events_json::text, :deltas_json::text)
     RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
 )
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, history)
-VALUES (:id::text, :type::text, :queue::text, :priority::smallint, 'queued', :payload_json::text,
-    :metadata_json::text, :options_json::text, 0, :max_attempts::int, 0, 1, 0, :now::float8, :now::float8,
-    :due_at::float8, :record_id::text);
+INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
+VALUES ({plain?}, 'queued', :now::float8, :now::float8, :due_at::float8, :record_id::text);
 
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
 -- index: holdfast_task_pkey
 -- returns: id
 UPDATE holdfast_task t SET
-    status = r.status, version = r.version, fence = r.fence, attempts = r.attempts, deaths = r.deaths,
-    updated_at = r.updated_at, due_at = r.due_at, started_at = r.started_at, finished_at = r.finished_at,
-    node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
-    failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
-    progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
+    {changed=r},
     history = right(t.history || ',' || :record_id::text, 2000)
-FROM {rows: id text, seen bigint, status text, version bigint, fence bigint, attempts integer,
-    deaths integer, updated_at double precision, due_at double precision, started_at double precision,
-    finished_at double precision, node text, lease_until double precision, payload_json text,
-    result_json text, failure_json text, fingerprint text, checkpoint_json text, progress_json text,
-    gate text, waiting_on integer, held_by text}
+FROM {rows: id text, seen bigint, @changed}
 WHERE t.id = r.id AND t.version = r.seen
 RETURNING t.id;
 

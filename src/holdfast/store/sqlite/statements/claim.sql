@@ -73,10 +73,8 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at
     SELECT 1 FROM json_each(:queues) q CROSS JOIN json_each('[0,1,2,3]') p CROSS JOIN holdfast_task t
     WHERE t.queue = q.value AND t.priority = p.value AND t.status = 'queued' AND t.gate IS NULL
       AND t.due_at <= :now);
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
-    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, started_at,
+INSERT INTO holdfast_task ({plain}, status, attempts, version, fence, created_at, updated_at, due_at, started_at,
     node, lease_until, history)
-SELECT :id, :type, :queue, :priority, 'running', :payload_json, :metadata_json, :options_json,
-    1, :max_attempts, 0, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
+SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
     CAST(last_insert_rowid() AS text)
 WHERE changes() = 1;

@@ -29,27 +29,14 @@ SELECT :milliseconds WHERE 0;
 
 -- name: insert_tasks
 -- index: holdfast_task (primary key)
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json, options_json,
-    attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at, limits, gate,
-    waiting_on, idempotency_key, request_hash, history)
-SELECT r.id, r.type, r.queue, r.priority, r.status, r.payload_json, r.metadata_json, r.options_json,
-    0, r.max_attempts, 0, 1, 0, r.created_at, r.created_at, r.due_at, r.limits, r.gate,
-    r.waiting_on, r.idempotency_key, r.request_hash, :record_id
-FROM {rows: id text, type text, queue text, priority integer, status text, payload_json text,
-    metadata_json text, options_json text, max_attempts integer, created_at real,
-    due_at real, limits text, gate text, waiting_on integer, idempotency_key text,
-    request_hash text, nth integer};
+INSERT INTO holdfast_task ({new}, history) SELECT {new:r}, :record_id FROM {rows: @new, nth integer};
 
 -- name: insert_plain
 -- An id that exists is left alone; the caller looks closer when fewer rows changed.
 -- index: holdfast_task (primary key)
-INSERT OR IGNORE INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
-    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
-    request_hash, history)
-SELECT r.id, r.type, r.queue, r.priority, 'queued', r.payload_json, r.metadata_json, r.options_json,
-    0, r.max_attempts, 0, 1, 0, :now, :now, :now + r.delay, r.request_hash, :record_id
-FROM {rows: id text, type text, queue text, priority integer, payload_json text, metadata_json text,
-    options_json text, max_attempts integer, delay real, request_hash text};
+INSERT OR IGNORE INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, request_hash, history)
+SELECT {plain:r}, 'queued', :now, :now, :now + r.delay, r.request_hash, :record_id
+FROM {rows: @plain, delay real, request_hash text};
 
 -- name: insert_one
 -- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
@@ -59,11 +46,8 @@ INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_j
 VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
                                                            ORDER BY first_offset DESC LIMIT 1), 1)
          FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json);
-INSERT INTO holdfast_task (id, type, queue, priority, status, payload_json, metadata_json,
-    options_json, attempts, max_attempts, deaths, version, fence, created_at, updated_at, due_at,
-    history)
-VALUES (:id, :type, :queue, :priority, 'queued', :payload_json, :metadata_json, :options_json,
-    0, :max_attempts, 0, 1, 0, :now, :now, :due_at, CAST(last_insert_rowid() AS text));
+INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
+VALUES ({plain?}, 'queued', :now, :now, :due_at, CAST(last_insert_rowid() AS text));
 
 -- name: changed_by
 -- Which of these were written by this batch.
@@ -77,17 +61,9 @@ SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
 -- index: holdfast_task (primary key)
 -- returns: id
 UPDATE holdfast_task AS t SET
-    status = r.status, version = r.version, fence = r.fence, attempts = r.attempts, deaths = r.deaths,
-    updated_at = r.updated_at, due_at = r.due_at, started_at = r.started_at, finished_at = r.finished_at,
-    node = r.node, lease_until = r.lease_until, payload_json = r.payload_json, result_json = r.result_json,
-    failure_json = r.failure_json, fingerprint = r.fingerprint, checkpoint_json = r.checkpoint_json,
-    progress_json = r.progress_json, gate = r.gate, waiting_on = r.waiting_on, held_by = r.held_by,
+    {changed=r},
     history = substr(t.history || ',' || :record_id, -2000)
-FROM {rows: id text, seen integer, status text, version integer, fence integer, attempts integer,
-    deaths integer, updated_at real, due_at real, started_at real,
-    finished_at real, node text, lease_until real, payload_json text,
-    result_json text, failure_json text, fingerprint text, checkpoint_json text, progress_json text,
-    gate text, waiting_on integer, held_by text}
+FROM {rows: id text, seen bigint, @changed}
 WHERE t.id = r.id AND t.version = r.seen
 RETURNING id;
 

@@ -1,6 +1,6 @@
 -- Named leases. Times are seconds of the lease's own clock (clock_at), which never goes back.
 
--- One row for each resource that was ever locked. It stays: the fence must never start over.
+-- One row for each resource that was ever locked. It stays, so that its fence never starts over.
 CREATE TABLE holdfast_lease (
     resource      text COLLATE "C" PRIMARY KEY,
     fence         bigint NOT NULL DEFAULT 0,
@@ -16,8 +16,11 @@ CREATE TABLE holdfast_lease (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 -- What is held.
 CREATE INDEX holdfast_lease_held ON holdfast_lease (resource) WHERE claim_id IS NOT NULL;
+-- Makes the fence a key column: a statement that changes it waits for every `FOR KEY SHARE` on the row, as a change
+-- of what a foreign key refers to does. A renewal changes no key and does not wait. No query uses the index.
+CREATE UNIQUE INDEX holdfast_lease_fence ON holdfast_lease (fence, resource);
 
--- Who waits, in the order of tickets; dead when not heard of since alive_until.
+-- Waiters, in the order of their tickets; one is dead after alive_until.
 CREATE TABLE holdfast_lease_waiter (
     resource    text COLLATE "C" NOT NULL,
     ticket      bigint NOT NULL,

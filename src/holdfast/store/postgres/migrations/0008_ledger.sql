@@ -1,28 +1,28 @@
--- Idempotent calls: which request each key belongs to, who runs it, how it ended. The key stands before the
--- operation, so that the steps of a task are found by its id.
+-- Idempotent calls: which request each key belongs to, which process runs it, how it ended. The key stands
+-- before the operation, so that the steps of a task are found by its id.
 
 CREATE TABLE holdfast_ledger (
-    scope        text NOT NULL,
-    key          text NOT NULL,
-    operation    text NOT NULL,
+    scope        text COLLATE "C" NOT NULL,
+    key          text COLLATE "C" NOT NULL,
+    operation    text COLLATE "C" NOT NULL,
     fingerprint  text NOT NULL,
     state        text NOT NULL CHECK (state IN ('in-progress', 'done', 'failed', 'abandoned')),
-    fence        integer NOT NULL,
+    fence        bigint NOT NULL,
     owner        text NOT NULL,
     attempt      integer NOT NULL,
-    begun_at     real NOT NULL,
-    lease_until  real,
-    ended_at     real,
+    begun_at     double precision NOT NULL,
+    lease_until  double precision,
+    ended_at     double precision,
     -- null: as long as the task of the step exists
-    expires_at   real,
+    expires_at   double precision,
     -- an answer of null is the text 'null'
     outcome_json text,
     PRIMARY KEY (scope, key, operation),
     CHECK ((state = 'in-progress') = (lease_until IS NOT NULL)),
     CHECK ((state = 'in-progress') = (ended_at IS NULL)),
     CHECK ((state IN ('done', 'failed')) = (outcome_json IS NOT NULL))
-) STRICT;
--- Whose lease ran out.
+);
+-- Leases, by their end.
 CREATE INDEX holdfast_ledger_lease ON holdfast_ledger (lease_until) WHERE state = 'in-progress';
 -- Retention.
 CREATE INDEX holdfast_ledger_expiry ON holdfast_ledger (expires_at) WHERE expires_at IS NOT NULL;

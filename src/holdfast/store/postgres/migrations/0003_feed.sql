@@ -1,11 +1,53 @@
--- Numbering and counting in batches. All unread records at once may be more than one statement can do in its time
--- (nothing is read while the workers are down and tasks come in with callers' transactions): then each try was
--- rolled back. Both functions say whether they are done.
---
--- The head also remembers which database it belongs to: after a restore or a promotion it is another one.
-ALTER TABLE holdfast_feed_head ADD COLUMN identity text NOT NULL DEFAULT '';
--- Pruning could leave records behind that are older than the oldest that is kept.
-DELETE FROM holdfast_feed WHERE first_offset < (SELECT oldest FROM holdfast_feed_head);
+-- The feed: what happened, in order, and the counters that are a fold of it.
+
+-- One record for each transaction that changed something: its events, and how they move the counters.
+-- first_offset is given when the record is first read, in an order that respects commits (see feed.sql).
+CREATE TABLE holdfast_feed (
+    id           bigint PRIMARY KEY,
+    ord          bigint GENERATED ALWAYS AS IDENTITY,
+    xid          xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    first_offset bigint,
+    events_count integer NOT NULL,
+    at           double precision NOT NULL,
+    events_json  text NOT NULL,
+    deltas_json  text NOT NULL
+);
+CREATE UNIQUE INDEX holdfast_feed_offset ON holdfast_feed (first_offset) WHERE first_offset IS NOT NULL;
+CREATE INDEX holdfast_feed_unread ON holdfast_feed (xid) WHERE first_offset IS NULL;
+
+CREATE TABLE holdfast_feed_head (
+    one             boolean NOT NULL DEFAULT true CHECK (one),
+    epoch           text NOT NULL,
+    head            bigint NOT NULL,
+    oldest          bigint NOT NULL,
+    scan_xid        xid8 NOT NULL,
+    counted_through bigint NOT NULL,
+    -- transactions that the last numbering could not see: those from next_xid on, and open_xids
+    next_xid        xid8 NOT NULL DEFAULT '0',
+    open_xids       xid8[] NOT NULL DEFAULT '{}',
+    -- the database that the feed belongs to: after a restore or a promotion it is another one
+    identity        text NOT NULL DEFAULT ''
+);
+-- The one row has a version for every numbering, and none of them can be removed while an old snapshot is held: by
+-- this index the last one is found first. A unique index would be searched for all of them at each update; nothing
+-- inserts a second row.
+CREATE INDEX holdfast_feed_head_last ON holdfast_feed_head (head);
+INSERT INTO holdfast_feed_head (epoch, head, oldest, scan_xid, counted_through)
+VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 8), 0, 1, '0'::xid8, 0);
+
+CREATE TABLE holdfast_counter (
+    queue    text NOT NULL,
+    type     text NOT NULL,
+    priority smallint NOT NULL,
+    status   text NOT NULL,
+    n        bigint NOT NULL,
+    PRIMARY KEY (queue, type, priority, status)
+);
+
+-- Numbering and counting happen inside the server, each as one call. A client that does them statement by statement
+-- holds the head of the feed between two of them; one that freezes there would block every other. Within a function
+-- each statement takes its snapshot after the lock, so it sees all that was committed. Both work in batches and
+-- return whether they are done: a backlog of any length is worked off within the time limit of a statement.
 
 CREATE FUNCTION holdfast_number(most integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -19,8 +61,8 @@ BEGIN
         RETURN true;
     END IF;
     SELECT next_xid, open_xids INTO next, open FROM holdfast_feed_head ORDER BY head DESC LIMIT 1 FOR UPDATE;
-    -- The first of them in the order of `ord`. Those that are left have been committed, and so has whatever
-    -- they followed; so a later batch cannot bring anything that belonged before this one.
+    -- The first of them in the order of `ord`. Those that are left have been committed, and so has everything
+    -- that they followed; so a later batch brings nothing that belonged before this one.
     -- index: holdfast_feed_unread, holdfast_feed_head_last
     WITH last AS MATERIALIZED (
         SELECT ctid AS place, head FROM holdfast_feed_head ORDER BY head DESC LIMIT 1
@@ -38,11 +80,11 @@ BEGIN
     ), numbered AS (
         UPDATE holdfast_feed f SET first_offset = u.first_offset FROM unread u WHERE f.id = u.id
     ), sums AS (
-        SELECT coalesce(sum(events_count), 0) AS facts, count(*) < most AS is_all FROM unread
+        SELECT coalesce(sum(events_count), 0) AS events, count(*) < most AS is_all FROM unread
     )
     UPDATE holdfast_feed_head h SET
-        head = h.head + sums.facts,
-        -- What is left of a batch is looked for again from where this one began.
+        head = h.head + sums.events,
+        -- What a batch left is searched for again from where this one began.
         scan_xid = CASE WHEN is_all THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE scan_xid END,
         -- No further than this transaction: it may record something yet, and after a crash of the server
         -- no id up to its own is given out again, as those above may be.

@@ -1,6 +1,6 @@
 -- Named leases. Times are seconds of the lease's own clock (clock_at), which never goes back.
 
--- One row for each resource that was ever locked. It stays: the fence must never start over.
+-- One row for each resource that was ever locked. It stays, so that its fence never starts over.
 CREATE TABLE holdfast_lease (
     resource      text PRIMARY KEY,
     fence         integer NOT NULL DEFAULT 0,
@@ -17,7 +17,7 @@ CREATE TABLE holdfast_lease (
 -- What is held.
 CREATE INDEX holdfast_lease_held ON holdfast_lease (resource) WHERE claim_id IS NOT NULL;
 
--- Who waits, in the order of tickets; dead when not heard of since alive_until.
+-- Waiters, in the order of their tickets; one is dead after alive_until.
 CREATE TABLE holdfast_lease_waiter (
     resource    text NOT NULL,
     ticket      integer NOT NULL,

@@ -1,0 +1,112 @@
+"""The columns of a task, described once: statements, rows and parameters derive from this table.
+
+A new column is a field of `core.task.Task`, a line here and a line in both migrations `0001_task.sql`.
+Promises: the names and their order are those of `Task`; `{new}`, `{changed}` and the like in a statement (see
+`sql.py`) and the tuples that are made here agree. Never: values in SQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Flag, auto
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+from holdfast.core.task import Task
+
+
+class Use(Flag):
+    """When a column is written."""
+
+    NEW = auto()
+    """With a new task; without it the column begins with its default."""
+    PLAIN = auto()
+    """With a new task that has no dependencies, limits or keys."""
+    SHAPE = auto()
+    """The same, and many tasks have the value in common."""
+    CHANGED = auto()
+    """With every transition."""
+
+
+class Column(NamedTuple):
+    """A column of the table, or of a caller's rows."""
+
+    name: str
+    type: str
+    """As PostgreSQL calls it; SQLite reads rows from JSON and needs none."""
+
+
+_NO_USE: Final = Use(0)
+_NEW: Final = Use.NEW
+_PLAIN: Final = Use.NEW | Use.PLAIN
+_SHAPE: Final = Use.NEW | Use.PLAIN | Use.SHAPE
+_CHANGED: Final = Use.CHANGED
+_TIME: Final = "double precision"
+_TABLE: Final[tuple[tuple[Column, Use], ...]] = (
+    (Column("id", "text"), _PLAIN),
+    (Column("type", "text"), _SHAPE),
+    (Column("queue", "text"), _SHAPE),
+    (Column("priority", "smallint"), _SHAPE),
+    (Column("status", "text"), _NEW | _CHANGED),
+    (Column("payload_json", "text"), _PLAIN | _CHANGED),
+    (Column("metadata_json", "text"), _SHAPE),
+    (Column("options_json", "text"), _SHAPE),
+    (Column("attempts", "integer"), _CHANGED),
+    (Column("max_attempts", "integer"), _SHAPE),
+    (Column("deaths", "integer"), _CHANGED),
+    (Column("version", "bigint"), _CHANGED),
+    (Column("fence", "bigint"), _CHANGED),
+    (Column("created_at", _TIME), _NEW),
+    (Column("updated_at", _TIME), _NEW | _CHANGED),
+    (Column("due_at", _TIME), _NEW | _CHANGED),
+    (Column("started_at", _TIME), _CHANGED),
+    (Column("finished_at", _TIME), _CHANGED),
+    (Column("node", "text"), _CHANGED),
+    (Column("lease_until", _TIME), _CHANGED),
+    (Column("result_json", "text"), _CHANGED),
+    (Column("failure_json", "text"), _CHANGED),
+    (Column("fingerprint", "text"), _CHANGED),
+    (Column("checkpoint_json", "text"), _CHANGED),
+    (Column("progress_json", "text"), _CHANGED),
+    (Column("limits", "text"), _NEW),
+    (Column("gate", "text"), _NEW | _CHANGED),
+    (Column("waiting_on", "integer"), _NEW | _CHANGED),
+    (Column("has_dependents", "smallint"), _NO_USE),
+    (Column("idempotency_key", "text"), _NEW),
+    (Column("request_hash", "text"), _NEW),
+    (Column("held_by", "text"), _CHANGED),
+)
+
+
+def _used(use: Use) -> tuple[Column, ...]:
+    return tuple(column for column, uses in _TABLE if use in uses)
+
+
+TASK_COLUMNS: Final = tuple(column.name for column, _ in _TABLE)
+COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
+    "task": tuple(column for column, _ in _TABLE),
+    "new": _used(Use.NEW),
+    "plain": _used(Use.PLAIN),
+    "shape": _used(Use.SHAPE),
+    "changed": _used(Use.CHANGED),
+}
+"""By the name that statements call a set of columns."""
+PLAIN: Final = tuple(column.name for column in COLUMNS["plain"])
+SHAPE: Final = tuple(column.name for column in COLUMNS["shape"])
+
+_Values = Callable[[Task], tuple[Any, ...]]
+
+
+def _values(name: str) -> _Values:
+    return attrgetter(*(column.name for column in COLUMNS[name]))
+
+
+new_values: Final = _values("new")
+plain_values: Final = _values("plain")
+shape_values: Final = _values("shape")
+changed_values: Final = _values("changed")
+
+
+def plain_params(task: Task) -> dict[str, Any]:
+    """The same by name."""
+    return dict(zip(PLAIN, plain_values(task), strict=True))

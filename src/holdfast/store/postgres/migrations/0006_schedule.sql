@@ -1,0 +1,18 @@
+-- Schedules.
+
+CREATE TABLE holdfast_schedule (
+    name         text PRIMARY KEY,
+    type         text NOT NULL,
+    queue        text NOT NULL,
+    spec         text NOT NULL,
+    timezone     text NOT NULL,
+    payload_json text NOT NULL,
+    priority     smallint NOT NULL,
+    next_at      double precision NOT NULL,
+    fired_at     double precision,
+    paused       smallint NOT NULL DEFAULT 0,
+    -- 'code' when a task is defined with it, NULL when it was made at run time
+    owner        text,
+    -- when a node whose code has it last said so
+    announced_at double precision
+);

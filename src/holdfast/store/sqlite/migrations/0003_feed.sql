@@ -1,0 +1,29 @@
+-- The feed: what happened, in order, and the counters that are a fold of it.
+
+-- One record for each transaction that changed something: its events, and how they move the counters.
+-- One writer at a time, so offsets are given at once and in commit order.
+CREATE TABLE holdfast_feed (
+    first_offset integer PRIMARY KEY,
+    events_count integer NOT NULL,
+    at           real NOT NULL,
+    events_json  text NOT NULL,
+    deltas_json  text NOT NULL
+) STRICT;
+
+CREATE TABLE holdfast_feed_head (
+    one             integer PRIMARY KEY DEFAULT 1 CHECK (one = 1),
+    epoch           text NOT NULL,
+    oldest          integer NOT NULL,
+    counted_through integer NOT NULL
+) STRICT;
+INSERT INTO holdfast_feed_head (epoch, oldest, counted_through)
+VALUES (lower(hex(randomblob(4))), 1, 0);
+
+CREATE TABLE holdfast_counter (
+    queue    text NOT NULL,
+    type     text NOT NULL,
+    priority integer NOT NULL,
+    status   text NOT NULL,
+    n        integer NOT NULL,
+    PRIMARY KEY (queue, type, priority, status)
+) STRICT;

@@ -1,0 +1,25 @@
+-- What surrounds tasks: paused queues, registered types, nodes.
+
+CREATE TABLE holdfast_queue (
+    name      text PRIMARY KEY,
+    paused_at real,
+    paused_by text,
+    reason    text
+) STRICT;
+
+CREATE TABLE holdfast_type (
+    name          text PRIMARY KEY,
+    queue         text NOT NULL,
+    config_json   text NOT NULL,
+    registered_at real NOT NULL,
+    registered_by text NOT NULL
+) STRICT;
+
+CREATE TABLE holdfast_node (
+    id         text PRIMARY KEY,
+    started_at real NOT NULL,
+    seen_at    real NOT NULL,
+    info_json  text NOT NULL,
+    -- when it was declared lost; it registers again when it comes back
+    lost_at    real
+) STRICT;

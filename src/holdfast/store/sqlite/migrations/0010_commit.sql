@@ -1,0 +1,2 @@
+-- Nothing: the answer of a COMMIT cannot be lost on its way from a file, so it needs no mark. The number belongs to
+-- PostgreSQL's table of marks.
