@@ -40,13 +40,13 @@ sim: setup  ## live through many bad days in virtual time (SEEDS=200 or SIM_MINU
 		$(if $(SIM_MINUTES),--minutes $(SIM_MINUTES),--seeds $(SEEDS))
 
 chaos: setup  ## kill, freeze, cut and fill real processes, peers beside (about 25 minutes)
-	$(BIN)/python -m chaos
+	$(BIN)/python -m proof chaos
 
 endurance: setup  ## an old reader, an hour of memory, sizes, pruning (MINUTES=60, ARGS="--quick")
-	$(BIN)/python -m endurance --minutes $(MINUTES) $(ARGS)
+	$(BIN)/python -m proof endurance --minutes $(MINUTES) $(ARGS)
 
 bench: setup  ## measure
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m proof bench
 
 lock: setup  ## resolve requirements/dev.txt anew (UPGRADE=1 takes the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --output-file requirements/dev.txt --quiet \

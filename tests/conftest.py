@@ -19,7 +19,8 @@ import asyncpg
 import hypothesis
 import pytest
 
-from tests.servers import Postgres, Redis, scratch
+from proof.lab.folders import scratch
+from proof.lab.servers import Postgres, Redis
 
 # Whether a test is quick is never asserted; a busy machine must not make one fail.
 hypothesis.settings.register_profile("holdfast", deadline=None)

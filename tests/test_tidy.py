@@ -47,7 +47,7 @@ def read(*folders: str) -> list[Source]:
 
 SRC = read("src")
 TESTS = read("tests")
-OURS = [*SRC, *TESTS, *read("scripts", "benchmarks", "chaos", "endurance", "examples")]
+OURS = [*SRC, *TESTS, *read("scripts", "proof", "examples")]
 
 
 def test_functions_are_short() -> None:

@@ -14,6 +14,7 @@ from holdfast import TaskQueue
 from holdfast.bus import postgres as bus
 from holdfast.bus.port import Mode
 from holdfast.errors import StoreUnavailable
+from proof.lab.servers import Postgres
 from tests.acceptance.apps.harness import (
     Feed,
     Worker,
@@ -22,7 +23,6 @@ from tests.acceptance.apps.harness import (
     whole_feed,
 )
 from tests.acceptance.apps.jobs import make_queue
-from tests.servers import Postgres
 
 SETTINGS: dict[str, Any] = {"lease_seconds": 2.0, "max_workers": 8, "max_deaths": 50}
 

@@ -17,9 +17,9 @@ from holdfast.store.postgres import dialect as postgres_dialect
 from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.sqlite import dialect as sqlite_dialect
 from holdfast.store.store import Store
+from proof.lab.servers import Postgres
 from tests.conformance.conftest import Bench, PostgresBench
 from tests.conformance.helpers import asked, fresh, get
-from tests.servers import Postgres
 
 
 async def insert(store: Store, count: int) -> None:

@@ -29,6 +29,7 @@ from holdfast.errors import HoldfastError
 from holdfast.primitives.kv import Answer, RedisKV
 from holdfast.primitives.kv.memory.table import COMMANDS
 from holdfast.primitives.kv.op import Op, Reply
+from proof.lab.servers import Redis, valkey_binary
 from tests.conformance.kv_words import (
     KEYS,
     AnyOp,
@@ -40,7 +41,6 @@ from tests.conformance.kv_words import (
     valid,
     writes,
 )
-from tests.servers import Redis, valkey_binary
 
 IS_SHORT = "HOLDFAST_KV_EXAMPLES" not in os.environ
 EXAMPLES = int(os.environ.get("HOLDFAST_KV_EXAMPLES", "60"))

@@ -14,7 +14,7 @@ from holdfast.primitives.kv import AsyncRedisKV, Entry, Op, RedisKV
 from holdfast.primitives.kv.blocking import BLOCK_MS_MAX
 from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
 from holdfast.primitives.kv.op import Reply
-from tests.servers import Redis, valkey_binary
+from proof.lab.servers import Redis, valkey_binary
 
 LONG_MS = 20_000
 TIMEOUT_SECONDS = 0.2

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from chaos.proxy import Proxy
 from holdfast import TaskQueue
 from holdfast.errors import DiskFull, StoreUnavailable
 from holdfast.store.postgres import connection as postgres, watch
 from holdfast.store.postgres.pool import ConnectionPool
+from proof.lab.proxy import Proxy
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import eventually, whole_feed
 from tests.acceptance.apps.jobs import make_queue

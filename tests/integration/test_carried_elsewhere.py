@@ -16,9 +16,9 @@ from holdfast import TaskQueue
 from holdfast.errors import Conflict, IdempotencyConflict, InvalidInput
 from holdfast.primitives.idempotency import Ledger
 from holdfast.primitives.locks import Locks
+from proof.lab.servers import Postgres
 from tests.acceptance.apps.jobs import make_queue
 from tests.conftest import database
-from tests.servers import Postgres
 
 
 class Places:

@@ -26,7 +26,7 @@ from holdfast.primitives.kv.commands import (
     strings,
     zsets,
 )
-from tests.servers import HOST, Redis
+from proof.lab.servers import HOST, Redis
 
 T = TypeVar("T")
 NEVER: Final = 1 << 30

@@ -28,8 +28,8 @@ from holdfast.primitives.locks import (
 )
 from holdfast.primitives.metrics import Metrics, NullMeter
 from holdfast.store.backends import sqlite_path
+from proof.lab.servers import Postgres, Redis
 from tests.integration.lock_app import TABLE, guarded_write, run_sql
-from tests.servers import Postgres, Redis
 
 ROOT = Path(__file__).parents[2]
 LONG = 600.0

@@ -33,8 +33,8 @@ from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.scripts import admin, leases
 from holdfast.store.store import Store
-from tests.servers import Postgres
-from tests.wire import Wire
+from proof.lab.proxy import Wire
+from proof.lab.servers import Postgres
 
 CLAIM = ClaimRequest(node="n1", queues=("default",), types=("work",), limit=3, lease_seconds=30.0)
 STATEMENTS_MAX = 40

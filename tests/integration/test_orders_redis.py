@@ -15,7 +15,7 @@ from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.order import OrderState, Side
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Metrics
-from tests.servers import Redis
+from proof.lab.servers import Redis
 
 
 class Time:

@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.errors import StoreUnavailable
 from holdfast.primitives.locks import AsyncRedlock, Redlock
-from tests.servers import Redis
+from proof.lab.servers import Redis
 
 TTL_MS = 60_000
 PATIENT = {"timeout_seconds": 5.0}

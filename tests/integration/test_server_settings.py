@@ -12,8 +12,8 @@ from holdfast.clock import SystemClock
 from holdfast.errors import StoreUnavailable
 from holdfast.store.backends import store_for
 from holdfast.store.postgres import connection as postgres
+from proof.lab.servers import Postgres
 from tests.acceptance.apps.jobs import make_queue
-from tests.servers import Postgres
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cases import CASES
 from holdfast.sim.ablations import ABLATIONS
 from holdfast.sim.checkers import CHECKERS
+from proof.chaos.cases import CASES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/proof.md").read_text("utf-8")
@@ -35,7 +35,7 @@ def test_every_ablation_has_its_row() -> None:
     assert {row[3] for row in rows} <= {*CHECKERS, "the run ends"}
 
 
-@pytest.mark.parametrize("page", ["docs/explanation/proof.md", "chaos/README.md"])
+@pytest.mark.parametrize("page", ["docs/explanation/proof.md", "proof/chaos/README.md"])
 def test_every_case_of_chaos_is_named(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     assert [case.name for case in CASES if f"`{case.name}`" not in text] == []

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos import journal
-from chaos.journal import END, START, TOLD, Line, Reader
-from chaos.score import Phases, Tally, back_after, first_ends, rate, tally
+from proof.chaos import journal
+from proof.chaos.journal import END, START, TOLD, Line, Reader
+from proof.chaos.score import Phases, Tally, back_after, first_ends, rate, tally
 
 
 def line(word: str, job: int, *, task: str = "", at: float = 0.0) -> Line:

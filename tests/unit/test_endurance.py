@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from endurance.judge import growth, is_level, per_hour
+from proof.endurance.judge import growth, is_level, per_hour
 
 
 def test_what_rises_while_it_warms_up_is_flat() -> None:

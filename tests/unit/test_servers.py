@@ -14,15 +14,14 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError, TimeoutError as RedisTimeout
 from redis.retry import Retry
 
-from tests import servers
-from tests.servers import (
-    PREFIX,
+from proof.lab import servers
+from proof.lab.folders import PREFIX, scratch, server_user
+from proof.lab.servers import (
     Postgres,
     Redis,
     ServerFailed,
     reachable,
     redis_binary,
-    scratch,
     valkey_binary,
     wait_for_all,
 )
@@ -120,7 +119,7 @@ def test_servers_run_as_a_user_that_postgres_accepts(
     pg_server: Postgres, redis_server: Redis
 ) -> None:
     for server in (pg_server, redis_server):
-        assert psutil.Process(server.pid).uids().real == servers.server_user()[0] != 0
+        assert psutil.Process(server.pid).uids().real == server_user()[0] != 0
 
 
 def test_a_server_that_cannot_start_tells_why() -> None:
@@ -145,7 +144,7 @@ def test_the_suite_needs_no_home_and_takes_a_path_with_a_space(tmp_path: Path) -
     """All but the packages is in a folder with a space, and the home cannot be written."""
     root = tmp_path / "a clone"
     here = Path(__file__).parent.parent.parent
-    for name in ("src", "tests"):
+    for name in ("src", "tests", "proof"):
         shutil.copytree(here / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(here / "pyproject.toml", root)
     run = subprocess.run(
@@ -164,7 +163,7 @@ def test_the_suite_needs_no_home_and_takes_a_path_with_a_space(tmp_path: Path) -
 
 
 def test_nothing_is_left_when_the_test_process_is_killed() -> None:
-    code = "from tests.servers import Redis; print(Redis().pid, flush=True); input()"
+    code = "from proof.lab.servers import Redis; print(Redis().pid, flush=True); input()"
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

@@ -1,1 +1,0 @@
-"""Holdfast and its peers, measured side by side: ``python -m benchmarks``."""

@@ -1,0 +1,1 @@
+"""Proof that Holdfast holds: `bench`, `chaos` and `endurance` over one `lab`."""

@@ -1,0 +1,27 @@
+"""Command line: ``python -m proof bench|chaos|endurance [options]``; each program has its own ``--help``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+PROGRAMS = {
+    "bench": "Holdfast and its peers, measured side by side",
+    "chaos": "real processes are killed, frozen, cut off and starved of disk, peers beside",
+    "endurance": "an old reader, an hour of memory, sizes, pruning",
+}
+
+
+def main(argv: list[str]) -> int:
+    name, *rest = argv or ["--help"]
+    if name in PROGRAMS:
+        status: int = importlib.import_module(f"proof.{name}.main").main(rest)
+        return status
+    lines = [__doc__ or "", *(f"  {name:10} {text}" for name, text in PROGRAMS.items())]
+    is_help = name in ("-h", "--help")
+    (sys.stdout if is_help else sys.stderr).write("\n".join(lines) + "\n")
+    return 0 if is_help else 2
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Holdfast and its peers, measured side by side: ``python -m proof bench``."""

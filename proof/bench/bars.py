@@ -1,0 +1,178 @@
+"""The bars: ratios that Holdfast has to reach against peers and floors of the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from proof.bench.registry import SUBJECTS
+from proof.bench.results import Results
+
+CRASH_SECONDS = 15
+CRASH_TASKS = 20
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One line of the last table."""
+
+    scenario: str
+    bar: str
+    measured: str
+    reached: bool | None
+    """None: something needed was not measured."""
+
+
+def _peers(store: str) -> list[str]:
+    return [s.name for s in SUBJECTS if s.role == "peer" and s.store == store]
+
+
+class _Judge:
+    """Ratios over the medians of a run."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+
+    def drain(self, subject: str) -> float | None:
+        """Settled rate where the store can tell, else until the last handler."""
+        settled = self.results.median("drain", subject, "settled_rate")
+        return settled or self.results.median("drain", subject, "rate")
+
+    def rate(self, scenario: str, subject: str) -> float | None:
+        """Tasks a second."""
+        return self.results.median(scenario, subject, "rate")
+
+    def best(
+        self, names: list[str], value: Callable[[str], float | None], *, least: bool = False
+    ) -> tuple[str, float | None]:
+        """Name and value of the best subject."""
+        found = [(v, name) for name in names if (v := value(name)) is not None]
+        if not found:
+            return "nobody", None
+        chosen = min(found) if least else max(found)
+        return chosen[1], chosen[0]
+
+
+def _ratio(
+    scenario: str,
+    against: str,
+    top: float | None,
+    base: float | None,
+    bar: float,
+    *,
+    at_most: bool = False,
+) -> Bar:
+    sign = "<=" if at_most else ">="
+    text = f"{sign} {bar:g}x {against}"
+    if top is None or not base:
+        return Bar(scenario, text, "not measured", None)
+    ratio = top / base
+    return Bar(scenario, text, f"{ratio:.2f}x", ratio <= bar if at_most else ratio >= bar)
+
+
+def _at_most(scenario: str, value: float | None, bar: float, unit: str) -> Bar:
+    measured = "not measured" if value is None else f"{value:.2f} {unit}"
+    return Bar(scenario, f"<= {bar:g} {unit}", measured, None if value is None else value <= bar)
+
+
+def judge(results: Results) -> list[Bar]:
+    """All bars, in the order of the issue."""
+    j = _Judge(results)
+    return [
+        *_drains(j),
+        *_enqueues(j),
+        *_latencies(j),
+        *_scaling(j),
+        *_crashes(j),
+        *_orders(j),
+        *_locks(j),
+        *_kv(j),
+    ]
+
+
+def _drains(j: _Judge) -> Iterator[Bar]:
+    pg, lite = j.drain("holdfast-pg"), j.drain("holdfast-sqlite")
+    fastest, fastest_rate = j.best(_peers("redis"), j.drain)
+    yield _ratio("drain, PostgreSQL", "PgQueuer tuned", pg, j.drain("pgqueuer"), 2)
+    yield _ratio("drain, PostgreSQL", f"fastest Redis peer ({fastest})", pg, fastest_rate, 1.5)
+    yield _ratio("drain, PostgreSQL", "asyncpg batch floor", pg, j.drain("floor-pg"), 0.4)
+    yield _ratio("drain, SQLite FULL", "Huey on SQLite", lite, j.drain("huey-sqlite"), 10)
+    yield _ratio("drain, SQLite FULL", "SQLite batch floor", lite, j.drain("floor-sqlite"), 0.2)
+
+
+def _enqueues(j: _Judge) -> Iterator[Bar]:
+    one, many = "enqueue one by one", "enqueue, 64 callers"
+    pg, lite = j.rate("enqueue", "holdfast-pg"), j.rate("enqueue", "holdfast-sqlite")
+    yield _ratio(f"{one}, PostgreSQL", "asyncpg insert", pg, j.rate("enqueue", "floor-pg"), 0.8)
+    yield _ratio(f"{one}, SQLite", "bare commits", lite, j.rate("enqueue", "floor-sqlite"), 0.6)
+    yield _ratio(f"{many}, PostgreSQL", "one caller", j.rate("enqueue64", "holdfast-pg"), pg, 5)
+    yield _ratio(f"{many}, SQLite", "one caller", j.rate("enqueue64", "holdfast-sqlite"), lite, 8)
+    bulk, pgq = j.rate("bulk", "holdfast-pg"), j.rate("bulk", "pgqueuer")
+    yield _ratio("bulk enqueue, PostgreSQL", "PgQueuer", bulk, pgq, 1.5)
+
+
+def _latencies(j: _Judge) -> Iterator[Bar]:
+    def p99(name: str) -> float | None:
+        return j.results.median("latency", name, "p99")
+
+    p50 = j.results.median("latency", "holdfast-pg", "p50")
+    floor = j.results.median("latency", "floor-pg", "p50")
+    yield _ratio("pick-up p50, PostgreSQL", "LISTEN/NOTIFY floor", p50, floor, 1.5, at_most=True)
+    name, best = j.best(_peers("postgres"), p99, least=True)
+    yield _ratio(
+        "pick-up p99, PostgreSQL",
+        f"best PostgreSQL peer ({name})",
+        p99("holdfast-pg"),
+        best,
+        1,
+        at_most=True,
+    )
+    apart = j.results.median("latency2", "holdfast-sqlite", "p50")
+    yield _at_most("pick-up p50, SQLite, two processes", apart, 3.0, "ms")
+    for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
+        yield _at_most(f"idle worker, {store}", j.results.median("idle", name, "cpu"), 0.5, "% CPU")
+    lite = j.results.median("latency", "holdfast-sqlite", "p50")
+    yield _at_most("pick-up p50, SQLite in process", lite, 1.0, "ms")
+
+
+def _scaling(j: _Judge) -> Iterator[Bar]:
+    for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
+        deep = j.results.median("depth", name, "deep")
+        shallow = j.results.median("depth", name, "shallow")
+        yield _ratio(f"1,000,000 waiting, {store}", "rate with 1,000", deep, shallow, 0.9)
+    one, two = (j.results.median("cpu", "holdfast-pg", key) for key in ("one", "two"))
+    yield _ratio("two processes, CPU, PostgreSQL", "one process", two, one, 1.6)
+
+
+def _orders(j: _Judge) -> Iterator[Bar]:
+    placed, raw = j.rate("orders", "holdfast-orders"), j.rate("orders", "floor-orders")
+    yield _ratio("orders, 64 callers", "raw batched SQLite inserts", placed, raw, 0.5)
+
+
+def _kv(j: _Judge) -> Iterator[Bar]:
+    ours, fake = j.rate("kv", "holdfast-kv"), j.rate("kv", "fakeredis")
+    yield _ratio("key-value store in memory", "fakeredis", ours, fake, 5)
+
+
+def _locks(j: _Judge) -> Iterator[Bar]:
+    def rate(name: str) -> float | None:
+        return j.rate("locks", name)
+
+    ours = rate("holdfast-locks")
+    yield _ratio("lock and unlock, Redis", "raw SET NX and Lua", ours, rate("floor-locks"), 0.9)
+    name, best = j.best(["redis-py", "pottery"], rate)
+    yield _ratio("lock and unlock, Redis", f"best peer ({name})", ours, best, 1)
+
+
+def _crashes(j: _Judge) -> Iterator[Bar]:
+    for name, store in (("holdfast-pg", "PostgreSQL"), ("holdfast-sqlite", "SQLite")):
+        finished = j.results.median("crash", name, "finished")
+        twice = j.results.median("crash", name, "twice")
+        seconds = j.results.median("crash", name, "seconds")
+        bar = f"{CRASH_TASKS} of {CRASH_TASKS}, none twice, within {CRASH_SECONDS} s"
+        if finished is None:
+            yield Bar(f"kill -9, {store}", bar, "not measured", None)
+            continue
+        when = "not all" if seconds is None else f"{seconds:.1f} s"
+        reached = finished == CRASH_TASKS and not twice and (seconds or 1e9) <= CRASH_SECONDS
+        yield Bar(f"kill -9, {store}", bar, f"{finished:.0f}, {twice:.0f} twice, {when}", reached)

@@ -1,0 +1,118 @@
+"""What is measured: each scenario is one operation of a subject with its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from proof.bench.registry import Measured
+
+CALLERS = 64
+CRASH_TASKS = 20
+IDLE_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One column of a table."""
+
+    key: str
+    title: str
+    decimals: int = 0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One table of the report."""
+
+    name: str
+    title: str
+    operation: str
+    size: Callable[[Measured], int]
+    """Full size for a subject; 0: it does not take part."""
+    arguments: Callable[[Measured, int, bool], dict[str, Any] | list[dict[str, Any]]]
+    """Arguments of the operation for (subject, size, quick); a list: several, each on a new store.
+
+    ``fill``: that many tasks are put in first, then the store rests (statistics, checkpoint)."""
+    metrics: tuple[Metric, ...]
+    quick_divisor: int = 5
+    rising: bool = True
+    """More is better."""
+    once: bool = False
+    """Measured in the first round only (slow, and counted rather than timed)."""
+
+    def requests(self, spec: Measured, *, quick: bool) -> list[dict[str, Any]]:
+        """Build the requests for a subject; none if it does not take part."""
+        size = self.size(spec)
+        if not size:
+            return []
+        if quick:
+            size = max(1, size // self.quick_divisor)
+        found = self.arguments(spec, size, quick)
+        parts = found if isinstance(found, list) else [found]
+        return [{"op": self.operation, **part} for part in parts]
+
+
+def _n(_: Measured, size: int, __: bool) -> dict[str, Any]:
+    return {"n": size}
+
+
+RATE = Metric("rate", "tasks/s")
+DRAIN = (RATE, Metric("settled_rate", "settled/s"), Metric("from_go_rate", "from start/s"),
+         Metric("worker_cpu", "worker CPU %"))  # fmt: skip
+
+SCENARIOS: tuple[Scenario, ...] = (
+    Scenario("enqueue", "Enqueue one by one, one caller", "enqueue_one", lambda s: s.enqueue, _n,
+             (RATE,)),
+    Scenario("enqueue64", f"Enqueue from {CALLERS} concurrent callers", "enqueue_concurrent",
+             lambda s: s.callers, lambda _, n, __: {"n": n, "callers": CALLERS}, (RATE,)),
+    Scenario("bulk", "Bulk enqueue", "enqueue_bulk", lambda s: s.bulk, _n, (RATE,)),
+    Scenario("drain", "Drain of no-op tasks, one worker process", "drain", lambda s: s.drain,
+             lambda _, n, __: {"n": n, "processes": 1}, DRAIN),
+    Scenario("drain2", "Drain of no-op tasks, two worker processes", "drain", lambda s: s.drain2,
+             lambda _, n, __: {"n": n, "processes": 2}, DRAIN),
+    Scenario("cpu", "Drain with handlers that compute 2 ms: one and two worker processes",
+             "cpu_scaling", lambda s: s.cpu, _n,
+             (Metric("one", "one/s"), Metric("two", "two/s"), Metric("ratio", "two/one", 2)),
+             quick_divisor=2),
+    Scenario("latency", "Pick-up latency, idle worker, one task every 50 ms (ms)", "latency",
+             lambda s: s.latency, lambda _, n, __: {"n": n, "interval": 0.05},
+             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
+             quick_divisor=3, rising=False),
+    Scenario("latency2", "Pick-up latency, idle worker in another process (ms)", "latency",
+             lambda s: s.latency if s.role == "holdfast" else 0,
+             lambda _, n, __: {"n": n, "interval": 0.05, "apart": True},
+             (Metric("p50", "p50", 2), Metric("p95", "p95", 2), Metric("p99", "p99", 2)),
+             quick_divisor=3, rising=False),
+    Scenario("idle", "An idle worker process, settled for five seconds", "idle",
+             lambda s: IDLE_SECONDS if s.latency else 0, lambda _, n, __: {"seconds": n},
+             (Metric("cpu", "CPU %", 2), Metric("calls", "store calls/s", 2)),
+             quick_divisor=2, rising=False, once=True),
+    Scenario("depth", "Drain rate with 1,000 and with very many tasks waiting", "",
+             lambda s: s.depth,
+             lambda s, n, quick: [
+                 {"op": "depth_shallow", "bursts": 5 if quick else s.depth_bursts},
+                 {"op": "depth_deep", "fill": n,
+                  "window": min(n // 2, s.depth_window // (5 if quick else 1))},
+             ],
+             (Metric("deep", "deep/s"), Metric("shallow", "1,000/s"),
+              Metric("ratio", "deep/1,000", 2)), quick_divisor=20),
+    Scenario("orders", f"Durable orders from {CALLERS} concurrent callers", "orders",
+             lambda s: s.orders, lambda _, n, __: {"n": n, "callers": CALLERS},
+             (Metric("rate", "orders/s"),)),
+    Scenario("locks", "Locks on one Redis: acquire and release, one caller", "locks",
+             lambda s: s.locks, _n, (Metric("rate", "pairs/s"),)),
+    Scenario("kv", "Key-value store in memory: set, get, hset, lpush, incr in turn", "kv",
+             lambda s: s.kv, _n, (Metric("rate", "calls/s"),)),
+    Scenario("memory", "Memory of a busy worker with nothing and with many tasks waiting", "memory",
+             lambda s: s.memory, _n,
+             (Metric("bytes_per_task", "bytes/task", 1), Metric("rss_mb", "RSS MB", 1),
+              Metric("rss_full_mb", "RSS full MB", 1)), rising=False, once=True),
+    Scenario("crash", f"kill -9 of the worker tree with {CRASH_TASKS} tasks running, restart",
+             "crash", lambda s: int(s.crash_limit),
+             lambda s, _, quick: {"n": CRASH_TASKS,
+                                  "limit": min(s.crash_limit, 45) if quick else s.crash_limit},
+             (Metric("finished", f"finished of {CRASH_TASKS}"), Metric("twice", "twice"),
+              Metric("seconds", "s until all run", 1)), once=True),
+)  # fmt: skip
