@@ -130,8 +130,8 @@ class LocksBench:
         return [
             task
             for locks in self._opened
-            for task in locks._tasks
-            if task not in {lease._watch for lease in locks._held}
+            for task in locks._tasks.running
+            if task not in {lease._renewal_loop for lease in locks._held}
         ]
 
 

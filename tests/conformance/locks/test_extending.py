@@ -14,7 +14,7 @@ from holdfast.primitives.locks import (
     OptimisticLockError,
     update_with_retry,
 )
-from holdfast.primitives.locks.base import LOOK_SECONDS
+from holdfast.primitives.locks.held import SUSPEND_CHECK_SECONDS
 from tests.conformance.locks_support import LocksBench, is_free, line_of
 
 
@@ -77,7 +77,7 @@ async def test_after_a_suspend_the_holder_notices_at_once(
     clock.suspend(60)
     assert lease.seconds_left == 0.0, "whoever asks knows at once"
     assert not lease.lost.is_set()
-    await locks_bench.advance(LOOK_SECONDS)
+    await locks_bench.advance(SUSPEND_CHECK_SECONDS)
     assert lease.lost.reason is LossReason.EXPIRED, "and nobody waits for a timer of ten seconds"
 
 

@@ -110,8 +110,8 @@ async def test_a_grace_keeps_the_next_one_out_after_a_loss_but_not_after_a_relea
     async with locks.hold("r", ttl=30, grace=15):
         pass
     lease = await others.acquire("r", ttl=30, grace=15, wait=0)
-    assert lease._watch is not None
-    lease._watch.cancel()
+    assert lease._renewal_loop is not None
+    lease._renewal_loop.cancel()
     waiting = asyncio.create_task(locks.acquire("r", ttl=30, grace=15, wait=100))
     await locks_bench.advance(44.9)
     assert not waiting.done()

@@ -34,8 +34,8 @@ async def test_a_holder_that_dies_is_followed_after_its_ttl(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
-    assert lease._watch is not None
-    lease._watch.cancel()
+    assert lease._renewal_loop is not None
+    lease._renewal_loop.cancel()
     waiting = asyncio.create_task(others.acquire("r", wait=60))
     await locks_bench.advance(29.9)
     assert not waiting.done()
@@ -45,10 +45,10 @@ async def test_a_holder_that_dies_is_followed_after_its_ttl(
 
 async def test_a_renewal_never_acquires(locks_bench: LocksBench, locks: Locks) -> None:
     lease = await locks.acquire("r", ttl=30)
-    assert lease._watch is not None
-    lease._watch.cancel()
+    assert lease._renewal_loop is not None
+    lease._renewal_loop.cancel()
     locks_bench.clock.set(locks_bench.clock.now() + 31)
-    assert await lease._grip.renew(lease.ttl) is LossReason.EXPIRED
+    assert await lease._store.renew(lease.ttl) is LossReason.EXPIRED
     assert await is_free(locks)
 
 
@@ -112,11 +112,11 @@ async def test_another_holder_is_told_as_fenced(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
-    assert lease._watch is not None
-    lease._watch.cancel()
+    assert lease._renewal_loop is not None
+    lease._renewal_loop.cancel()
     await locks_bench.advance(31)
     await others.acquire("r", wait=0)
-    assert await lease._grip.renew(lease.ttl) is LossReason.FENCED
+    assert await lease._store.renew(lease.ttl) is LossReason.FENCED
     with pytest.raises(LeaseLost):
         await lease.verify()
     assert locks_bench.metrics.value("holdfast_lock_fencing_rejections_total") == 1
@@ -147,7 +147,7 @@ async def test_a_release_is_idempotent_and_takes_nothing_from_the_next(
     await lease.release()
     await lease.release()
     following = await others.acquire("r", wait=0)
-    await lease._grip.give_back()
+    await lease._store.release()
     await following.verify()
 
 

@@ -1,4 +1,4 @@
-"""Locks: leases with a fence on the store, and Redlock on Redis for saving work."""
+"""Locks: leases with a fence in the database, and Redlock on Redis to save work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where leases are kept: runs the scripts of `store.scripts.leases`.
+"""Where leases are stored: runs the scripts of `store.scripts.leases`.
 
-Promises: one script, one transaction. In memory the same scripts run over dicts, so that a test with locks
-needs no database and means the same.
+Promises: each script is one transaction. The memory backend runs the same scripts over dicts, so a test needs
+no database to test the same rules.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ Make = Callable[[Hinter, float], Script[T]]
 
 
 class LockBackend(Protocol):
-    """A script gets whom to give hints to, and what the store's clock says."""
+    """Makes a script from a `Hinter` and the store's time, and runs it."""
 
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
-        """`repeatable`: a second run of a committed script gives the same answer, because what it does is
-        known by its claim and fence."""
+        """`repeatable`: a second run of a committed script returns the same answer, because it recognizes
+        its claim and fence."""
         ...
 
     async def run_in_tx(self, connection: object, make: Make[T]) -> T:
-        """Within the transaction that a caller has open."""
+        """Runs the script in the caller's open transaction."""
         ...
 
     async def query(self, statement: str, **params: Any) -> Rows: ...
 
     def reading(self) -> float:
-        """What the store's clock says; a lease keeps its own mark that never goes back."""
+        """The store's time. It may go backwards; each lease row keeps its own high-water mark."""
         ...
 
 
@@ -71,18 +71,18 @@ class StoreBackend:
 
 
 class MemoryBackend:
-    """This process, any number of threads and event loops. The clock is monotonic: setting the wall clock
-    changes nothing."""
+    """For one process, with any number of threads and event loops. Uses the monotonic clock, so setting the
+    wall clock has no effect."""
 
     def __init__(self, clock: Clock, bus: Bus | None = None) -> None:
-        """`bus`: tells the other users of the same backend."""
+        """`bus`: carries hints to the other users of this backend."""
         self._clock = clock
         self._bus = bus
         self._hints: list[str] = []
         self._mutex = threading.Lock()
         self._offset = clock.now() - clock.monotonic()
         self._leases: dict[str, LeaseRow] = {}
-        self._lines: dict[str, dict[str, Waiter]] = {}
+        self._queues: dict[str, dict[str, Waiter]] = {}
         self._audits: list[Audit] = []
 
     async def open(self) -> None:
@@ -95,12 +95,12 @@ class MemoryBackend:
         return self._clock.monotonic() + self._offset
 
     def hint(self, text: str) -> Script[None]:
-        """There is no other process, but there may be others in this one."""
+        """Published after the script, for other users in this process."""
         self._hints.append(text)
         yield from ()
 
     def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
-        """There is no feed."""
+        """Memory has no feed."""
         yield from ()
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
@@ -116,9 +116,9 @@ class MemoryBackend:
 
     def _run(self, script: Script[T]) -> T:
         try:
-            wanted = next(script)
+            statement = next(script)
             while True:
-                wanted = script.send(self._execute(wanted))
+                statement = script.send(self._execute(statement))
         except StopIteration as end:
             value: T = end.value
             return value
@@ -130,11 +130,11 @@ class MemoryBackend:
         with self._mutex:
             return self._execute(StatementCall(statement, params))
 
-    def _execute(self, wanted: StatementCall) -> Rows:
-        rows: Iterable[Any] = getattr(self, f"_{wanted.name}")(**wanted.params)
+    def _execute(self, statement: StatementCall) -> Rows:
+        rows: Iterable[Any] = getattr(self, f"_{statement.name}")(**statement.params)
         return list(rows)
 
-    # -- the statements, by name -----------------------------------------------------------------
+    # -- one method for each named statement -----------------------------------------------------------------
 
     def _lock_lease(self, resource: str, now: float) -> Rows:
         lease = self._leases.get(resource) or LeaseRow(resource)
@@ -149,18 +149,18 @@ class MemoryBackend:
         lease = self._leases.get(resource)
         return [] if lease is None else [(lease.fence, lease.claim_id)]
 
-    def _line(self, resource: str) -> list[Waiter]:
-        """In the order of tickets, which is that of coming."""
-        return list(self._lines.get(resource, {}).values())
+    def _waiters(self, resource: str) -> list[Waiter]:
+        """The waiters, in order of arrival."""
+        return list(self._queues.get(resource, {}).values())
 
     def _lease_queue(self, resource: str, claim_id: str, now: float) -> Rows:
-        line = self._line(resource)
-        head = [waiter for waiter in line if waiter.alive_until > now][:1]
-        own = [waiter for waiter in line if waiter.claim_id == claim_id and waiter not in head]
+        waiters = self._waiters(resource)
+        head = [waiter for waiter in waiters if waiter.alive_until > now][:1]
+        own = [waiter for waiter in waiters if waiter.claim_id == claim_id and waiter not in head]
         return [astuple(waiter) for waiter in head + own]
 
     def _count_waiters(self, resource: str) -> Rows:
-        return [(len(self._line(resource)),)]
+        return [(len(self._waiters(resource)),)]
 
     def _put_waiter(
         self,
@@ -172,21 +172,26 @@ class MemoryBackend:
         now: float,
         alive_until: float,
     ) -> Rows:
-        line = self._lines.setdefault(resource, {})
-        waiter = line.get(claim_id) or Waiter(ticket, claim_id, owner, now, alive_until)
-        line[claim_id] = replace(waiter, alive_until=alive_until)
+        queue = self._queues.setdefault(resource, {})
+        waiter = queue.get(claim_id) or Waiter(ticket, claim_id, owner, now, alive_until)
+        queue[claim_id] = replace(waiter, alive_until=alive_until)
         return [1]
 
     def _drop_waiters(self, resource: str, claim_id: str, now: float) -> Rows:
-        kept = [w for w in self._line(resource) if w.claim_id != claim_id and w.alive_until > now]
-        self._lines[resource] = {waiter.claim_id: waiter for waiter in kept}
-        if not kept:
-            del self._lines[resource]
+        remaining = [
+            waiter
+            for waiter in self._waiters(resource)
+            if waiter.claim_id != claim_id and waiter.alive_until > now
+        ]
+        self._queues[resource] = {waiter.claim_id: waiter for waiter in remaining}
+        if not remaining:
+            del self._queues[resource]
         return [1]
 
     def _ready_waiters(self, claims: list[str], limit: int, now: float) -> Rows:
         heads = (
-            (r, next((w for w in self._line(r) if w.alive_until > now), None)) for r in self._lines
+            (r, next((w for w in self._waiters(r) if w.alive_until > now), None))
+            for r in self._queues
         )
         return [
             (head.claim_id,)
@@ -195,8 +200,8 @@ class MemoryBackend:
         ]
 
     def _holding_claims(self, resources: list[str], limit: int) -> Rows:
-        found = (self._leases[r] for r in resources if r in self._leases)
-        return [(lease.claim_id, lease.fence) for lease in found if lease.claim_id is not None]
+        leases = (self._leases[r] for r in resources if r in self._leases)
+        return [(lease.claim_id, lease.fence) for lease in leases if lease.claim_id is not None]
 
     def _leases_after(self, after: str, limit: int) -> Rows:
         held = [x for r, x in sorted(self._leases.items()) if x.claim_id is not None and r > after]
@@ -206,10 +211,10 @@ class MemoryBackend:
         return [astuple(self._leases[resource])] if resource in self._leases else []
 
     def _lease_waiters(self, resource: str, now: float, limit: int) -> Rows:
-        return [astuple(w) for w in self._line(resource) if w.alive_until > now][:limit]
+        return [astuple(w) for w in self._waiters(resource) if w.alive_until > now][:limit]
 
     def _waiter_stats(self, now: float) -> Rows:
-        asked = [w.asked_at for r in self._lines for w in self._line(r) if w.alive_until > now]
+        asked = [w.asked_at for r in self._queues for w in self._waiters(r) if w.alive_until > now]
         return [(len(asked), min(asked, default=None))]
 
     def _audit_lease(
@@ -227,8 +232,8 @@ class MemoryBackend:
         return [1]
 
     def _prune_lease_audit(self, before: float, limit: int) -> Rows:
-        self._audits = [each for each in self._audits if each.at >= before]
+        self._audits = [audit for audit in self._audits if audit.at >= before]
         return [1]
 
     def _lease_audit(self, resource: str, limit: int) -> Rows:
-        return [each for each in reversed(self._audits) if each.resource == resource][:limit]
+        return [audit for audit in reversed(self._audits) if audit.resource == resource][:limit]

@@ -1,17 +1,16 @@
-"""What all locks that people hold have in common: waiting, holding several, closing.
+"""What `Locks` and `EfficiencyLocks` share: acquiring, holding several resources, opening and closing.
 
-Promises: a caller that is cancelled, or gives up, never ends as holder: whatever its claim has got is given
-back; a request whose answer was lost is repeated under the same claim; a silent store exceeds `wait` by
-`ANSWER_SECONDS` (to ask) and `LEAVE_SECONDS` (to give back) at most, and giving back hides no error;
-closing ends every wait with NotRunning, takes every lease away (`shutdown`) and hangs on nothing.
-Never: a task of its own that is lost.
+Promises: a caller that is cancelled or gives up never ends as the holder; its claim is withdrawn. A request
+whose answer was lost is repeated under the same claim. A store that does not answer exceeds `wait` by at most
+`ANSWER_SECONDS` (request) and `LEAVE_SECONDS` (withdrawal), and a failed withdrawal hides no error. Closing
+ends every wait with NotRunning and declares every lease lost (`shutdown`), in bounded time.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -24,8 +23,10 @@ from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
 from holdfast.forks import Unmoved, follow
 from holdfast.primitives.locks import meters
+from holdfast.primitives.locks.background import BackgroundTasks, log
+from holdfast.primitives.locks.held import HeldLeases
 from holdfast.primitives.locks.hold import Hold
-from holdfast.primitives.locks.lease import HeldLease, Terms, log
+from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.metrics import Meter
 
 T = TypeVar("T")
@@ -33,20 +34,19 @@ L = TypeVar("L", bound=HeldLease)
 TTL_SECONDS: Final = 30.0
 WAIT_SECONDS: Final = 60.0
 ANSWER_SECONDS: Final = 5.0
-"""How long a store may take for one answer, at least."""
-LOOK_SECONDS: Final = 1.0
-"""How often it is looked whether the machine stood still while leases are held."""
+"""A request to the store times out after this, or after the remaining wait if that is longer."""
 OUTAGE_SECONDS: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Pauses between requests while the store is unavailable."""
 LEAVE_SECONDS: Final = 0.5
-"""How long a caller that gives up waits for its claim to be given back; that goes on without it."""
+"""How long a caller that gives up waits for the withdrawal of its claim, which continues after that."""
 CLOSE_SECONDS: Final = 5.0
 """How long closing waits for a store that does not answer."""
 TOGETHER_MAX: Final = 100
-"""Resources that one caller may hold together."""
+"""Most resources that `hold_many` takes."""
 
 
 class LockRequest(NamedTuple):
-    """One wish for one resource."""
+    """One claim on one resource."""
 
     resource: str
     claim_id: str
@@ -56,10 +56,10 @@ class LockRequest(NamedTuple):
 
 
 class LocksBase(Unmoved, ABC, Generic[L]):
-    """See `Locks` and `EfficiencyLocks`. They live in one event loop at a time, that of their first use."""
+    """See `Locks` and `EfficiencyLocks`. Bound to the event loop of its first use."""
 
     _outlives_loops = False
-    """Whether they can go on in another loop when theirs has ended."""
+    """Whether another event loop may take over after the first one has ended."""
 
     def __init__(
         self, clock: Clock, ids: Ids, meter: Meter, margin: Callable[[float], float]
@@ -67,24 +67,21 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         self._clock = clock
         self._ids = ids
         self._meter = meter
-        self._tasks: dict[asyncio.Task[Any], None] = {}
-        self._held: dict[L, None] = {}  # in order: sets of objects are ordered by address
+        self._margin = margin
+        self._tasks = BackgroundTasks()
+        self._held: HeldLeases[L] = HeldLeases(clock)
         self._wakes: dict[str, asyncio.Event] = {}
+        """By claim: set to make a waiting caller ask the store now."""
         self._answers: dict[asyncio.Event, None] = {}
-        """Of requests that are on their way."""
+        """One event for each request in flight."""
         self._closing: asyncio.Task[None] | None = None
-        self._quieter = asyncio.Event()
-        """A task or a wait has ended."""
-        self._looking_on: asyncio.Task[None] | None = None
-        self._none_held = asyncio.Event()
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._terms = Terms(clock, meter, self._spawn, margin)
         follow(self)
 
-    # -- what differs ----------------------------------------------------------------------------
+    # -- implemented by each kind of locks -----------------------------------------------------------
 
     @abstractmethod
     async def _open(self) -> None: ...
@@ -94,11 +91,12 @@ class LocksBase(Unmoved, ABC, Generic[L]):
 
     @abstractmethod
     async def _ask(self, request: LockRequest) -> Callable[[float], L] | LeaseDenied:
-        """One try: what makes the lease out of the time before it was asked for, or when to ask again."""
+        """Tries once. Returns a function that makes the lease, given the time of the request, or a denial
+        that says when to ask again."""
 
     @abstractmethod
     async def _leave(self, request: LockRequest) -> None:
-        """Gives back a place in line, and whatever else the claim has got."""
+        """Withdraws the claim: removes its waiter and releases a lease that it was granted."""
 
     # -- holding -----------------------------------------------------------------------------------
 
@@ -112,8 +110,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         claim_id: str | None = None,
         cancel_on_loss: bool = True,
     ) -> Hold[L]:
-        """`async with locks.hold("host:42", ttl=30, wait=10) as lease:`. Times are seconds; `wait=0` only
-        tries. WaitTimeout when somebody else had it all the time."""
+        """`async with locks.hold("host:42", ttl=30, wait=10) as lease:`. Times are seconds; `wait=0` tries
+        once. WaitTimeout if the resource does not become free within `wait`."""
         check_flag("cancel_on_loss", cancel_on_loss)
         return Hold(
             lambda: self.acquire(resource, ttl=ttl, wait=wait, grace=grace, claim_id=claim_id),
@@ -130,8 +128,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         grace: float = 0.0,
         cancel_on_loss: bool = True,
     ) -> AsyncIterator[dict[str, L]]:
-        """All of them or none. They are taken in sorted order, whatever the order here, so that two who
-        want the same ones never wait for each other. `wait` is for all together."""
+        """Holds all of the resources or none. They are acquired in sorted order, so two callers with the
+        same resources cannot deadlock. `wait` is the total."""
         check_number("wait", wait)
         if isinstance(resources, str | bytes) or not isinstance(resources, Iterable):
             raise InvalidInput(f"resources is {shown(resources)}: give a list of names")
@@ -160,8 +158,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         grace: float = 0.0,
         claim_id: str | None = None,
     ) -> L:
-        """A lease to be released by hand; prefer `hold`. Whoever repeats a request whose answer was lost
-        gives the same `claim_id` and gets the same lease."""
+        """Returns a lease that the caller must release; prefer `hold`. Repeating a request with the same
+        `claim_id` returns the same lease, so a request whose answer was lost can be repeated."""
         rules.check_request(resource, ttl, grace)
         check_number("wait", wait)
         if claim_id is not None:
@@ -169,9 +167,9 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         await self.open()
         claim = claim_id or self._ids.secret()
         request = LockRequest(resource, claim, ttl, grace, waits=wait > 0)
-        began = self._clock.monotonic()
+        started_at = self._clock.monotonic()
         try:
-            lease = await self._wait_for(request, began + wait)
+            lease = await self._wait_for(request, started_at + wait)
         except WaitTimeout:
             self._meter.count(meters.ACQUIRE, outcome="timeout")
             raise
@@ -182,7 +180,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             self._meter.count(meters.ACQUIRE, outcome="error")
             raise
         self._meter.count(meters.ACQUIRE, outcome="granted")
-        self._meter.observe(meters.WAIT, self._clock.monotonic() - began)
+        self._meter.observe(meters.WAIT, self._clock.monotonic() - started_at)
         return lease
 
     async def _wait_for(self, request: LockRequest, until: float) -> L:
@@ -194,11 +192,11 @@ class LocksBase(Unmoved, ABC, Generic[L]):
                 self._check_open()
                 asked_at = self._clock.monotonic()
                 wake.clear()
-                asking = self._spawn(self._ask(request))
-                patience = max(until - asked_at, ANSWER_SECONDS)
+                asking = self._tasks.spawn(self._ask(request))
+                timeout_seconds = max(until - asked_at, ANSWER_SECONDS)
                 owner = ""
                 try:
-                    answer = await self._answer_of(asking, patience)
+                    answer = await self._answer_of(asking, timeout_seconds)
                     self._check_open()
                 except StoreUnavailable:
                     if self._clock.monotonic() >= until - TOLERANCE_SECONDS:
@@ -210,8 +208,8 @@ class LocksBase(Unmoved, ABC, Generic[L]):
                     if not isinstance(answer, LeaseDenied):
                         lease: L = answer(asked_at)
                         if lease.seconds_left > 0:
-                            return self._started(lease)
-                        pause = 0.0  # The answer took longer than the lease lasts: ask again.
+                            return self._held.start(lease)
+                        pause = 0.0  # The lease expired before its answer arrived: ask again.
                     else:
                         pause, owner = answer.look_in, answer.owner
                 left = until - self._clock.monotonic()
@@ -225,33 +223,10 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             raise
         finally:
             self._wakes.pop(request.claim_id, None)
-            self._quieter.set()
-
-    def _started(self, lease: L) -> L:
-        self._held[lease] = None
-        self._none_held.clear()
-        lease.start(lambda: self._let_go(lease))
-        if self._looking_on is None or self._looking_on.done():
-            self._looking_on = asyncio.create_task(self._look_on())
-        return lease
-
-    def _let_go(self, lease: L) -> None:
-        self._held.pop(lease, None)
-        if not self._held:
-            self._none_held.set()
-
-    async def _look_on(self) -> None:
-        """While a machine is suspended its timers stand still, and leases do not: after it wakes up, holders
-        must not wait for a timer to hear that theirs has ended."""
-        while self._held:
-            before = self._clock.monotonic()
-            await self._clock.wait(self._none_held, LOOK_SECONDS)
-            if self._clock.monotonic() - before > 2 * LOOK_SECONDS:
-                for lease in list(self._held):
-                    lease.stir()
+            self._tasks.task_ended.set()
 
     async def _answer_of(self, task: asyncio.Task[T], seconds: float) -> T:
-        """The task goes on when nobody waits for it any more."""
+        """The result of a request. The request continues in the background after a timeout."""
         done = asyncio.Event()
         self._answers[done] = None
         task.add_done_callback(lambda _: done.set())
@@ -267,14 +242,14 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     async def _abandon(
         self, request: LockRequest, asking: asyncio.Task[Any] | None, *, wait: bool
     ) -> None:
-        """After the question that is still on its way, whatever that brings."""
+        """Withdraws the claim after the request in flight has ended, whatever its result."""
         if asking is None:
             return
-        leaving = self._spawn(self._leave_after(request, asking))
+        leaving = self._tasks.spawn(self._leave_after(request, asking))
         if wait:
-            left = asyncio.Event()
-            leaving.add_done_callback(lambda _: left.set())
-            await self._clock.wait(left, LEAVE_SECONDS)
+            withdrawn = asyncio.Event()
+            leaving.add_done_callback(lambda _: withdrawn.set())
+            await self._clock.wait(withdrawn, LEAVE_SECONDS)
 
     async def _leave_after(self, request: LockRequest, asking: asyncio.Task[Any]) -> None:
         await asyncio.wait([asking])
@@ -283,13 +258,15 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             return
         try:
             await self._leave(request)
-        except Exception as error:  # the caller has an error of its own
-            log.warning("the claim on %r ends by itself: %s", request.resource, error)
+        except Exception as error:  # The caller raises the error that made it give up.
+            log.warning(
+                "the claim on %r was not withdrawn and has to expire: %s", request.resource, error
+            )
 
-    # -- life ----------------------------------------------------------------------------------------
+    # -- opening and closing -------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connects; the first use does it by itself."""
+        """Connects. The first use does so implicitly."""
         self._check_open()
         loop = asyncio.get_running_loop()
         if self._is_open and self._loop is loop:
@@ -308,12 +285,12 @@ class LocksBase(Unmoved, ABC, Generic[L]):
             raise NotRunning("these locks were closed: connect again")
 
     def _move(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Into another event loop, if theirs has ended and they can."""
+        """Binds to another event loop after the first one has ended."""
         if self._loop is not None:
             if not self._loop.is_closed():
                 raise WrongLoop(
-                    "these locks are in use in another event loop: connect others for this one, or use "
-                    "BlockingLocks, which any thread may"
+                    "these locks are in use in another event loop: connect separately in this one, or "
+                    "use BlockingLocks, which any thread may call"
                 )
             if not self._outlives_loops:
                 raise WrongLoop(
@@ -323,21 +300,21 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         self._loop = loop
 
     def start_over(self) -> None:
-        """Their event loop has ended, or this is a forked child: what was held there is not held here."""
+        """After the event loop has ended, or in a forked child: its leases are not held here."""
         for lease in self._held:
             lease.disown()
         self._loop = None
-        self._tasks, self._held, self._wakes, self._answers = {}, {}, {}, {}
-        self._quieter, self._none_held = asyncio.Event(), asyncio.Event()
-        self._closing = self._looking_on = None
+        self._tasks, self._held = BackgroundTasks(), HeldLeases(self._clock)
+        self._wakes, self._answers = {}, {}
+        self._closing = None
         self._opening = None
         self._is_open = False
 
     async def close(self) -> None:
-        """Callers that wait get NotRunning. A lease that is still held is lost (`shutdown`) and given back. A
-        store that does not answer is not waited for longer than 5 s: what is held there ends by itself."""
+        """Waiting callers get NotRunning. Leases still held are lost (`shutdown`) and released. Closing
+        waits at most 5 s for a store that does not answer; leases that it could not release expire."""
         if self._is_open and self._closing is None and self._loop is not asyncio.get_running_loop():
-            await self.open()  # What a loop that has ended left open is closed in this one.
+            await self.open()  # Takes over what an ended loop left open.
         if self._closing is None:
             self._closing = asyncio.create_task(self._shut_down())
         await asyncio.shield(self._closing)
@@ -348,28 +325,24 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         async with self._opening:
             if not self._is_open:
                 return
-            for waiting in [*self._wakes.values(), *self._answers]:
-                waiting.set()
-            for lease in list(self._held):
-                lease.shut_down()
-            await self._end_tasks()
-            if self._looking_on is not None:
-                self._looking_on.cancel()
+            for event in [*self._wakes.values(), *self._answers]:
+                event.set()
+            self._held.shut_down()
+            # Releases and withdrawals get time to finish before they are cancelled.
+            await self._wait_idle(CLOSE_SECONDS)
+            self._tasks.cancel()
+            await self._wait_idle(LEAVE_SECONDS)
+            self._held.stop_watching()
             self._is_open = False
             await self._close()
 
-    async def _end_tasks(self) -> None:
-        """What gives back has time to get through; then it is broken off."""
-        await self._be_quiet(CLOSE_SECONDS)
-        for task in self._tasks:
-            task.cancel()
-        await self._be_quiet(LEAVE_SECONDS)
-
-    async def _be_quiet(self, seconds: float) -> None:
+    async def _wait_idle(self, seconds: float) -> None:
         until = self._clock.monotonic() + seconds
-        while (self._tasks or self._wakes) and (left := until - self._clock.monotonic()) > 0:
-            self._quieter.clear()
-            await self._clock.wait(self._quieter, left)
+        while (self._tasks.running or self._wakes) and (
+            left := until - self._clock.monotonic()
+        ) > 0:
+            self._tasks.task_ended.clear()
+            await self._clock.wait(self._tasks.task_ended, left)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -378,19 +351,7 @@ class LocksBase(Unmoved, ABC, Generic[L]):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
-        self._tasks[task] = None
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
-        self._quieter.set()
-        if not task.cancelled() and task.exception() is not None:
-            log.debug("a request ended with %r", task.exception())
-
 
 def _timeout(resource: str, owner: str) -> WaitTimeout:
-    by = f"by {owner}" if owner else "by somebody else"
-    return WaitTimeout(f"'{resource}' was held {by} as long as was waited: try again later")
+    holder = owner or "another holder"
+    return WaitTimeout(f"'{resource}' was held by {holder} for the whole wait: try again later")

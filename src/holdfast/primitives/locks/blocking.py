@@ -1,11 +1,11 @@
-"""The same locks for code that blocks: one event loop in a thread behind them all.
+"""Locks for blocking code, over an event loop in a background thread.
 
     with BlockingLocks.connect("sqlite:///app.db") as locks, locks.hold("host:42", ttl=30) as lease:
         work(lease.fence)
         lease.check()
 
-Promises: any thread may use them; leases renew in the background. Never: interrupts the body: a thread
-cannot be cancelled, so call `check` before what must not be done twice, and send the fence along.
+Promises: any thread may call; leases are renewed in the background. Never: interrupts the body, because a
+thread cannot be cancelled. Call `check` before each effect that must not happen twice, and send the fence.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from holdfast.primitives.portal import Portal
 from holdfast.store.scripts.leases import Audit
 
 L = TypeVar("L", bound=HeldLease)
-B = TypeVar("B", bound="BlockingHeld[Any]")
+B = TypeVar("B", bound="BlockingHeldLease[Any]")
 
 
-class BlockingHeld(Generic[L]):
-    """A lease as a thread sees it."""
+class BlockingHeldLease(Generic[L]):
+    """The common part of `BlockingLease` and `BlockingEfficiencyLease`."""
 
     def __init__(self, lease: L, portal: Portal) -> None:
         self._lease = lease
@@ -51,7 +51,7 @@ class BlockingHeld(Generic[L]):
         return self._lease.seconds_left
 
     def check(self) -> None:
-        """Raises LeaseLost when the lease is lost, be it since this very moment."""
+        """Raises LeaseLost if the lease is lost. Compares the deadline with the clock now."""
         if self._lease.lost.is_set():
             raise self._lease.loss()
         if self.is_lost:
@@ -66,38 +66,38 @@ class BlockingHeld(Generic[L]):
         self._portal.call(lambda: self._lease.extend(ttl))
 
     def release(self) -> None:
-        _released(self._lease, self._portal)
+        _release(self._lease, self._portal)
 
     async def _check(self) -> None:
         self._lease.check()
 
 
-class BlockingLease(BlockingHeld[Lease]):
-    """With a fence."""
+class BlockingLease(BlockingHeldLease[Lease]):
+    """`Lease` for threads."""
 
     @property
     def fence(self) -> int:
         return self._lease.fence
 
     def guard(self, connection: object) -> None:
-        """See `Lease.guard`; the connection is the caller's apsw connection."""
+        """See `Lease.guard`; `connection` is an apsw connection."""
         self._portal.call(lambda: self._lease.guard(connection))
 
     def verify(self) -> None:
         self._portal.call(self._lease.verify)
 
 
-class BlockingEfficiencyLease(BlockingHeld[EfficiencyLease]):
-    """Without."""
+class BlockingEfficiencyLease(BlockingHeldLease[EfficiencyLease]):
+    """`EfficiencyLease` for threads; it has no fence."""
 
 
-class _Blocking(Generic[L, B]):
-    """What both kinds have in common."""
+class _BlockingLocksBase(Generic[L, B]):
+    """The common part of `BlockingLocks` and `BlockingEfficiencyLocks`."""
 
-    def __init__(self, make: Callable[[], LocksBase[L]], lease: Callable[[L, Portal], B]) -> None:
+    def __init__(self, make: Callable[[], LocksBase[L]], wrap: Callable[[L, Portal], B]) -> None:
         self._portal = Portal("locks")
         self._locks = self._portal.call(_made(make))
-        self._lease = lease
+        self._wrap = wrap
 
     @contextmanager
     def hold(
@@ -116,16 +116,16 @@ class _Blocking(Generic[L, B]):
             )
         )
         try:
-            yield self._lease(lease, self._portal)
+            yield self._wrap(lease, self._portal)
         except BaseException:
-            _released(lease, self._portal)
+            _release(lease, self._portal)
             raise
-        _released(lease, self._portal)
+        _release(lease, self._portal)
         if lease.lost.is_set():
             raise lease.loss()
 
     def close(self) -> None:
-        """See `Locks.close`; threads that wait get NotRunning."""
+        """See `Locks.close`; waiting threads get NotRunning."""
         if not self._portal.is_closed:
             self._portal.call(self._locks.close)
             self._portal.close()
@@ -137,7 +137,7 @@ class _Blocking(Generic[L, B]):
         self.close()
 
 
-class BlockingLocks(_Blocking[Lease, BlockingLease]):
+class BlockingLocks(_BlockingLocksBase[Lease, BlockingLease]):
     """`Locks` for threads."""
 
     _locks: Locks
@@ -163,7 +163,7 @@ class BlockingLocks(_Blocking[Lease, BlockingLease]):
         return self._portal.call(lambda: self._locks.show(resource))
 
 
-class BlockingEfficiencyLocks(_Blocking[EfficiencyLease, BlockingEfficiencyLease]):
+class BlockingEfficiencyLocks(_BlockingLocksBase[EfficiencyLease, BlockingEfficiencyLease]):
     """`EfficiencyLocks` for threads."""
 
     @classmethod
@@ -176,15 +176,15 @@ class BlockingEfficiencyLocks(_Blocking[EfficiencyLease, BlockingEfficiencyLease
         )
 
 
-def _released(lease: HeldLease, portal: Portal) -> None:
-    """Ctrl-C does not break it off. Closed locks have given everything back before."""
+def _release(lease: HeldLease, portal: Portal) -> None:
+    """Ctrl-C does not interrupt the release. Closed locks have released everything already."""
     if not portal.is_closed:
         with suppress(NotRunning):
             settled(portal.finish(lease.release))
 
 
 def _made(make: Callable[[], LocksBase[L]]) -> Callable[[], Any]:
-    """Locks belong to the event loop that they are made in."""
+    """Makes the locks in the event loop that they are bound to."""
 
     async def made() -> LocksBase[L]:
         return make()

@@ -1,12 +1,12 @@
-"""The locks of the state synchronisation document, under its names.
+"""Locks under the names of the state synchronisation document.
 
     locks = DistributedLock.connect("postgresql://...")         # or sqlite:///file.db, memory://, redis://...
     handle = await locks.acquire(f"task:{task_id}")             # None: it is held
     async with locks.exclusively(f"task:{task_id}") as handle:  # ConcurrentModificationError: it is held
         await update_with_retry(lambda: save(task, handle.fence))
 
-Thin names over `Locks` and `EfficiencyLocks`; docs/howto/locks.md says where they differ from the document.
-Times are whole milliseconds here.
+A thin layer over `Locks` and `EfficiencyLocks`; docs/howto/locks.md lists the differences from the document.
+Times are whole milliseconds.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TaskAlreadyAssignedError = TaskAlreadyAssigned
 
 
 class LockHandle:
-    """A lock that is held. It renews itself until it is released or lost."""
+    """A held lock, renewed until it is released or lost."""
 
     def __init__(self, lease: HeldLease) -> None:
         self.lease = lease
@@ -49,16 +49,16 @@ class LockHandle:
 
     @property
     def fence(self) -> int | None:
-        """Send it along with each write; None on Redis, which keeps none."""
+        """Send it with each write; None on Redis, which has no fences."""
         return self.lease.fence if isinstance(self.lease, Lease) else None
 
     async def release(self) -> bool:
-        """False: it was not held any more."""
+        """False if the lock was no longer held."""
         await self.lease.release()
         return not self.lease.lost.is_set()
 
     async def extend(self, ms: int) -> bool:
-        """At least so many milliseconds from now; False: it was not held any more."""
+        """Makes the lock last at least `ms` milliseconds from now. False if it was no longer held."""
         try:
             await self.lease.extend(_seconds(ms))
         except LeaseLost:
@@ -67,20 +67,20 @@ class LockHandle:
 
 
 class DistributedLock:
-    """Takes what is free, and never waits."""
+    """Acquires free locks; never waits."""
 
     def __init__(self, locks: Locks | EfficiencyLocks) -> None:
         self._locks = locks
 
     @classmethod
     def connect(cls, url: str, *, clock: Clock | None = None) -> Self:
-        """Nothing is opened before the first use."""
+        """Connects on first use."""
         if is_redis(check_address(url)):
             return cls(EfficiencyLocks.connect(url, clock=clock))
         return cls(Locks.connect(url, clock=clock))
 
     async def acquire(self, resource: str, ttl: int = TTL_MS) -> LockHandle | None:
-        """The lock, or None when it is held. `ttl` is milliseconds."""
+        """The lock, or None if it is held. `ttl` is in milliseconds."""
         try:
             return LockHandle(await self._locks.acquire(resource, ttl=_seconds(ttl), wait=0.0))
         except WaitTimeout:
@@ -88,7 +88,7 @@ class DistributedLock:
 
     @asynccontextmanager
     async def exclusively(self, resource: str, ttl: int = TTL_MS) -> AsyncIterator[LockHandle]:
-        """The body runs while the lock is held; ConcurrentModificationError when it is held elsewhere."""
+        """Holds the lock while the body runs. ConcurrentModificationError if it is held already."""
         handle = await self.acquire(resource, ttl)
         if handle is None:
             raise ConcurrentModification(
@@ -112,8 +112,8 @@ class DistributedLock:
 async def update_with_retry(
     operation: Callable[[], Awaitable[T]], max_retries: int = 3, *, clock: Clock | None = None
 ) -> T:
-    """Tries an update again when it meets OptimisticLockError, `max_retries` times in all: the operation
-    reads, decides and writes each time. The pauses are 100 ms, 200 ms, ..., shortened by jitter."""
+    """Retries an update after OptimisticLockError, up to `max_retries` attempts in all. The operation must
+    read, decide and write each time. The pauses are 100 ms, 200 ms, ..., shortened by jitter."""
     return await aretry(
         operation,
         attempts=max_retries,

@@ -1,11 +1,11 @@
-"""Locks that save work, on Redis: cheap, and wrong now and then.
+"""Locks on Redis that save work: cheap, but two holders at once are possible.
 
     locks = EfficiencyLocks.connect("redis://localhost:6379/0")       # or a list of independent ones
     async with locks.hold("nightly-report", ttl=30, wait=0) as lease:
         await build_report()
 
-Promises: what Redlock promises, renewal and loss as in `Locks`. Never: a fence (the type has none), a fair
-order of waiters. When two at once would do harm, use `Locks`.
+Promises: those of Redlock; renewal and loss as in `Locks`. Never: a fence (the type has none) or an order of
+waiters. Use `Locks` where two holders at once would do harm.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids
 
 POLL_SECONDS: Final = 0.05
-"""Between two tries of a waiter, up to twice as long by jitter."""
+"""Between two requests of a waiter; jitter makes it up to twice as long."""
 
 
 class EfficiencyLease(HeldLease):
-    """Probably the only one. It has no fence: nothing can refuse the writes of a holder that was paused."""
+    """Has no fence: nothing refuses the writes of a holder that was paused past its lease."""
 
 
 class EfficiencyLocks(LocksBase[EfficiencyLease]):
@@ -47,7 +47,7 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
     ) -> None:
         super().__init__(clock, ids or secret_ids(), meter or NullMeter(), rules.margin_seconds)
         self._redlock = redlock
-        self._tries = 0
+        self._denials = 0
 
     @classmethod
     def connect(
@@ -58,40 +58,43 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
         meter: Meter | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> Self:
-        """Nothing is opened before the first use."""
+        """Connects on first use."""
         used = clock or SystemClock()
         redlock = AsyncRedlock.connect(urls, timeout_seconds=timeout_seconds, clock=used.monotonic)
         return cls(redlock, clock=used, meter=meter)
 
     async def _open(self) -> None:
-        """Connections are made when needed."""
+        """The first request connects."""
 
     async def _close(self) -> None:
         await self._redlock.close()
 
     async def _ask(self, request: LockRequest) -> Callable[[float], EfficiencyLease] | LeaseDenied:
         if request.grace:
-            raise InvalidInput("Redis keeps no grace: use Locks, or a longer ttl")
+            raise InvalidInput("Redis locks have no grace: use Locks, or a longer ttl")
         token, ttl_ms = request.claim_id, _milliseconds(request.ttl)
         grant = await self._redlock.grant(request.resource, ttl_ms, token=token)
         if grant is None:
-            self._tries += 1
-            return LeaseDenied("", POLL_SECONDS * (1.0 + unit_jitter(token, self._tries)))
+            self._denials += 1
+            return LeaseDenied("", POLL_SECONDS * (1.0 + unit_jitter(token, self._denials)))
         return lambda asked_at: EfficiencyLease(
             request.resource,
-            _RedisGrip(self._redlock, request.resource, token),
-            self._terms,
+            _RedisLeaseStore(self._redlock, request.resource, token),
             claim_id=token,
             ttl=request.ttl,
             asked_at=asked_at,
+            clock=self._clock,
+            meter=self._meter,
+            tasks=self._tasks,
+            margin=self._margin,
         )
 
     async def _leave(self, request: LockRequest) -> None:
         await self._redlock.release(request.resource, request.claim_id)
 
 
-class _RedisGrip:
-    """How an `EfficiencyLease` is kept."""
+class _RedisLeaseStore:
+    """Renews and releases one `EfficiencyLease` on Redis."""
 
     def __init__(self, redlock: AsyncRedlock, resource: str, token: str) -> None:
         self._redlock = redlock
@@ -99,10 +102,10 @@ class _RedisGrip:
         self._token = token
 
     async def renew(self, ttl: float) -> LossReason | None:
-        kept = await self._redlock.refresh(self._resource, self._token, _milliseconds(ttl))
-        return None if kept else LossReason.EXPIRED
+        is_held = await self._redlock.refresh(self._resource, self._token, _milliseconds(ttl))
+        return None if is_held else LossReason.EXPIRED
 
-    async def give_back(self) -> LossReason | None:
+    async def release(self) -> LossReason | None:
         was_held = await self._redlock.release(self._resource, self._token)
         return None if was_held else LossReason.EXPIRED
 

@@ -1,27 +1,22 @@
-"""What a holder holds: a lease that renews itself, and says at once when it is lost.
+"""A lease as its holder sees it: it renews itself and reports its loss.
 
-Promises: `lost` is set, by the holder's own monotonic clock, before the store may grant the resource to
-anybody else; a renewal never acquires; releasing twice is the same as once.
-Never: lost and then held again.
+Promises: `lost` is set, by the holder's monotonic clock, before the store may grant the resource to another
+claim. A renewal never acquires. A second release has no effect. Never: a lost lease is held again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
 from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.lease import TOLERANCE_SECONDS, LossReason
 from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.primitives.locks import meters
+from holdfast.primitives.locks.background import BackgroundTasks, log
 from holdfast.primitives.metrics import Meter
-
-log = logging.getLogger("holdfast.locks")
-
-Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 
 def _nothing() -> None:
@@ -37,26 +32,16 @@ class Lost(asyncio.Event):
 
 
 class LeaseStore(Protocol):
-    """How a lease is kept in its store."""
+    """Renews and releases one lease where it is stored."""
 
     async def renew(self, ttl: float) -> LossReason | None:
-        """For so many seconds from now. Why it is not held any more; None when it is. StoreUnavailable when
-        nobody knows."""
+        """Makes the lease last `ttl` seconds from now. Returns why it is no longer held, or None if it is.
+        StoreUnavailable if that is unknown."""
         ...
 
-    async def give_back(self) -> LossReason | None:
-        """The same of a release."""
+    async def release(self) -> LossReason | None:
+        """Ends the lease. Returns and raises like `renew`."""
         ...
-
-
-class Terms:
-    """What every lease of one set of locks has in common."""
-
-    def __init__(self, clock: Clock, meter: Meter, spawn: Spawn, margin: Callable[[float], float]):
-        self.clock = clock
-        self.meter = meter
-        self.spawn = spawn
-        self.margin = margin
 
 
 class HeldLease:
@@ -65,38 +50,46 @@ class HeldLease:
     def __init__(
         self,
         resource: str,
-        grip: LeaseStore,
-        terms: Terms,
+        store: LeaseStore,
         *,
         claim_id: str,
         ttl: float,
         asked_at: float,
+        clock: Clock,
+        meter: Meter,
+        tasks: BackgroundTasks,
+        margin: Callable[[float], float],
     ) -> None:
+        """`asked_at`: when the request was sent; the lease counts from then. `margin`: seconds before the
+        end of a ttl at which the holder stops relying on the lease."""
         self.resource = resource
         self.claim_id = claim_id
         self.ttl = ttl
         self.lost = Lost()
-        self._grip = grip
-        self._terms = terms
-        self._deadline = asked_at + ttl - terms.margin(ttl)
+        self._store = store
+        self._clock = clock
+        self._meter = meter
+        self._tasks = tasks
+        self._margin = margin
+        self._set_deadline(asked_at, ttl)
         self._asked_at = asked_at
         self._asked_ttl = ttl
-        self._due = asked_at + rules.renew_in(ttl, claim_id, 0)
-        self._poked = False
-        self._granted_at = terms.clock.monotonic()
-        self._stir = asyncio.Event()
+        self._renew_at = asked_at + rules.renew_in(ttl, claim_id, 0)
+        self._renew_now = False
+        self._granted_at = clock.monotonic()
+        self._wake = asyncio.Event()
         self._renewing: asyncio.Task[None] | None = None
         self._answer: LossReason | StoreUnavailable | None = None
         self._failures = 0
         self._on_lost: list[Callable[[], None]] = []
-        self._ended: asyncio.Event | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._forget: Callable[[], None] = _nothing
+        self._released: asyncio.Event | None = None
+        self._renewal_loop: asyncio.Task[None] | None = None
+        self._on_released: Callable[[], None] = _nothing
 
-    def start(self, forget: Callable[[], None]) -> None:
-        """Begins to renew; `forget` is called when it has been given back."""
-        self._forget = forget
-        self._watch = self._terms.spawn(self._keep())
+    def start(self, on_released: Callable[[], None]) -> None:
+        """Starts to renew; `on_released` is called after the release."""
+        self._on_released = on_released
+        self._renewal_loop = self._tasks.spawn(self._renew_until_lost())
 
     def __repr__(self) -> str:
         state = f"lost: {self.lost.reason}" if self.lost.is_set() else "held"
@@ -104,168 +97,172 @@ class HeldLease:
 
     @property
     def seconds_left(self) -> float:
-        """How long it is safe to believe in the lease, if no renewal gets through; 0 when it is lost."""
+        """How long the holder may rely on the lease without another renewal; 0 when it is lost."""
         if self.lost.is_set():
             return 0.0
-        left = self._deadline - self._terms.clock.monotonic()
+        left = self._deadline - self._clock.monotonic()
         return left if left > TOLERANCE_SECONDS else 0.0
 
     def check(self) -> None:
-        """Raises LeaseLost when the lease is lost, be it since this very moment."""
+        """Raises LeaseLost if the lease is lost. Compares the deadline with the clock now."""
         if not self.lost.is_set() and self.seconds_left <= 0.0:
-            # The event loop stood still, or the whole process did: nobody has noticed yet.
+            # The event loop or the process stood still, so the renewal loop has not noticed yet.
             self.lose(LossReason.EXPIRED)
         if self.lost.is_set():
             raise self.loss()
 
     def loss(self) -> LeaseLost:
-        """The error that says so."""
+        """The error to raise for a lost lease."""
         return LeaseLost(
-            f"the lease of '{self.resource}' is lost ({self.lost.reason}): somebody else may hold it; "
-            "stop, and let writes be refused by their fence"
+            f"the lease of '{self.resource}' is lost ({self.lost.reason}): another claim may hold it; "
+            "stop, and let the fence refuse further writes"
         )
 
     def lose(self, reason: LossReason) -> None:
-        """Declares the lease lost. The first reason stays."""
-        if self.lost.is_set() or self._ended is not None:
+        """Declares the lease lost. Only the first reason counts."""
+        if self.lost.is_set() or self._released is not None:
             return
         self.lost.reason = reason
         self.lost.set()
-        self._stir.set()
-        self._terms.meter.count(meters.LOST, reason=reason.value)
+        self._wake.set()
+        self._meter.count(meters.LOST, reason=reason.value)
         log.warning("the lease of %r is lost: %s", self.resource, reason)
-        for tell in self._on_lost:
-            tell()
+        for callback in self._on_lost:
+            callback()
 
     def disown(self) -> None:
-        """It is another process's now, or of an event loop that has ended: lost, and not to be given back."""
+        """For a lease of another process or of an ended event loop: lost, and never released here."""
         if not self.lost.is_set():
             self.lost.reason = LossReason.SHUTDOWN
             self.lost.set()
-        self._ended = self._ended or asyncio.Event()
-        self._ended.set()
+        self._released = self._released or asyncio.Event()
+        self._released.set()
 
-    def when_lost(self, tell: Callable[[], None]) -> None:
-        """Calls back in the event loop, at once if it is lost already."""
-        self._on_lost.append(tell)
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Calls back in the event loop; at once if the lease is lost already."""
+        self._on_lost.append(callback)
         if self.lost.is_set():
-            tell()
+            callback()
 
-    def look(self) -> None:
-        """Asks the store now whether the lease still holds: a hint came."""
-        self._poked = True
-        self._stir.set()
+    def check_store(self) -> None:
+        """Renews now, because a hint says that the lease may have changed in the store."""
+        self._renew_now = True
+        self._wake.set()
 
-    def stir(self) -> None:
-        """Looks at the clock now: a timer may have stood still while time passed."""
-        self._stir.set()
+    def check_deadline(self) -> None:
+        """Compares the deadline with the clock now, because timers may have stood still."""
+        self._wake.set()
 
     async def extend(self, ttl: float) -> None:
-        """Renews the lease now, for `ttl` seconds at a time from now on. LeaseLost when it is not held any
-        more; StoreUnavailable when that is not known: then it goes on as it was."""
+        """Renews the lease now, and from now on for `ttl` seconds each time. LeaseLost if it is no longer
+        held. StoreUnavailable if that is unknown; the lease then continues unchanged."""
         rules.check_request(self.resource, ttl)
         self.check()
-        asked_at = self._terms.clock.monotonic()
-        reason = await self._grip.renew(ttl)
+        asked_at = self._clock.monotonic()
+        reason = await self._store.renew(ttl)
         if reason is not None:
             self.lose(reason)
         if self.lost.is_set():
             raise self.loss()
         self.ttl = ttl
-        self._believe(asked_at, ttl)
-        self._due = asked_at + rules.renew_in(ttl, self.claim_id, 0)
-        self._stir.set()
+        self._set_deadline(asked_at, ttl)
+        self._renew_at = asked_at + rules.renew_in(ttl, self.claim_id, 0)
+        self._wake.set()
 
-    def _believe(self, asked_at: float, ttl: float) -> None:
-        self._deadline = asked_at + ttl - self._terms.margin(ttl)
+    def _set_deadline(self, asked_at: float, ttl: float) -> None:
+        self._deadline = asked_at + ttl - self._margin(ttl)
 
     async def release(self) -> None:
-        """Gives the lease back; the next in line is woken. A store that cannot be reached is not waited
-        for longer than the lease lasts: then it ends by itself."""
-        ended = self._ended
-        if ended is None:
-            ended = self._start_release()
+        """Releases the lease and wakes the next waiter. If the store cannot be reached, waits at most until
+        the lease expires."""
+        released = self._released
+        if released is None:
+            released = self._start_release()
             if self.lost.is_set():
-                return  # Nobody waits for it, and the store may be gone.
-        left = self._deadline - self._terms.clock.monotonic()
-        await self._terms.clock.wait(ended, max(0.0, left))
+                return  # The lease is lost either way, and the store may be gone.
+        left = self._deadline - self._clock.monotonic()
+        await self._clock.wait(released, max(0.0, left))
 
     def shut_down(self) -> None:
-        """The locks are closed: the holder is told, and the lease is given back in the background."""
+        """The locks are closing: declares the lease lost and releases it in the background."""
         self.lose(LossReason.SHUTDOWN)
-        if self._ended is None:
+        if self._released is None:
             self._start_release()
 
     def _start_release(self) -> asyncio.Event:
-        self._ended = asyncio.Event()
-        if self._watch is not None:
-            self._watch.cancel()
-        self._terms.meter.observe(meters.HOLD, self._terms.clock.monotonic() - self._granted_at)
-        self._terms.spawn(self._give_back(self._ended))
-        return self._ended
+        self._released = asyncio.Event()
+        if self._renewal_loop is not None:
+            self._renewal_loop.cancel()
+        self._meter.observe(meters.HOLD, self._clock.monotonic() - self._granted_at)
+        self._tasks.spawn(self._release(self._released))
+        return self._released
 
-    async def _give_back(self, ended: asyncio.Event) -> None:
+    async def _release(self, released: asyncio.Event) -> None:
         try:
-            reason = await self._grip.give_back()
+            reason = await self._store.release()
             if reason is not None and not self.lost.is_set():
                 self.lost.reason = reason
                 self.lost.set()
-                self._terms.meter.count(meters.LOST, reason=reason.value)
+                self._meter.count(meters.LOST, reason=reason.value)
         except StoreUnavailable as error:
-            log.warning("the lease of %r ends by itself: %s", self.resource, error)
+            log.warning(
+                "the lease of %r was not released and has to expire: %s", self.resource, error
+            )
         finally:
-            self._forget()
-            ended.set()
+            self._on_released()
+            released.set()
 
     # -- renewal ---------------------------------------------------------------------------------
 
-    async def _keep(self) -> None:
-        """Renews at each third of the ttl; lets go at the deadline, whatever the store is doing."""
-        clock = self._terms.clock
+    async def _renew_until_lost(self) -> None:
+        """Renews after each third of the ttl. Declares the lease lost at the deadline, even while a renewal
+        is in flight."""
+        clock = self._clock
         renewals = 0
         while not self.lost.is_set():
             now = clock.monotonic()
             if self._renewing is not None and self._renewing.done():
                 self._renewing = None
                 renewals += 1
-                self._due = self._settle(now, renewals)
+                self._renew_at = self._apply_answer(now, renewals)
                 continue
             if now >= self._deadline - TOLERANCE_SECONDS:
-                unheard = self._failures or self._renewing is not None
-                self.lose(LossReason.STORE_UNREACHABLE if unheard else LossReason.EXPIRED)
+                is_unanswered = self._failures or self._renewing is not None
+                self.lose(LossReason.STORE_UNREACHABLE if is_unanswered else LossReason.EXPIRED)
                 return
-            if self._renewing is None and (now >= self._due - TOLERANCE_SECONDS or self._poked):
-                self._poked = False
+            is_due = now >= self._renew_at - TOLERANCE_SECONDS or self._renew_now
+            if self._renewing is None and is_due:
+                self._renew_now = False
                 self._asked_at, self._asked_ttl = now, self.ttl
-                self._renewing = self._terms.spawn(self._renew(self.ttl))
-                self._renewing.add_done_callback(lambda _: self._stir.set())
-            wake_at = self._deadline if self._renewing else min(self._due, self._deadline)
-            await clock.wait(self._stir, wake_at - now)
-            self._stir.clear()
+                self._renewing = self._tasks.spawn(self._renew(self.ttl))
+                self._renewing.add_done_callback(lambda _: self._wake.set())
+            wake_at = self._deadline if self._renewing else min(self._renew_at, self._deadline)
+            await clock.wait(self._wake, wake_at - now)
+            self._wake.clear()
 
     async def _renew(self, ttl: float) -> None:
-        began = self._terms.clock.monotonic()
+        started_at = self._clock.monotonic()
         try:
-            self._answer = await self._grip.renew(ttl)
-            self._terms.meter.observe(meters.RENEW, self._terms.clock.monotonic() - began)
+            self._answer = await self._store.renew(ttl)
+            self._meter.observe(meters.RENEW, self._clock.monotonic() - started_at)
         except StoreUnavailable as error:
             self._answer = error
         except Exception as error:
             log.exception("a renewal of %r failed", self.resource)
             self._answer = StoreUnavailable(f"a renewal failed: {error!r}")
 
-    def _settle(self, now: float, renewals: int) -> float:
-        """What a renewal's answer means; when the next one is due."""
+    def _apply_answer(self, now: float, renewals: int) -> float:
+        """Applies the answer of a renewal and returns when the next one is due."""
         match self._answer:
             case None:
                 self._failures = 0
-                self._believe(self._asked_at, self._asked_ttl)
+                self._set_deadline(self._asked_at, self._asked_ttl)
                 return self._asked_at + rules.renew_in(self.ttl, self.claim_id, renewals)
             case LossReason() as reason:
                 self.lose(reason)
                 return now
             case StoreUnavailable() as error:
                 self._failures += 1
-                self._terms.meter.count(meters.RENEW_FAILURES)
+                self._meter.count(meters.RENEW_FAILURES)
                 log.warning("the lease of %r was not renewed: %s", self.resource, error)
                 return now + rules.retry_in(self.ttl, self.claim_id, self._failures)

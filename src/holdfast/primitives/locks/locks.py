@@ -1,11 +1,11 @@
-"""Locks with a fence: leases in the store, for those who must be right.
+"""Locks with a fence: leases in the database, for work that must not be done by two holders.
 
     locks = Locks.connect("postgresql://...")      # or sqlite:///file.db, sqlite://, memory://
     async with locks.hold("host:42", ttl=30, wait=10) as lease:
         await work(lease.fence)
 
-Promises: docs/howto/locks.md, each with its test. Never: Redis; that is `EfficiencyLocks`, whose leases have
-no fence.
+Promises: see docs/howto/locks.md, each with its test. Never: Redis; its leases have no fence, so it has
+`EfficiencyLocks`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from holdfast.errors import BadConfig, LeaseLost, NotFound
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.backend import LockBackend, StoreBackend
 from holdfast.primitives.locks.base import LockRequest, LocksBase
-from holdfast.primitives.locks.lease import HeldLease, Terms
+from holdfast.primitives.locks.lease import HeldLease
+from holdfast.primitives.locks.memory import memory_space
 from holdfast.primitives.locks.nodes import is_redis
-from holdfast.primitives.locks.worlds import world
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
 from holdfast.store.scripts.leases import Audit
 
 WAITER_SECONDS: Final = 3.0
-"""A place in line is kept so long without a word. However many waiters die at once, those behind them are
-held up by no more than this."""
+"""A waiter keeps its place this long after its last request. Any number of dead waiters delay those behind
+them by no more than this."""
 PAGE: Final = 100
 FENCE_MAX: Final = 2**63 - 1
 
@@ -45,30 +45,36 @@ FENCE_MAX: Final = 2**63 - 1
 class Lease(HeldLease):
     """The right to a resource, with the fence that proves it."""
 
-    def __init__(
-        self, locks: Locks, grip: _StoreGrip, terms: Terms, *, ttl: float, asked_at: float
-    ) -> None:
+    def __init__(self, locks: Locks, request: LockRequest, *, fence: int, asked_at: float) -> None:
         super().__init__(
-            grip.resource, grip, terms, claim_id=grip.claim_id, ttl=ttl, asked_at=asked_at
+            request.resource,
+            _DatabaseLeaseStore(locks, request, fence),
+            claim_id=request.claim_id,
+            ttl=request.ttl,
+            asked_at=asked_at,
+            clock=locks._clock,
+            meter=locks._meter,
+            tasks=locks._tasks,
+            margin=locks._margin,
         )
-        self.fence: Final = grip.fence
-        """Rises with every grant of the resource. Send it along with each write."""
+        self.fence: Final = fence
+        """Rises with every grant of the resource. Send it with each write."""
         self._locks = locks
 
     async def guard(self, connection: object) -> None:
-        """Within the transaction that is open on the caller's own connection to the same database (asyncpg
-        or apsw): LeaseLost if somebody was granted since. If not, nobody is until the transaction ends;
-        so what it writes is written by the holder, or not at all."""
+        """Checks the fence in the open transaction of the caller's connection to the same database (asyncpg
+        or apsw). LeaseLost if the resource was granted to another claim. Otherwise no other claim is granted
+        until the transaction ends, so only the holder can commit it."""
         await self._locks.guard(self.resource, self.claim_id, self.fence, connection=connection)
 
     async def verify(self) -> None:
-        """Asks the store: LeaseLost if somebody was granted since. Only `guard` makes sure that it stays
-        so until a write is done."""
+        """Asks the store: LeaseLost if the resource was granted to another claim. The answer may be outdated
+        at once; only `guard` covers a write."""
         await self._locks.guard(self.resource, self.claim_id, self.fence)
 
 
 class LeaseInfo(NamedTuple):
-    """A resource as anybody can see it. Times are durations: nobody's clock needs to agree."""
+    """The state of a resource. Times are durations, so no two clocks have to agree."""
 
     resource: str
     fence: int
@@ -111,11 +117,11 @@ class Locks(LocksBase[Lease]):
         super().__init__(clock, ids or secret_ids(), meter or NullMeter(), margin)
         self._backend = backend
         self._bus = bus
-        self._named = owner
-        self._owner = owner or _process()
+        self._given_owner = owner
+        self._owner = owner or _process_name()
         self._waiter_seconds = waiter_seconds
-        self._looking = False
-        self._look_again = False
+        self._is_checking = False
+        self._check_again = False
 
     @classmethod
     def connect(
@@ -128,11 +134,11 @@ class Locks(LocksBase[Lease]):
         waiter_seconds: float = WAITER_SECONDS,
         margin: Callable[[float], float] = rules.margin_seconds,
     ) -> Self:
-        """Nothing is opened before the first use. `owner` is a name for people; `margin` says how much
-        earlier than the store a holder of a lease of so many seconds lets go."""
+        """Connects on first use. `owner` is a name to show to operators. `margin` maps a ttl to the seconds
+        by which a holder stops relying on its lease before the store ends it."""
         if is_redis(url):
             raise BadConfig(
-                "Redis keeps no fences: EfficiencyLocks.connect(url) if a lock only saves work, or put "
+                "Redis has no fences: use EfficiencyLocks.connect(url) if a lock only saves work, or put "
                 "the locks where the data is: sqlite:///file.db, postgresql://..."
             )
         backend, bus = _backend(url, clock)
@@ -151,27 +157,27 @@ class Locks(LocksBase[Lease]):
     # -- for operators -----------------------------------------------------------------------------
 
     async def revoke(self, resource: str, *, by: str, reason: str = "") -> Audit:
-        """Takes the lease from its holder: the fence rises, so nothing it still writes is accepted; it is
-        told; the record stays. NotFound when nobody holds it."""
+        """Takes the lease from its holder. The fence rises, so later guarded writes of the holder are
+        refused; the holder is notified; the revocation is recorded. NotFound if the resource is free."""
         rules.check_resource(resource)
         check_name("by", by)
         check_text("reason", reason)
         await self.open()
-        done = await self._backend.run(
+        revoked = await self._backend.run(
             lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now),
             repeatable=False,
         )
-        if done is None:
-            raise NotFound(f"nobody holds '{resource}'")
-        audit, follower = done
+        if revoked is None:
+            raise NotFound(f"'{resource}' is not held")
+        audit, next_claim = revoked
         self._meter.count(meters.REVOKED)
         self._bus.publish(FEED)
         self._wake(audit.claim_id)
-        self._wake(follower)
+        self._wake(next_claim)
         return audit
 
     async def list(self, *, after: str = "", limit: int = PAGE) -> list[LeaseInfo]:
-        """What is held, by resource; `after` is the last one of the page before."""
+        """Held leases, sorted by resource. `after`: the last resource of the previous page."""
         if after != "":
             check_name("after", after, most=rules.RESOURCE_MAX)
         check_page(limit)
@@ -180,22 +186,22 @@ class Locks(LocksBase[Lease]):
         return [_info(rules.LeaseRow(*row), self._backend.reading()) for row in rows]
 
     async def show(self, resource: str) -> LeaseInfo:
-        """One resource with its waiters, first in line first, and what operators did, latest first."""
+        """One resource, its waiters in queue order, and its revocations, latest first."""
         rules.check_resource(resource)
         await self.open()
-        found = await self._backend.run(lambda _, now: scripts.show(resource, now))
-        if found is None:
-            raise NotFound(f"nobody has ever held '{resource}'")
-        info = _info(found.lease, found.lease.clock_at)
-        waiters = tuple(_waiter(waiter, found.lease.clock_at) for waiter in found.waiters)
-        return info._replace(waiters=waiters, audit=tuple(found.audit))
+        details = await self._backend.run(lambda _, now: scripts.show(resource, now))
+        if details is None:
+            raise NotFound(f"'{resource}' was never held")
+        info = _info(details.lease, details.lease.clock_at)
+        waiters = tuple(_waiter(waiter, details.lease.clock_at) for waiter in details.waiters)
+        return info._replace(waiters=waiters, audit=tuple(details.audit))
 
     async def measure(self) -> QueueStats:
-        """How many wait, and the oldest for how long; also sets the gauges."""
+        """Counts waiters and the age of the oldest; also sets the gauges."""
         await self.open()
         now = self._backend.reading()
-        n, oldest_at = (await self._backend.query("waiter_stats", now=now))[0]
-        stats = QueueStats(n, 0.0 if oldest_at is None else max(0.0, now - oldest_at))
+        depth, oldest_at = (await self._backend.query("waiter_stats", now=now))[0]
+        stats = QueueStats(depth, 0.0 if oldest_at is None else max(0.0, now - oldest_at))
         self._meter.gauge(meters.DEPTH, stats.depth)
         self._meter.gauge(meters.OLDEST, stats.oldest_seconds)
         return stats
@@ -203,7 +209,7 @@ class Locks(LocksBase[Lease]):
     async def guard(
         self, resource: str, claim_id: str, fence: int, *, connection: object = None
     ) -> None:
-        """See `Lease.guard`; for a process that was only handed claim and fence."""
+        """See `Lease.guard`; for a process that has only the claim and the fence."""
         rules.check_resource(resource)
         check_name("claim_id", claim_id, most=rules.RESOURCE_MAX)
         check_whole("fence", fence, least=0, most=FENCE_MAX)
@@ -216,13 +222,13 @@ class Locks(LocksBase[Lease]):
         if not holds:
             self._meter.count(meters.REJECTIONS)
             raise LeaseLost(
-                f"fence {fence} of '{resource}' is not the newest any more: this write is refused"
+                f"fence {fence} of '{resource}' is no longer the newest: this write is refused"
             )
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     async def _ask(self, request: LockRequest) -> Callable[[float], Lease] | LeaseDenied:
-        wanted = LeaseRequest(
+        lease_request = LeaseRequest(
             request.resource,
             request.claim_id,
             self._owner,
@@ -230,23 +236,22 @@ class Locks(LocksBase[Lease]):
             request.grace,
             self._waiter_seconds if request.waits else 0.0,
         )
-        verdict = await self._backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
+        verdict = await self._backend.run(
+            lambda hinter, now: scripts.ask(hinter, lease_request, now)
+        )
         match verdict:
             case LeaseGranted(lease=lease, took_over=took_over):
                 if took_over:
                     self._bus.publish(FEED)
-                grip = _StoreGrip(self, request, lease.fence)
-                return lambda asked_at: Lease(
-                    self, grip, self._terms, ttl=request.ttl, asked_at=asked_at
-                )
+                return lambda asked_at: Lease(self, request, fence=lease.fence, asked_at=asked_at)
             case LeaseDenied():
                 return verdict
 
     async def _leave(self, request: LockRequest) -> None:
-        follower = await self._backend.run(
+        next_claim = await self._backend.run(
             lambda hinter, now: scripts.leave(hinter, request.resource, request.claim_id, now)
         )
-        self._wake(follower)
+        self._wake(next_claim)
 
     # -- hints -------------------------------------------------------------------------------------
 
@@ -257,8 +262,8 @@ class Locks(LocksBase[Lease]):
 
     def start_over(self) -> None:
         super().start_over()
-        self._owner = self._named or _process()
-        self._looking = self._look_again = False
+        self._owner = self._given_owner or _process_name()
+        self._is_checking = self._check_again = False
 
     async def _close(self) -> None:
         self._unsubscribe()
@@ -269,11 +274,11 @@ class Locks(LocksBase[Lease]):
         if topic.startswith(scripts.HINT):
             self._wake(topic.removeprefix(scripts.HINT))
         elif (self._wakes or self._held) and self._is_open:
-            # Something has changed, nobody says what: one look for all of us.
-            self._look_again = True
-            if not self._looking:
-                self._looking = True
-                self._spawn(self._look())
+            # The hint names no claim: one read checks all claims of this process.
+            self._check_again = True
+            if not self._is_checking:
+                self._is_checking = True
+                self._tasks.spawn(self._check_claims())
 
     def _wake(self, claim_id: str | None) -> None:
         if claim_id is None:
@@ -282,13 +287,13 @@ class Locks(LocksBase[Lease]):
             self._wakes[claim_id].set()
         for lease in self._held:
             if lease.claim_id == claim_id:
-                lease.look()
+                lease.check_store()
 
-    async def _look(self) -> None:
-        """Reads only: a write would be a change for the others, and so on for ever."""
+    async def _check_claims(self) -> None:
+        """Reads only: a write would hint other processes, which would check and write in turn."""
         try:
-            while self._look_again:
-                self._look_again = False
+            while self._check_again:
+                self._check_again = False
                 now = self._backend.reading()
                 if self._wakes:
                     claims = list(self._wakes)
@@ -304,43 +309,43 @@ class Locks(LocksBase[Lease]):
                         "holding_claims", resources=names, limit=len(names)
                     )
                     for key in held.keys() - {tuple(row) for row in rows}:
-                        held[key].look()
+                        held[key].check_store()
         finally:
-            self._looking = False
+            self._is_checking = False
 
 
-class _StoreGrip:
-    """How a `Lease` is kept."""
+class _DatabaseLeaseStore:
+    """Renews and releases one `Lease` in the database."""
 
     def __init__(self, locks: Locks, request: LockRequest, fence: int) -> None:
         self._locks = locks
-        self.resource = request.resource
-        self.claim_id = request.claim_id
-        self.fence = fence
+        self._resource = request.resource
+        self._claim_id = request.claim_id
+        self._fence = fence
 
     async def renew(self, ttl: float) -> LossReason | None:
         return await self._locks._backend.run(
-            lambda _, now: scripts.renew(self.resource, self.claim_id, self.fence, ttl, now)
+            lambda _, now: scripts.renew(self._resource, self._claim_id, self._fence, ttl, now)
         )
 
-    async def give_back(self) -> LossReason | None:
-        reason, follower = await self._locks._backend.run(
+    async def release(self) -> LossReason | None:
+        reason, next_claim = await self._locks._backend.run(
             lambda hinter, now: scripts.release(
-                hinter, self.resource, self.claim_id, self.fence, now
+                hinter, self._resource, self._claim_id, self._fence, now
             )
         )
-        self._locks._wake(follower)
+        self._locks._wake(next_claim)
         return reason
 
 
-def _process() -> str:
+def _process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _backend(url: str, clock: Clock | None) -> tuple[LockBackend, Bus]:
     used = clock or SystemClock()
     if url.startswith("memory:"):
-        return world(url, used)
+        return memory_space(url, used)
     store = store_for(url, used, server_time=clock is None)()
     return StoreBackend(store), bus_for(url, used, store.file, name=store.ids.secret())
 

@@ -1,4 +1,4 @@
-"""What locks say about themselves. No label names a resource: there may be any number of them."""
+"""The metrics of locks. No label names a resource: their number is unbounded."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ FAMILIES: Final = (
     Family(WAIT, Kind.HISTOGRAM, "Time from the request to the grant."),
     Family(HOLD, Kind.HISTOGRAM, "Time from the grant to its end."),
     Family(RENEW, Kind.HISTOGRAM, "Time that a renewal took."),
-    Family(RENEW_FAILURES, Kind.COUNTER, "Renewals that did not get through."),
-    Family(LOST, Kind.COUNTER, "Leases that ended before their holder let go.", ("reason",)),
-    Family(REJECTIONS, Kind.COUNTER, "Writes refused because of an old fence. Look at each."),
-    Family(REVOKED, Kind.COUNTER, "Leases that an operator took away."),
-    Family(DEPTH, Kind.GAUGE, "Claims that wait, over all resources."),
-    Family(OLDEST, Kind.GAUGE, "How long the oldest of them has waited."),
+    Family(RENEW_FAILURES, Kind.COUNTER, "Renewals that failed."),
+    Family(LOST, Kind.COUNTER, "Leases that ended before their holder released them.", ("reason",)),
+    Family(
+        REJECTIONS, Kind.COUNTER, "Writes refused because of an old fence. Investigate each one."
+    ),
+    Family(REVOKED, Kind.COUNTER, "Leases revoked by an operator."),
+    Family(DEPTH, Kind.GAUGE, "Waiting claims, over all resources."),
+    Family(OLDEST, Kind.GAUGE, "How long the oldest claim has waited."),
 )

@@ -1,7 +1,7 @@
-"""The nodes that a Redlock asks: a dict, or a Redis.
+"""The nodes of a Redlock: a dict in memory, or a Redis server.
 
-Promises: one node's trouble is one missing answer (None), and costs its timeout, never a retry; scripts are
-sent by their hash. Never: an exception of the Redis library.
+Promises: a node that fails gives no answer (None) after its timeout, without retries; scripts are sent by
+their hash. Never: raises an exception of the Redis library.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.primitives.locks.quorum import QuorumRequest, Verb
 
 KEYS: Final = "lock:"
 TIMEOUT_SECONDS: Final = 0.1
-"""For a connection, and for an answer: much less than any sensible ttl."""
+"""For connecting and for each answer; far below any useful ttl."""
 SWEEP_MIN: Final = 1024
 
 
@@ -33,33 +33,33 @@ class MemoryNode:
         self._sweep_at = SWEEP_MIN
         self._mutex = threading.Lock()
 
-    def ask(self, order: QuorumRequest) -> bool:
+    def ask(self, request: QuorumRequest) -> bool:
         now = self._clock()
         with self._mutex:
-            token, until = self._locks.get(order.resource, ("", 0.0))
+            token, until = self._locks.get(request.resource, ("", 0.0))
             is_free = until <= now
-            match order.verb:
+            match request.verb:
                 case Verb.TAKE if is_free:
                     self._sweep(now)
-                    self._locks[order.resource] = (order.token, now + order.ttl_ms / 1000)
+                    self._locks[request.resource] = (request.token, now + request.ttl_ms / 1000)
                     return True
-                case Verb.REFRESH if not is_free and token == order.token:
-                    self._locks[order.resource] = (order.token, now + order.ttl_ms / 1000)
+                case Verb.REFRESH if not is_free and token == request.token:
+                    self._locks[request.resource] = (request.token, now + request.ttl_ms / 1000)
                     return True
-                case Verb.RELEASE if not is_free and token == order.token:
-                    del self._locks[order.resource]
+                case Verb.RELEASE if not is_free and token == request.token:
+                    del self._locks[request.resource]
                     return True
         return False
 
     def _sweep(self, now: float) -> None:
-        """Forgets what has ended, once in a while: names that come but once must not pile up."""
+        """Removes expired locks when their number has doubled, so that names used once do not accumulate."""
         if len(self._locks) >= self._sweep_at:
-            self._locks = {name: held for name, held in self._locks.items() if held[1] > now}
+            self._locks = {name: lock for name, lock in self._locks.items() if lock[1] > now}
             self._sweep_at = max(SWEEP_MIN, 2 * len(self._locks))
 
 
 class Lua(NamedTuple):
-    """A script and the hash that Redis knows it by."""
+    """A script, and its hash in Redis."""
 
     text: str
     sha: str
@@ -71,35 +71,35 @@ def lua(name: str) -> Lua:
     return Lua(text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
 
 
-def command(order: QuorumRequest, *, whole: bool = False) -> tuple[str | int, ...]:
-    """What is sent to Redis; `whole` sends a script's text."""
-    key = KEYS + order.resource
-    match order.verb:
+def command(request: QuorumRequest, *, as_text: bool = False) -> tuple[str | int, ...]:
+    """The Redis command. `as_text` sends the text of a script instead of its hash."""
+    key = KEYS + request.resource
+    match request.verb:
         case Verb.TAKE:
-            return ("SET", key, order.token, "NX", "PX", order.ttl_ms)
+            return ("SET", key, request.token, "NX", "PX", request.ttl_ms)
         case Verb.REFRESH:
-            return (*_script("refresh", whole=whole), key, order.token, order.ttl_ms)
+            return (*_script("refresh", as_text=as_text), key, request.token, request.ttl_ms)
         case Verb.RELEASE:
-            return (*_script("release", whole=whole), key, order.token)
+            return (*_script("release", as_text=as_text), key, request.token)
 
 
-def _script(name: str, *, whole: bool) -> tuple[str, str, int]:
+def _script(name: str, *, as_text: bool) -> tuple[str, str, int]:
     script = lua(name)
-    return ("EVAL", script.text, 1) if whole else ("EVALSHA", script.sha, 1)
+    return ("EVAL", script.text, 1) if as_text else ("EVALSHA", script.sha, 1)
 
 
-def is_yes(answer: Any) -> bool:
-    """`+OK` of SET, 1 of a script; nil and 0 are no."""
+def is_granted(answer: Any) -> bool:
+    """`+OK` from SET or 1 from a script; nil and 0 are denials."""
     return answer in (b"OK", "OK", 1)
 
 
 class _Errors(NamedTuple):
-    """The exceptions of the Redis library, looked up once."""
+    """The exceptions of the Redis library, imported on first use."""
 
     no_script: type[Exception]
     refusal: type[Exception]
-    """The server's own answer: the connection is sound."""
-    trouble: tuple[type[Exception], ...]
+    """An error reply of the server: the connection stays usable."""
+    failure: tuple[type[Exception], ...]
 
 
 def _errors() -> _Errors:
@@ -109,7 +109,7 @@ def _errors() -> _Errors:
 
 
 class RedisNode:
-    """One Redis, asked from any thread."""
+    """One Redis, for any thread."""
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         from redis import ConnectionPool
@@ -117,25 +117,25 @@ class RedisNode:
         self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds))
 
-    def ask(self, order: QuorumRequest) -> bool | None:
+    def ask(self, request: QuorumRequest) -> bool | None:
         try:
             try:
-                return self._call(command(order))
+                return self._call(command(request))
             except self._errors.no_script:
-                return self._call(command(order, whole=True))
-        except self._errors.trouble:
+                return self._call(command(request, as_text=True))
+        except self._errors.failure:
             return None
 
-    def _call(self, words: tuple[str | int, ...]) -> bool:
-        """The connection itself is driven: the client above it would cost as much as the server."""
+    def _call(self, arguments: tuple[str | int, ...]) -> bool:
+        """Uses the connection directly: the client on top of it costs as much time as the server."""
         connection = self._pool.get_connection()
         try:
-            connection.send_command(*words, check_health=False)
-            return is_yes(connection.read_response())
+            connection.send_command(*arguments, check_health=False)
+            return is_granted(connection.read_response())
         except self._errors.refusal:
             raise
         except BaseException:
-            # An answer may still be on its way; the next caller must not read it.
+            # The answer may still arrive, and the next caller must not read it.
             connection.disconnect()
             raise
         finally:
@@ -146,7 +146,7 @@ class RedisNode:
 
 
 class AsyncRedisNode:
-    """One Redis, asked from an event loop."""
+    """One Redis, for an event loop."""
 
     def __init__(self, url: str, timeout_seconds: float) -> None:
         from redis.asyncio import ConnectionPool
@@ -154,20 +154,20 @@ class AsyncRedisNode:
         self._errors = _errors()
         self._pool: Any = ConnectionPool.from_url(url, **_options(timeout_seconds, is_async=True))
 
-    async def ask(self, order: QuorumRequest) -> bool | None:
+    async def ask(self, request: QuorumRequest) -> bool | None:
         try:
             try:
-                return await self._call(command(order))
+                return await self._call(command(request))
             except self._errors.no_script:
-                return await self._call(command(order, whole=True))
-        except self._errors.trouble:
+                return await self._call(command(request, as_text=True))
+        except self._errors.failure:
             return None
 
-    async def _call(self, words: tuple[str | int, ...]) -> bool:
+    async def _call(self, arguments: tuple[str | int, ...]) -> bool:
         connection = await self._pool.get_connection()
         try:
-            await connection.send_command(*words, check_health=False)
-            return is_yes(await connection.read_response())
+            await connection.send_command(*arguments, check_health=False)
+            return is_granted(await connection.read_response())
         except self._errors.refusal:
             raise
         except BaseException:
@@ -181,7 +181,7 @@ class AsyncRedisNode:
 
 
 def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any]:
-    """No retries (a quorum is the retry) and short timeouts."""
+    """Short timeouts and no retries: the other nodes of the quorum take their place."""
     check_positive("timeout_seconds", timeout_seconds, wrong=BadConfig)
     if is_async:
         from redis.asyncio.retry import Retry
@@ -202,23 +202,23 @@ def is_redis(url: str) -> bool:
 
 
 def checked_urls(urls: str | Sequence[str]) -> list[str]:
-    """The addresses of the nodes; each is a server of its own."""
+    """The checked addresses of the nodes: each must be a different server."""
     import importlib.util
 
     given: object = urls
     if isinstance(given, bytes) or not isinstance(given, Iterable):
         raise BadConfig(f"the addresses are {shown(urls)}: give one, or a list")
-    found = [urls] if isinstance(urls, str) else list(urls)
-    for url in found:
+    addresses = [urls] if isinstance(urls, str) else list(urls)
+    for url in addresses:
         if not is_redis(check_address(url)):
             raise BadConfig(
                 f"'{shown_url(url)}' is not the address of a Redis: write redis://host:6379/0"
             )
         check_url(url)
-    if not found or len(set(found)) != len(found):
+    if not addresses or len(set(addresses)) != len(addresses):
         raise BadConfig("a Redlock needs one Redis, or several different ones that share nothing")
     if importlib.util.find_spec("redis") is None:
         raise MissingExtra(
             "Redlock on Redis needs the redis package: pip install 'holdfast[redis]'"
         )
-    return found
+    return addresses

@@ -1,8 +1,8 @@
-"""The talk with the nodes of a Redlock, as data: what to ask them all, and what their answers mean.
+"""The Redlock protocol as generators: which request goes to all nodes, and what their answers mean.
 
-A generator yields an `Order` for all nodes at once and gets their answers back (None: no answer). It knows
-no socket, no await and no thread; so one text serves memory, one Redis, five of them, sync and async.
-Promises: whatever was taken on the way to a refusal is given back; a refresh never acquires.
+A generator yields a `QuorumRequest` for all nodes and receives their answers (None: no answer). It does no
+I/O, so the same code serves memory, one Redis, several of them, threads and event loops.
+Promises: a denied acquire releases the nodes that granted it; a refresh never acquires.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Verb(Enum):
 
 
 class QuorumRequest(NamedTuple):
-    """For every node."""
+    """One request, sent to every node."""
 
     verb: Verb
     resource: str
@@ -33,18 +33,18 @@ class QuorumRequest(NamedTuple):
 
 
 Answers: TypeAlias = list[bool | None]
-Talk: TypeAlias = Generator[QuorumRequest, Answers, T]
+QuorumSteps: TypeAlias = Generator[QuorumRequest, Answers, T]
 
 
 class Timing(NamedTuple):
-    """The asker's clock, and how far those of the nodes may run away from it."""
+    """The clock of the caller, and the drift allowed to the clocks of the nodes."""
 
     monotonic: Callable[[], float]
     drift_ms: Callable[[int], float] = rules.drift_ms
 
 
 class Grant(NamedTuple):
-    """A lock that was taken, and how long it may be counted on from now."""
+    """An acquired lock, and how long the holder may rely on it from now."""
 
     token: str
     validity_ms: float
@@ -52,38 +52,38 @@ class Grant(NamedTuple):
 
 def acquire(
     resource: str, token: str, ttl_ms: int, *, timing: Timing, again: bool
-) -> Talk[Grant | None]:
-    """`again`: the token may have been granted before, in an answer that was lost."""
+) -> QuorumSteps[Grant | None]:
+    """`again`: an earlier request with this token may have been granted, and its answer lost."""
     monotonic = timing.monotonic
-    began = monotonic()
+    started_at = monotonic()
     answers = yield QuorumRequest(Verb.TAKE, resource, token, ttl_ms)
     if again and rules.agreed(answers) is False:
-        kept = yield QuorumRequest(Verb.REFRESH, resource, token, ttl_ms)
-        answers = [_either(*pair) for pair in zip(answers, kept, strict=True)]
+        refreshed = yield QuorumRequest(Verb.REFRESH, resource, token, ttl_ms)
+        answers = [_either(*pair) for pair in zip(answers, refreshed, strict=True)]
     agreed = rules.agreed(answers)
-    validity = rules.validity_ms(ttl_ms, monotonic() - began, timing.drift_ms(ttl_ms))
+    validity = rules.validity_ms(ttl_ms, monotonic() - started_at, timing.drift_ms(ttl_ms))
     if agreed and validity > 0:
         return Grant(token, validity)
     if any(answer is not False for answer in answers):
-        # Also where no answer came: the node may have it all the same.
+        # A node that did not answer may have granted the lock too.
         yield QuorumRequest(Verb.RELEASE, resource, token)
     if agreed is None:
         raise _unreachable(answers)
     return None
 
 
-def refresh(resource: str, token: str, ttl_ms: int, *, timing: Timing) -> Talk[Grant | None]:
-    began = timing.monotonic()
+def refresh(resource: str, token: str, ttl_ms: int, *, timing: Timing) -> QuorumSteps[Grant | None]:
+    started_at = timing.monotonic()
     answers = yield QuorumRequest(Verb.REFRESH, resource, token, ttl_ms)
     agreed = rules.agreed(answers)
     if agreed is None:
         raise _unreachable(answers)
-    elapsed = timing.monotonic() - began
+    elapsed = timing.monotonic() - started_at
     validity = rules.validity_ms(ttl_ms, elapsed, timing.drift_ms(ttl_ms))
     return Grant(token, validity) if agreed and validity > 0 else None
 
 
-def release(resource: str, token: str) -> Talk[bool]:
+def release(resource: str, token: str) -> QuorumSteps[bool]:
     answers = yield QuorumRequest(Verb.RELEASE, resource, token)
     agreed = rules.agreed(answers)
     if agreed is None:
@@ -98,8 +98,8 @@ def _either(first: bool | None, second: bool | None) -> bool | None:
 
 
 def _unreachable(answers: Answers) -> StoreUnavailable:
-    silent = sum(answer is None for answer in answers)
+    missing = sum(answer is None for answer in answers)
     return StoreUnavailable(
-        f"{silent} of {len(answers)} lock servers did not answer in time: "
-        "without a majority nobody can tell who holds the lock"
+        f"{missing} of {len(answers)} lock servers did not answer in time: "
+        "without a majority the holder of the lock is unknown"
     )

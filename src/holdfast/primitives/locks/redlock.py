@@ -3,11 +3,11 @@
     locks = Redlock()                                     # this process, any number of threads
     locks = Redlock.connect("redis://localhost:6379/0")
     locks = Redlock.connect(["redis://a", "redis://b", "redis://c", "redis://d", "redis://e"])
-    token = locks.acquire("report", ttl_ms=10_000)        # None: somebody else has it
+    token = locks.acquire("report", ttl_ms=10_000)        # None: it is held
 
-Promises: only who knows the token may release or refresh; a refresh never takes what has ended; one dead or
-stopped node of five costs its timeout, once, not seconds. Never: a fence. Two may hold when clocks jump,
-processes pause or nodes forget; use it to save work, and `Locks` to be right.
+Promises: release and refresh need the token; a refresh never acquires an expired lock; a dead or stopped node
+costs one timeout. Never: a fence. There may be two holders when a clock jumps, a process pauses or a node
+loses its memory. Use it to save work; use `Locks` where two holders would do harm.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from holdfast.primitives.locks.nodes import (
     RedisNode,
     checked_urls,
 )
-from holdfast.primitives.locks.quorum import Answers, Grant, QuorumRequest, Talk, Timing
+from holdfast.primitives.locks.quorum import Answers, Grant, QuorumRequest, QuorumSteps, Timing
 from holdfast.store.backends import secret_ids
 from holdfast.store.whole import Whole
 
 T = TypeVar("T")
 TTL_MS_MAX: Final = 86_400_000
-CALLERS: Final = 8
-"""Threads for each node: how many callers may ask a quorum at once before they queue."""
+THREADS_PER_NODE: Final = 8
+"""So many callers use a quorum at once; further ones queue."""
 
 
 def no_drift(_ttl_ms: int) -> float:
-    """Within one process there is one clock."""
+    """The drift of a node in this process, which has the same clock."""
     return 0.0
 
 
 class LockServer(Protocol):
-    def ask(self, order: QuorumRequest) -> bool | None: ...
+    def ask(self, request: QuorumRequest) -> bool | None: ...
 
 
 class AsyncNode(Protocol):
-    async def ask(self, order: QuorumRequest) -> bool | None: ...
+    async def ask(self, request: QuorumRequest) -> bool | None: ...
 
     async def close(self) -> None: ...
 
 
 class Redlock:
-    """The lock for threads. `clock` gives seconds; it should never go back."""
+    """The lock for threads. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] | None = None, *, ids: Ids | None = None) -> None:
         monotonic = clock or SystemClock().monotonic
@@ -76,31 +76,31 @@ class Redlock:
         clock: Callable[[], float] | None = None,
         ids: Ids | None = None,
     ) -> Self:
-        """On Redis. Nothing is opened before the first call."""
+        """On Redis. Connects on first use."""
         nodes = [RedisNode(url, timeout_seconds) for url in checked_urls(urls)]
-        made = cls(clock, ids=ids)
-        made._timing = Timing(made._timing.monotonic)
-        made._nodes = list(nodes)
+        redlock = cls(clock, ids=ids)
+        redlock._timing = Timing(redlock._timing.monotonic)
+        redlock._nodes = list(nodes)
         if len(nodes) > 1:
-            made._threads = ThreadPoolExecutor(CALLERS * len(nodes), "holdfast-redlock")
-        return made
+            redlock._threads = ThreadPoolExecutor(THREADS_PER_NODE * len(nodes), "holdfast-redlock")
+        return redlock
 
     def acquire(self, resource: str, ttl_ms: int, *, token: str | None = None) -> str | None:
-        """The token, or None when somebody else has it. Whoever repeats a call whose answer was lost
-        gives the token it chose."""
+        """The token, or None if the lock is held. To repeat a call whose answer was lost, choose the `token`
+        and pass it again."""
         grant = self.grant(resource, ttl_ms, token=token)
         return None if grant is None else grant.token
 
     def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
-        """The same, with how long the lock may be counted on. What a call that is interrupted has got is
-        given back."""
+        """Like `acquire`, with the time for which the holder may rely on the lock. An interrupted call
+        releases what it acquired."""
         chosen = self._ids.secret() if token is None else token
         _check(resource, chosen, ttl_ms)
-        talk = quorum.acquire(
+        steps = quorum.acquire(
             resource, chosen, ttl_ms, timing=self._timing, again=token is not None
         )
         try:
-            return self._drive(talk)
+            return self._drive(steps)
         except Exception:
             raise
         except BaseException:
@@ -109,12 +109,12 @@ class Redlock:
             raise
 
     def release(self, resource: str, token: str) -> bool:
-        """False: it was not held under this token any more."""
+        """False if the lock is not held under this token."""
         _check(resource, token)
         return self._drive(quorum.release(resource, token))
 
     def refresh(self, resource: str, token: str, ttl_ms: int) -> bool:
-        """A new end; False when it was not held under this token any more."""
+        """Makes the lock last `ttl_ms` from now. False if it is not held under this token."""
         _check(resource, token, ttl_ms)
         return self._drive(quorum.refresh(resource, token, ttl_ms, timing=self._timing)) is not None
 
@@ -131,27 +131,27 @@ class Redlock:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _drive(self, talk: Talk[T]) -> T:
+    def _drive(self, steps: QuorumSteps[T]) -> T:
         try:
-            order = next(talk)
+            request = next(steps)
             while True:
-                order = talk.send(self._ask_all(order))
+                request = steps.send(self._ask_all(request))
         except StopIteration as end:
             value: T = end.value
             return value
 
-    def _ask_all(self, order: QuorumRequest) -> Answers:
+    def _ask_all(self, request: QuorumRequest) -> Answers:
         if self._threads is None:
-            return [self._nodes[0].ask(order)]
-        asked = [self._threads.submit(node.ask, order) for node in self._nodes]
+            return [self._nodes[0].ask(request)]
+        answers = [self._threads.submit(node.ask, request) for node in self._nodes]
         try:
-            return [each.result() for each in asked]
+            return [answer.result() for answer in answers]
         finally:
-            wait(asked)  # An interrupt came first: what follows must find them all answered.
+            wait(answers)  # After an interrupt, the release must not overtake this request.
 
 
 class AsyncRedlock:
-    """The same lock for an event loop, on Redis."""
+    """The lock for an event loop, on Redis."""
 
     def __init__(self, nodes: Sequence[AsyncNode], timing: Timing, ids: Ids) -> None:
         self._nodes = nodes
@@ -176,23 +176,23 @@ class AsyncRedlock:
         return None if grant is None else grant.token
 
     async def grant(self, resource: str, ttl_ms: int, *, token: str | None = None) -> Grant | None:
-        """What a call that is cancelled has got is given back."""
+        """See `Redlock.grant`. A cancelled call releases what it acquired."""
         chosen, again = self._ids.secret() if token is None else token, token is not None
         _check(resource, chosen, ttl_ms)
 
         async def ask() -> Grant | None:
             nonlocal again
-            talk = quorum.acquire(resource, chosen, ttl_ms, timing=self._timing, again=again)
+            steps = quorum.acquire(resource, chosen, ttl_ms, timing=self._timing, again=again)
             again = True
-            return await self._drive(talk)
+            return await self._drive(steps)
 
-        async def give_back(_: object) -> None:
+        async def withdraw(_: object) -> None:
             with suppress(StoreUnavailable):
                 await self.release(resource, chosen)
 
-        answer = await self._whole.finish(ask, unwanted=give_back)
+        answer = await self._whole.finish(ask, unwanted=withdraw)
         if isinstance(answer, Interrupted):
-            await self._whole.finish(lambda: give_back(answer))
+            await self._whole.finish(lambda: withdraw(answer))
             raise answer.error
         return answer
 
@@ -204,7 +204,7 @@ class AsyncRedlock:
         return await self.extend(resource, token, ttl_ms) is not None
 
     async def extend(self, resource: str, token: str, ttl_ms: int) -> Grant | None:
-        """`refresh`, with how long the lock may be counted on."""
+        """Like `refresh`, with the time for which the holder may rely on the lock."""
         _check(resource, token, ttl_ms)
         return await self._drive(quorum.refresh(resource, token, ttl_ms, timing=self._timing))
 
@@ -220,19 +220,19 @@ class AsyncRedlock:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _drive(self, talk: Talk[T]) -> T:
+    async def _drive(self, steps: QuorumSteps[T]) -> T:
         try:
-            order = next(talk)
+            request = next(steps)
             while True:
-                order = talk.send(await self._ask_all(order))
+                request = steps.send(await self._ask_all(request))
         except StopIteration as end:
             value: T = end.value
             return value
 
-    async def _ask_all(self, order: QuorumRequest) -> Answers:
+    async def _ask_all(self, request: QuorumRequest) -> Answers:
         if len(self._nodes) == 1:
-            return [await self._nodes[0].ask(order)]
-        return await asyncio.gather(*(node.ask(order) for node in self._nodes))
+            return [await self._nodes[0].ask(request)]
+        return await asyncio.gather(*(node.ask(request) for node in self._nodes))
 
 
 def _check(resource: str, token: str, ttl_ms: int = 1) -> None:

@@ -1,4 +1,4 @@
--- Gives the lock a new end, if it is still there under this token: a lock that has ended is never taken again.
+-- Extends the lock if it is still held under this token. An expired lock is never acquired again.
 if redis.call("GET", KEYS[1]) == ARGV[1] then
     return redis.call("PEXPIRE", KEYS[1], ARGV[2])
 end

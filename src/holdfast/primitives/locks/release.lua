@@ -1,4 +1,4 @@
--- Deletes the lock of whoever knows its token.
+-- Deletes the lock if it is held under this token.
 if redis.call("GET", KEYS[1]) == ARGV[1] then
     return redis.call("DEL", KEYS[1])
 end

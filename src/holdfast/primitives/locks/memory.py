@@ -1,0 +1,58 @@
+"""Locks in memory, by name: every connection of a process to `memory://NAME` uses the same locks.
+
+A name is kept until the process ends, because fences must not start over. Each virtual clock has separate
+names. Never: shared with a forked child, which is another process.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Final, NamedTuple
+
+from holdfast.bus.local import LocalBus
+from holdfast.clock import Clock, SystemClock
+from holdfast.forks import Unmoved, follow
+from holdfast.primitives.locks.backend import MemoryBackend
+
+SCHEME: Final = "memory://"
+
+
+class MemorySpace(NamedTuple):
+    """The locks of one name."""
+
+    backend: MemoryBackend
+    bus: LocalBus
+
+
+class MemorySpaces(Unmoved):
+    """All names of this process, by clock."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._real: dict[str, MemorySpace] = {}
+        self._virtual: weakref.WeakKeyDictionary[Clock, dict[str, MemorySpace]] = (
+            weakref.WeakKeyDictionary()
+        )
+        follow(self)
+
+    def start_over(self) -> None:
+        self.__init__()  # type: ignore[misc]
+
+    def get(self, name: str, clock: Clock) -> MemorySpace:
+        with self._mutex:
+            is_real = isinstance(clock, SystemClock)
+            spaces = self._real if is_real else self._virtual.setdefault(clock, {})
+            if name not in spaces:
+                bus = LocalBus()
+                spaces[name] = MemorySpace(MemoryBackend(clock, bus), bus)
+            return spaces[name]
+
+
+_spaces: Final = MemorySpaces()
+"""Global, because it stands for the memory of this process."""
+
+
+def memory_space(url: str, clock: Clock) -> MemorySpace:
+    """The locks of `memory://` or `memory://NAME`."""
+    return _spaces.get(url.removeprefix(SCHEME), clock)
