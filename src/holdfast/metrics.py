@@ -1,8 +1,8 @@
-"""Counters, gauges and histograms that a part keeps about itself, in the form that Prometheus reads.
+"""Counters, gauges and histograms of a component, rendered in the Prometheus text format.
 
-Promises: what may be measured is declared (a name that is not is an error in the code, found by its first
-test); a label never has more than `VALUES_MAX` values, what comes later is counted under "other"; safe to
-use from any thread. Never: a global registry, a background thread, a dependency.
+Promises: every metric is declared; an undeclared name raises an error. A label has at most `VALUES_MAX`
+values; further values count as "other". Any thread may use it. Never: a global registry, a background thread
+or a dependency.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kind(StrEnum):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """One thing that is measured. Counters end in `_total`; units are in the name."""
+    """The declaration of a metric. Counters end in `_total`; units are in the name."""
 
     name: str
     kind: Kind
@@ -50,7 +50,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 class Meter(Protocol):
-    """Where a part reports what happened."""
+    """Where a component reports its measurements."""
 
     def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None: ...
 
@@ -60,7 +60,7 @@ class Meter(Protocol):
 
 
 class NullMeter:
-    """Measures nothing: the default of every part."""
+    """Discards all measurements: the default of every component."""
 
     __slots__ = ()
 
@@ -87,18 +87,18 @@ class _Series:
     def observe(self, seconds: float) -> None:
         self.value += seconds
         self.count += 1
-        for place, bound in enumerate(SECONDS_BUCKETS):
+        for index, bound in enumerate(SECONDS_BUCKETS):
             if seconds <= bound:
-                self.buckets[place] += 1
+                self.buckets[index] += 1
 
 
 class Metrics:
-    """A meter that keeps what it is told. Make one from the `FAMILIES` of the parts that share it."""
+    """A meter that stores its measurements. Make it from the `FAMILIES` of the components that share it."""
 
     def __init__(self, *families: Iterable[Family]) -> None:
-        self._families = {family.name: family for each in families for family in each}
+        self._families = {family.name: family for group in families for family in group}
         self._series: dict[str, dict[tuple[str, ...], _Series]] = {n: {} for n in self._families}
-        self._seen: dict[tuple[str, str], set[str]] = {}
+        self._label_values: dict[tuple[str, str], set[str]] = {}
         self._lock = threading.Lock()
 
     def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
@@ -114,7 +114,7 @@ class Metrics:
             self._find(name, Kind.HISTOGRAM, labels).observe(seconds)
 
     def value(self, name: str, /, **labels: str) -> float:
-        """What a counter or gauge stands at, or how often something was observed; 0 when never."""
+        """The value of a counter or gauge, or the number of observations of a histogram; 0 if never set."""
         family = self._families[name]
         with self._lock:
             series = self._series[name].get(tuple(labels[label] for label in family.labels))
@@ -123,7 +123,7 @@ class Metrics:
         return float(series.count) if family.kind is Kind.HISTOGRAM else series.value
 
     def render(self) -> str:
-        """The text that Prometheus scrapes."""
+        """The text for a Prometheus scrape."""
         with self._lock:
             return "".join(
                 f"{line}\n" for name in sorted(self._series) for line in self._lines(name)
@@ -137,12 +137,12 @@ class Metrics:
         return self._series[name].setdefault(values, _Series())
 
     def _bounded(self, name: str, label: str, value: str) -> str:
-        seen = self._seen.setdefault((name, label), set())
-        if value in seen:
+        values = self._label_values.setdefault((name, label), set())
+        if value in values:
             return value
-        if len(seen) >= VALUES_MAX:
+        if len(values) >= VALUES_MAX:
             return OTHER
-        seen.add(value)
+        values.add(value)
         return value
 
     def _lines(self, name: str) -> Iterator[str]:

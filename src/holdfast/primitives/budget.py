@@ -1,7 +1,7 @@
-"""A retry budget: many calls share it, so that a backend that is down is not hammered.
+"""A retry budget, shared by many calls: it limits the load on a backend that is down.
 
-Promises: retries are at most the capacity at once, and in the long run at most `per_call` of the calls plus
-`per_second`; safe to use from any thread. Never: holds up a first attempt.
+Promises: at most `capacity` retries at once, and in the long run at most `per_call` for each call plus
+`per_second`. Any thread may use it. Never: delays a first attempt.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from holdfast.core.retry import Allowance, Tokens, refilled, spent
 
 
 class RetryBudget:
-    """Full at first."""
+    """A token bucket for retries; it starts full."""
 
     def __init__(
         self, *, capacity: float = 10.0, per_call: float = 0.1, per_second: float = 0.5
@@ -22,17 +22,17 @@ class RetryBudget:
         self._lock = threading.Lock()
 
     def called(self, now: float) -> None:
-        """A call has begun, which adds its share."""
+        """Adds the share of a call that starts now."""
         with self._lock:
-            self._tokens = refilled(self._allowance, self._seen(now), now, calls=1)
+            self._tokens = refilled(self._allowance, self._current(now), now, calls=1)
 
     def take(self, now: float) -> bool:
-        """Whether one more retry is within the budget; it is spent then."""
+        """Spends a token for one retry. False if none is left."""
         with self._lock:
-            tokens = refilled(self._allowance, self._seen(now), now)
-            left = spent(tokens)
-            self._tokens = tokens if left is None else left
-            return left is not None
+            tokens = refilled(self._allowance, self._current(now), now)
+            remaining = spent(tokens)
+            self._tokens = tokens if remaining is None else remaining
+            return remaining is not None
 
-    def _seen(self, now: float) -> Tokens:
+    def _current(self, now: float) -> Tokens:
         return self._tokens or Tokens(self._allowance.capacity, now)

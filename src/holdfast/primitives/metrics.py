@@ -1,4 +1,4 @@
-"""The meters of `holdfast.metrics`, under the name by which the primitives have always offered them."""
+"""The public names of `holdfast.metrics`, for users of the primitives."""
 
 from holdfast.metrics import (
     OTHER,

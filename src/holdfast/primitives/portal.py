@@ -1,8 +1,7 @@
-"""An event loop in a thread of its own, for callers that block.
+"""An event loop in a background thread, for blocking callers.
 
-Promises: any thread may call; an error of the call is raised where it was called; closing ends every call
-that is still under way, whose caller gets NotRunning, and waits for the loop's end. Never: runs the caller's
-own code in the loop.
+Promises: any thread may call. An error is raised in the calling thread. Closing cancels the calls in
+progress, whose callers get NotRunning, and waits for the loop to end.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from holdfast.forks import Unmoved, follow
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
-"""How long closing waits for calls that it has cancelled."""
+"""How long closing waits for the calls that it has cancelled."""
 
 
 class Portal(Unmoved):
-    """Started when first needed; in a forked child once more."""
+    """Starts on first use, and again on first use in a forked child."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -32,7 +31,7 @@ class Portal(Unmoved):
         self._lock = threading.Lock()
         self.is_closed = False
         self._inherited: list[object] = []
-        """Of the process that this one was forked from: kept, so that nothing of its loop unwinds here."""
+        """Loop and thread of the parent process; referenced so that they are not finalized in this one."""
         follow(self)
 
     def start_over(self) -> None:
@@ -41,7 +40,7 @@ class Portal(Unmoved):
         self._lock = threading.Lock()
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
-        """Waits for the answer. A caller that is interrupted while it waits cancels the call."""
+        """Waits for the answer. An interrupt of the waiting caller cancels the call."""
         future = self.submit(make)
         try:
             return self._result(future)
@@ -50,8 +49,8 @@ class Portal(Unmoved):
             raise
 
     def finish(self, make: Callable[[], Awaitable[T]]) -> T | Interrupted:
-        """Waits for the answer of what must not be broken off: a caller that is interrupted gets it with the
-        interruption beside it. A second interruption lets go, and the call ends by itself."""
+        """Waits for a call that must not be interrupted. An interrupt of the caller is returned with the
+        answer. A second interrupt is raised at once, and the call continues."""
         future = self.submit(make)
         try:
             return self._result(future)
@@ -61,7 +60,7 @@ class Portal(Unmoved):
             return Interrupted(self._result(future), error)
 
     def submit(self, make: Callable[[], Awaitable[T]]) -> concurrent.futures.Future[T]:
-        """Starts it and does not wait."""
+        """Starts the call without waiting."""
 
         async def answer() -> T:
             return await make()
@@ -75,8 +74,8 @@ class Portal(Unmoved):
             is_first, self.is_closed = not self.is_closed, True
             loop, thread = self._loop, self._thread
         if is_first and loop is not None and thread is not None:
-            # Nothing is submitted any more, so this comes after all that was.
-            asyncio.run_coroutine_threadsafe(_end_all(), loop).result()
+            # Closed portals refuse calls, so this covers all that were submitted.
+            asyncio.run_coroutine_threadsafe(_cancel_all(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -104,8 +103,8 @@ class Portal(Unmoved):
         return self._loop
 
 
-async def _end_all() -> None:
-    """Every task of this loop but the one that asks."""
+async def _cancel_all() -> None:
+    """Cancels every other task of this loop and waits for them."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

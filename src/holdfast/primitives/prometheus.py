@@ -1,8 +1,8 @@
-"""Our metrics in a registry of `prometheus_client`, beside those that an application has there already.
+"""Holdfast's metrics as a collector for a registry of `prometheus_client`.
 
     prometheus_client.REGISTRY.register(collector(metrics))
 
-Needs the extra: pip install 'holdfast[metrics]'. Without it `Metrics.render()` gives the same text.
+Needs the extra: pip install 'holdfast[metrics]'. `Metrics.render()` returns the same text without it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def collector(metrics: Metrics) -> Collector:
-    """What a registry asks at each scrape."""
+    """The collector that the registry calls at each scrape."""
     if importlib.util.find_spec("prometheus_client") is None:
-        raise MissingExtra("this needs prometheus_client: pip install 'holdfast[metrics]'")
+        raise MissingExtra("collector() needs prometheus_client: pip install 'holdfast[metrics]'")
     from prometheus_client.parser import text_string_to_metric_families
     from prometheus_client.registry import Collector
 
-    class Ours(Collector):
+    class MetricsCollector(Collector):
         def collect(self) -> Iterable[Metric]:
             return text_string_to_metric_families(metrics.render())
 
-    return Ours()
+    return MetricsCollector()

@@ -1,13 +1,13 @@
-"""Trying a call again: exponential pauses, jitter that can be replayed, and an end to it.
+"""Retries of a call: exponential backoff, reproducible jitter, and limits.
 
     retry(lambda: fetch(url), attempts=5, idem_key=url)
     await aretry(lambda: fetch(url), attempts=5, idem_key=url)
-    retry_with_log(...), await aretry_with_log(...)         # a line for each failed attempt
+    retry_with_log(...), await aretry_with_log(...)         # logs each failed attempt
 
-Promises: pauses depend on (idem_key, attempt) only, in every process; time passes on the injected clock
-only; an error that trying cannot mend, CancelledError and KeyboardInterrupt pass at once; whoever gives up
-raises the last error with a note of the attempts. Never: begins an attempt after the deadline, or without a
-token of the budget. It does not break off an attempt that runs.
+Promises: the jitter depends on (idem_key, attempt) only, so it is the same in every process. Time is read
+from the injected clock only. CancelledError, KeyboardInterrupt and errors that are not retryable are raised
+at once. The last error is raised with a note about the attempts.
+Never: starts an attempt after the deadline, or a retry without a token of the budget; interrupts an attempt.
 """
 
 from __future__ import annotations
@@ -52,19 +52,24 @@ NETWORK: Final = frozenset(
         *(errno.ECONNABORTED, errno.ECONNREFUSED, errno.ECONNRESET, errno.ETIMEDOUT, errno.EPIPE),
     }
 )
-"""What a network that is away says."""
+"""Errors of an unreachable network."""
 RETRIES: Final = "holdfast_retry_retries_total"
 CALLS: Final = "holdfast_retry_calls_total"
 DELAY_SECONDS: Final = "holdfast_retry_delay_seconds"
 FAMILIES: Final = (
-    Family(CALLS, Kind.COUNTER, "Calls, by how they ended: ok or why given up.", ("name", "end")),
+    Family(
+        CALLS,
+        Kind.COUNTER,
+        "Calls, by how they ended: ok, or why they were given up.",
+        ("name", "end"),
+    ),
     Family(RETRIES, Kind.COUNTER, "Attempts after the first.", ("name",)),
-    Family(DELAY_SECONDS, Kind.HISTOGRAM, "Pauses before another attempt.", ("name",)),
+    Family(DELAY_SECONDS, Kind.HISTOGRAM, "Pauses before a retry.", ("name",)),
 )
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """A failed attempt that will be followed by another; `on_retry` is told of it."""
+    """A failed attempt that is followed by another; the argument of `on_retry`."""
 
     number: int
     error: Exception
@@ -72,36 +77,36 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class Options(TypedDict, total=False):
-    """What all forms of retry take."""
+    """Options of all forms of retry."""
 
     attempts: int
-    """In all, the first one included. 3."""
+    """Most attempts, the first included. Default 3."""
     base_ms: float
-    """The pause after the first failure, doubled after each further one. 100."""
+    """The pause after the first failure, doubled after each further one. Default 100."""
     max_delay_ms: float
-    """No pause of ours is longer. 30 s."""
+    """The longest pause. Default 30 s."""
     deadline_ms: float | None
-    """No attempt begins later than this after the call. None."""
+    """No attempt starts later than this after the call. Default None."""
     jitter_off: bool
-    """Whole pauses, without the share in [0.5, 1)."""
+    """Pauses are not shortened by jitter, a factor in [0.5, 1)."""
     idem_key: str
-    """What the jitter is made from; calls with different keys spread out. The function's name."""
+    """The seed of the jitter; calls with different keys spread out. Default: the function's name."""
     retryable: Callable[[Exception], bool]
-    """Whether trying can mend an error. `is_retryable`."""
+    """Whether a retry may succeed after an error. Default `is_retryable`."""
     budget: RetryBudget | None
-    """Shared by calls of one backend, so that it is not hammered while it is down."""
+    """Shared by the calls of one backend, to limit retries while it is down."""
     on_retry: Callable[[Attempt], None] | None
     meter: Meter
     name: str
-    """For metrics."""
+    """The label of its metrics."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """Make the attempt; the answer is its value."""
+    """Make the attempt; the answer is its result."""
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Let time pass."""
+    """Wait before the next attempt."""
 
     seconds: float
 
@@ -115,8 +120,8 @@ def retry(
     deterministic_clock: BlockingClock | Callable[[], float] | None = None,
     **options: Unpack[Options],
 ) -> T:
-    """Calls until it succeeds, or trying is over. `deterministic_clock`: a clock that is read and slept on;
-    a plain function of seconds is only read, and then no real time passes."""
+    """Calls until the call succeeds or a limit is reached. `deterministic_clock`: a clock, or a function that
+    returns seconds; with a function, pauses take no real time."""
     clock = _blocking(deterministic_clock)
 
     def perform(step: Step) -> object:
@@ -131,16 +136,16 @@ def retry(
 async def aretry(
     call: Callable[[], Awaitable[T]], *, clock: Clock | None = None, **options: Unpack[Options]
 ) -> T:
-    """The same for a call that is awaited."""
-    ticking = clock or SystemClock()
+    """`retry` for an awaitable call."""
+    used_clock = clock or SystemClock()
 
     async def perform(step: Step) -> object:
         if isinstance(step, Call):
             return await call()
-        await ticking.sleep(step.seconds)
+        await used_clock.sleep(step.seconds)
         return None
 
-    return cast("T", await adrive(_attempts(call, ticking.monotonic, options), perform))
+    return cast("T", await adrive(_attempts(call, used_clock.monotonic, options), perform))
 
 
 def retry_with_log(
@@ -150,9 +155,9 @@ def retry_with_log(
     deterministic_clock: BlockingClock | Callable[[], float] | None = None,
     **options: Unpack[Options],
 ) -> T:
-    """`retry` that writes a line for each failed attempt."""
-    with _logged(logger, options) as told:
-        return retry(call, deterministic_clock=deterministic_clock, **told)
+    """`retry` that logs each failed attempt."""
+    with _logged(logger, options) as logged_options:
+        return retry(call, deterministic_clock=deterministic_clock, **logged_options)
 
 
 async def aretry_with_log(
@@ -162,19 +167,19 @@ async def aretry_with_log(
     clock: Clock | None = None,
     **options: Unpack[Options],
 ) -> T:
-    """The same for a call that is awaited."""
-    with _logged(logger, options) as told:
-        return await aretry(call, clock=clock, **told)
+    """`retry_with_log` for an awaitable call."""
+    with _logged(logger, options) as logged_options:
+        return await aretry(call, clock=clock, **logged_options)
 
 
 @contextmanager
 def _logged(logger: logging.Logger | None, options: Options) -> Iterator[Options]:
-    """The options of a retry that writes a line for each failed attempt, and one when it gives up."""
+    """The options with an `on_retry` that logs each failed attempt. Also logs the final error."""
     check_options(options)
     log = logger or logging.getLogger(__name__)
-    attempts, tell = options.get("attempts", 3), options.get("on_retry")
+    attempts, on_retry = options.get("attempts", 3), options.get("on_retry")
 
-    def told(attempt: Attempt) -> None:
+    def log_attempt(attempt: Attempt) -> None:
         log.warning(
             "[RETRY] attempt %d/%d failed: %s; next in %.0f ms",
             attempt.number,
@@ -182,18 +187,18 @@ def _logged(logger: logging.Logger | None, options: Options) -> Iterator[Options
             attempt.error,
             attempt.delay_seconds * 1_000,
         )
-        if tell is not None:
-            tell(attempt)
+        if on_retry is not None:
+            on_retry(attempt)
 
     try:
-        yield Options(**{**options, "on_retry": told})
+        yield Options(**{**options, "on_retry": log_attempt})
     except Exception as error:
         log.error("[RETRY] gave up: %s", error)  # noqa: TRY400 - the error is raised, not lost
         raise
 
 
 def retrying(**options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """A function, plain or async, that retries by itself."""
+    """Decorates a function, plain or async, so that its calls are retried."""
 
     check_options(options)
 
@@ -216,18 +221,18 @@ def retrying(**options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[
 
 
 def is_retryable(error: Exception) -> bool:
-    """What may go away by itself: errors that say so (`retryable`, as ours do), timeouts, lost connections, a
-    network or a name service that cannot be reached at the moment."""
-    says = getattr(error, "retryable", None)
-    if isinstance(says, bool):
-        return says
+    """Whether an error may be temporary: one whose attribute `retryable` is true (as for Holdfast errors), a
+    timeout, a lost connection, an unreachable network or name service."""
+    declared = getattr(error, "retryable", None)
+    if isinstance(declared, bool):
+        return declared
     match error:
         case ConnectionError() | TimeoutError():
             return True
         case socket.gaierror():
             return error.errno == socket.EAI_AGAIN
         case OSError(errno=None):
-            # asyncio's, when every address of a host failed in another way.
+            # asyncio raises this when the addresses of a host failed in different ways.
             return str(error).startswith("Multiple exceptions: ")
         case OSError():
             return error.errno in NETWORK
@@ -235,10 +240,10 @@ def is_retryable(error: Exception) -> bool:
 
 
 def check_options(options: Options) -> None:
-    """InvalidInput that names a wrong option, before the first attempt; `Policy` checks the numbers."""
+    """Raises InvalidInput that names a wrong option. `RetryPolicy` checks the numbers."""
     given: dict[str, Any] = dict(options)
     if (key := given.get("idem_key")) is not None and not _is_text(key):
-        raise InvalidInput(f"idem_key is {shown(key)}: give text that UTF-8 can carry")
+        raise InvalidInput(f"idem_key is {shown(key)}: give text that UTF-8 can encode")
     if "name" in given:
         check_name("name", given["name"])
     if "retryable" in given:
@@ -262,21 +267,21 @@ def _is_text(value: object) -> bool:
 def _attempts(
     call: Callable[[], object], now: Callable[[], float], options: Options
 ) -> Flow[Step, Any]:
-    """The whole of it: what to do next, given how it went and what time it is."""
+    """The steps of a retried call: an attempt, then a pause or the end."""
     check_callable("call", call)
     check_options(options)
     given: dict[str, Any] = dict(options)
     key = given.pop("idem_key", None) or _name(call)
-    decides = given.pop("retryable", is_retryable)
+    retryable = given.pop("retryable", is_retryable)
     budget: RetryBudget | None = given.pop("budget", None)
-    tell = given.pop("on_retry", None)
+    on_retry = given.pop("on_retry", None)
     meter: Meter = given.pop("meter", None) or NullMeter()
     name = given.pop("name", "call")
     policy = RetryPolicy(**given)
-    begun, failures = now(), 0
-    last: Exception
+    started_at, failures = now(), 0
+    last_error: Exception
     if budget is not None:
-        budget.called(begun)
+        budget.called(started_at)
     while True:
         try:
             value = yield Call()
@@ -286,28 +291,28 @@ def _attempts(
                 policy,
                 failures,
                 key=key,
-                is_retryable=decides(error),
-                elapsed_seconds=now() - begun,
+                is_retryable=retryable(error),
+                elapsed_seconds=now() - started_at,
                 hint_seconds=_hint(error),
             )
             if isinstance(verdict, Again) and budget is not None and not budget.take(now()):
                 verdict = Stop(StopReason.BUDGET)
             if isinstance(verdict, Stop):
                 meter.count(CALLS, name=name, end=verdict.reason.value)
-                error.add_note(_note(verdict.reason, failures, now() - begun))
+                error.add_note(_note(verdict.reason, failures, now() - started_at))
                 raise
-            if tell is not None:
-                tell(Attempt(failures, error, verdict.delay_seconds))
-            last = error
+            if on_retry is not None:
+                on_retry(Attempt(failures, error, verdict.delay_seconds))
+            last_error = error
         else:
             meter.count(CALLS, name=name, end="ok")
             return value
         meter.observe(DELAY_SECONDS, verdict.delay_seconds, name=name)
         yield Pause(verdict.delay_seconds)
-        if is_late(policy, now() - begun):
+        if is_late(policy, now() - started_at):
             meter.count(CALLS, name=name, end=StopReason.DEADLINE.value)
-            last.add_note(_note(StopReason.DEADLINE, failures, now() - begun))
-            raise last
+            last_error.add_note(_note(StopReason.DEADLINE, failures, now() - started_at))
+            raise last_error
         meter.count(RETRIES, name=name)
 
 
@@ -317,19 +322,19 @@ def _note(reason: StopReason, failures: int, seconds: float) -> str:
 
 
 def _hint(error: Exception) -> float | None:
-    """The pause that the other side asks for: `retry_after`, in seconds."""
+    """The pause that the error asks for: its `retry_after`, in seconds."""
     hint = getattr(error, "retry_after", None)
     return float(hint) if isinstance(hint, int | float) and hint >= 0 else None
 
 
 def _name(call: object) -> str:
-    """The same in every process, unlike `repr`."""
-    found = getattr(call, "__qualname__", type(call).__qualname__)
-    return f"{getattr(call, '__module__', '')}.{found}"
+    """The qualified name: the same in every process, unlike `repr`."""
+    qualname = getattr(call, "__qualname__", type(call).__qualname__)
+    return f"{getattr(call, '__module__', '')}.{qualname}"
 
 
-class _Read:
-    """A clock that can only be read: its pauses take no real time, but they count."""
+class _FunctionClock:
+    """A clock over a function. Its pauses take no real time; they move the clock forward."""
 
     def __init__(self, read: Callable[[], float]) -> None:
         self._read = read
@@ -349,4 +354,8 @@ def _blocking(clock: BlockingClock | Callable[[], float] | None) -> BlockingCloc
         return SystemClock()
     if not hasattr(clock, "pause"):
         check_callable("deterministic_clock", clock)
-    return cast("BlockingClock", clock) if hasattr(clock, "pause") else _Read(cast("Any", clock))
+    return (
+        cast("BlockingClock", clock)
+        if hasattr(clock, "pause")
+        else _FunctionClock(cast("Any", clock))
+    )

@@ -56,7 +56,7 @@ class Many:
 
     def open(self, owner: str | None = None) -> Ledger:
         if self._made and self.url in ("memory://", "sqlite://"):
-            store = self._made[0].desk._store  # in memory: the same store under another name
+            store = self._made[0].calls.loops.store  # in memory: the same store under another name
             return Ledger(
                 store,
                 clock=self.clock,

@@ -32,14 +32,14 @@ class Acting:
 
 def always_suspends(ledger: Ledger) -> None:
     """On a quick disk SQLite writes without suspending: then there is nothing to cancel at."""
-    driver = ledger.desk._store._driver
+    driver = ledger.calls.loops.store._driver
     if isinstance(driver, SqliteDriver):
         driver._commit_seconds = 1e9
 
 
 async def quiet(ledger: Ledger) -> None:
     """Until what goes on after its caller has ended."""
-    while tasks := ledger.desk._here.whole.tasks:
+    while tasks := ledger.calls.loops.current.writes.tasks:
         await asyncio.wait(tasks)
 
 
@@ -134,7 +134,7 @@ async def test_closing_waits_for_an_effect_and_records_its_end(many: Many, ledge
     running = asyncio.create_task(ledger.run("s", "o", "k", 1, effect))
     await eventually(lambda: effect.runs == 1)
     closing = asyncio.create_task(ledger.close())
-    await eventually(ledger.desk._here.closing.is_set)
+    await eventually(ledger.calls.loops.current.closing.is_set)
     with pytest.raises(NotRunning):
         await ledger.run("s", "o", "other", 1, Effect())
     assert not closing.done()

@@ -17,7 +17,7 @@ from holdfast.errors import (
 from holdfast.primitives.idempotency import (
     EntryLease,
     Ledger,
-    desk,
+    calls,
 )
 from tests.conformance.ledger.support import (
     LEASE,
@@ -77,10 +77,10 @@ async def test_pruning_takes_no_more_than_asked_and_a_ledger_does_it_by_the_way(
 async def test_a_ledger_in_use_forgets_faster_than_it_grows(
     ledger: Ledger, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "PRUNE_BATCH", 2)
+    monkeypatch.setattr(calls, "PRUNE_BATCH", 2)
     for n in range(7):
         await ledger.run("s", "old", f"k{n}", n, Effect())
-    pass_time(clock, RETENTION + desk.PRUNE_SECONDS)
+    pass_time(clock, RETENTION + calls.PRUNE_SECONDS)
     for n in range(4):
         await ledger.run("s", "new", f"k{n}", n, Effect())
     assert [await ledger.get("s", "old", f"k{n}") for n in range(7)] == [None] * 7

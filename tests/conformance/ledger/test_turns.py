@@ -189,9 +189,9 @@ async def test_what_is_said_twice_is_an_echo(ledger: Ledger) -> None:
 
 
 async def test_a_beginning_whose_answer_was_lost_is_found_again(ledger: Ledger) -> None:
-    ask = ledger.desk.ask(*PLACE, REQUEST)
-    first = await ledger.desk.begin(ask, None)
-    again = await ledger.desk.begin(ask, None)
+    ask = ledger.calls.entry_request(*PLACE, REQUEST)
+    first = await ledger.calls.begin(ask, None)
+    again = await ledger.calls.begin(ask, None)
     assert isinstance(first, rules.Start)
     assert isinstance(again, rules.Start)
     assert again.lease == first.lease
@@ -202,8 +202,8 @@ async def test_a_beginning_that_comes_late_does_not_take_what_its_call_gave_up(
     ledger: Ledger, other: Ledger
 ) -> None:
     """A network may deliver it twice, the second time after the end."""
-    ask = ledger.desk.ask(*PLACE, REQUEST)
-    lease = rules.started(await ledger.desk.entries.begin(ask))
+    ask = ledger.calls.entry_request(*PLACE, REQUEST)
+    lease = rules.started(await ledger.calls.entries.begin(ask))
     await ledger.abandon(lease)
-    assert isinstance(await ledger.desk.entries.begin(ask), rules.Stale)
+    assert isinstance(await ledger.calls.entries.begin(ask), rules.Stale)
     assert await other.run(*PLACE, REQUEST, Effect()) == "paid"

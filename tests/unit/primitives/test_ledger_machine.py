@@ -69,7 +69,7 @@ class LedgerMachine(RuleBasedStateMachine):
             retention_seconds=RETENTION,
         )
         self.done(first.open())
-        store = first.desk._store
+        store = first.calls.loops.store
         self.ledgers = [first] + [
             Ledger(
                 store,
@@ -81,7 +81,7 @@ class LedgerMachine(RuleBasedStateMachine):
             for n in (1, 2)
         ]
         for ledger in self.ledgers:
-            ledger.desk._prune_at = float("inf")  # only when the model prunes too
+            ledger.calls._prune_at = float("inf")  # only when the model prunes too
         self.model: dict[str, Known] = {}
         self.fences: dict[str, int] = {}
 

@@ -1,9 +1,9 @@
-"""Idempotency: a call runs its effect once, and repeats get the answer of the first.
+"""Idempotency: a call runs its effect once, and repeats get the recorded answer.
 
     ledger = Ledger.connect("postgresql://...")
     answer = await ledger.run("account:7", "charge", key, request, effect)
 
-docs/howto/idempotency.md says what is promised and what is not.
+See docs/howto/idempotency.md for what is promised and what is not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The same ledger for callers that block: threads, scripts, WSGI.
+"""The ledger for blocking code: threads, scripts, WSGI.
 
-Promises: what `Ledger` does; the effect runs in the caller's own thread. The store is driven by an event
-loop in a thread of its own. Any number of threads may share one. Ctrl-C does not break off the writing of a
-beginning or an end: the interrupt is raised after it.
+Promises: those of `Ledger`. The effect runs in the thread of the caller; the store runs in an event loop in a
+background thread. Any number of threads may share a ledger. Ctrl-C does not interrupt the begin or the end of
+an entry: it is raised after the write.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
 from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import drive, settled
-from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Options, Times
+from holdfast.primitives.idempotency.calls import CLOSE_SECONDS, Options, Times
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.portal import Portal
 
 
 class BlockingLedger:
-    """Thin: every verb is `Ledger`'s."""
+    """Each method is that of `Ledger`."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -43,22 +43,24 @@ class BlockingLedger:
     ) -> Json:
         """See `Ledger.run`; the effect is a plain function."""
         check_callable("effect", effect)
-        desk, portal = self._ledger.desk, self._portal
-        call = desk.prepare(scope, operation, key, request, options)
+        calls, portal = self._ledger.calls, self._portal
+        call = calls.prepare(scope, operation, key, request, options)
 
         def perform(step: Step) -> object:
             if not isinstance(step, RunStep):
-                return portal.finish(lambda: desk.perform(call, step))
-            begun = desk.clock.monotonic()
-            keeping = None if call.tx is not None else portal.submit(lambda: desk.keep(step.lease))
+                return portal.finish(lambda: calls.perform(call, step))
+            started_at = calls.clock.monotonic()
+            renewal = None
+            if call.tx is None:
+                renewal = portal.submit(lambda: calls.renew_until_lost(step.lease))
             try:
                 return effect(step.lease)
             finally:
-                desk.ran(step.lease, begun)
-                if keeping is not None:
-                    keeping.cancel()
+                calls.observe_effect(step.lease, started_at)
+                if renewal is not None:
+                    renewal.cancel()
 
-        answer: Json = drive(call.flow, perform)
+        answer: Json = drive(call.steps, perform)
         return answer
 
     def begin(
@@ -97,7 +99,7 @@ class BlockingLedger:
         return self._portal.call(lambda: self._ledger.prune(limit=limit))
 
     def close(self, *, wait: float = CLOSE_SECONDS) -> None:
-        """See `Ledger.close`; threads that wait get NotRunning."""
+        """See `Ledger.close`; waiting threads get NotRunning."""
         if not self._portal.is_closed:
             self._portal.call(lambda: self._ledger.close(wait=wait))
             self._portal.close()

@@ -1,9 +1,9 @@
-"""The ledger that callers hold.
+"""The ledger: runs an effect once for each (scope, operation, key) and answers repeats.
 
-Promises: of all callers with one (scope, operation, key) one runs the effect, the others get its answer, a
-typed InProgress, or IdempotencyConflict when they ask for something else; the lease of a running effect is
-renewed; whoever was taken over cannot write its outcome; with `tx` or `run_script` the record commits with
-the effect. Never: forgets an entry before its retention is over.
+Promises: one caller runs the effect; the others get its answer, InProgress, or IdempotencyConflict if their
+request differs. The lease of a running effect is renewed, and a caller that lost it cannot record an outcome.
+With `tx` or `run_script` the entry and the effect commit together.
+Never: deletes an entry before its retention ends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.core.ledger import Answered, Entry, EntryLease
 from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import adrive
 from holdfast.primitives.idempotency import metrics
-from holdfast.primitives.idempotency.desk import CLOSE_SECONDS, Desk, Options, Times
+from holdfast.primitives.idempotency.calls import CLOSE_SECONDS, CallRunner, Options, Times
 from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import store_for
 from holdfast.store.script import Script
@@ -34,7 +34,7 @@ RETENTION_SECONDS: Final = 7 * 86_400.0
 
 
 class Ledger:
-    """Over a store; `connect` makes one with a store of its own."""
+    """A ledger over a store. `connect` also makes the store."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class Ledger:
         retention_seconds: float = RETENTION_SECONDS,
         meter: Meter | None = None,
     ) -> None:
-        """`opened`: somebody else opens and closes the store."""
-        self.desk = Desk(
+        """`opened`: the caller opens and closes the store."""
+        self.calls = CallRunner(
             store,
             clock or SystemClock(),
             meter or NullMeter(),
@@ -69,14 +69,14 @@ class Ledger:
         retention_seconds: float = RETENTION_SECONDS,
         meter: Meter | None = None,
     ) -> Self:
-        """`sqlite:///file.db`, `postgresql://...`, or `memory://` for this ledger alone. Opened when first
-        used. `retention_seconds` must cover the longest time after which a caller may still repeat."""
-        alone = url == "memory://"
+        """`sqlite:///file.db`, `postgresql://...`, or `memory://` (not shared). Connects on first use.
+        `retention_seconds` must cover the longest time after which a caller may repeat a request."""
+        in_memory = url == "memory://"
         make = store_for(
-            "sqlite://" if alone else url,
+            "sqlite://" if in_memory else url,
             clock or SystemClock(),
             server_time=clock is None,
-            inline=alone,
+            inline=in_memory,
         )
         return cls(
             make(),
@@ -89,13 +89,13 @@ class Ledger:
         )
 
     async def open(self) -> None:
-        """Done by itself when first needed; call it to fail early."""
-        await self.desk.open()
+        """Connects. The first use does so implicitly; call it to fail early."""
+        await self.calls.loops.open()
 
     async def close(self, *, wait: float = CLOSE_SECONDS) -> None:
-        """Ends it for good. Callers that wait for another one get NotRunning; effects that run have `wait`
-        seconds to end and are recorded; the lease of one that takes longer has to run out."""
-        await self.desk.close(wait)
+        """Closes the ledger in this event loop; others are not affected. Waiting callers get NotRunning.
+        Running effects get `wait` seconds to end and be recorded; the lease of a longer one expires."""
+        await self.calls.loops.close(wait)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -115,25 +115,27 @@ class Ledger:
         effect: Effect,
         **options: Unpack[Options],
     ) -> Json:
-        """Runs the effect, or gives the answer that it had. Options: `wait`, `on_error`, `tx`,
+        """Runs the effect, or returns its recorded answer. Options: `wait`, `on_error`, `tx`,
         `lease_seconds`, `retention_seconds`."""
         check_callable("effect", effect)
-        desk = self.desk
-        call = desk.prepare(scope, operation, key, request, options)
+        calls = self.calls
+        call = calls.prepare(scope, operation, key, request, options)
 
         async def perform(step: Step) -> object:
             if not isinstance(step, RunStep):
-                return await desk.perform(call, step)
-            begun = desk.clock.monotonic()
-            keeping = None if call.tx is not None else asyncio.create_task(desk.keep(step.lease))
+                return await calls.perform(call, step)
+            started_at = calls.clock.monotonic()
+            renewal = None
+            if call.tx is None:
+                renewal = asyncio.create_task(calls.renew_until_lost(step.lease))
             try:
                 return await effect(step.lease)
             finally:
-                desk.ran(step.lease, begun)
-                if keeping is not None:
-                    keeping.cancel()
+                calls.observe_effect(step.lease, started_at)
+                if renewal is not None:
+                    renewal.cancel()
 
-        answer: Json = await adrive(call.flow, perform)
+        answer: Json = await adrive(call.steps, perform)
         return answer
 
     async def run_script(
@@ -145,30 +147,29 @@ class Ledger:
         effect: Callable[[EntryLease], Script[object]],
         **times: Unpack[Times],
     ) -> Json:
-        """The effect is a script of named statements on the ledger's own store: it and its record are one
-        transaction. Whoever composes a larger one yields from `store.scripts.ledger.once`."""
+        """Runs an effect that is a script of named statements on the ledger's store. The effect and its
+        entry are one transaction. A larger script can yield from `store.scripts.ledger.once`."""
         check_callable("effect", effect)
         await self.open()
-        ask = self.desk.ask(scope, operation, key, request, **times)
-        ran = False
+        entry_request = self.calls.entry_request(scope, operation, key, request, **times)
+        has_run = False
 
-        def noted(lease: EntryLease) -> Script[object]:
-            nonlocal ran
-            ran = True
+        def counted_effect(lease: EntryLease) -> Script[object]:
+            nonlocal has_run
+            has_run = True
             return (yield from effect(lease))
 
-        answer = await self.desk.entries.once(ask, noted)
-        self.desk.meter.count(metrics.MISSES if ran else metrics.HITS, operation=operation)
+        answer = await self.calls.entries.once(entry_request, counted_effect)
+        self.calls.meter.count(metrics.MISSES if has_run else metrics.HITS, operation=operation)
         return answer
 
     def once(
         self, scope: str, operation: str, *, key: Callable[[Any], str], **options: Unpack[Options]
     ) -> Callable[[Callable[[EntryLease, R], Awaitable[object]]], Callable[[R], Awaitable[Json]]]:
-        """Makes a function of (turn, request) an idempotent function of the request."""
+        """Turns a function of (lease, request) into an idempotent function of the request."""
         check_callable("key", key)
-        self.desk.prepare(
-            scope, operation, "any", None, options
-        )  # refuses now what every call would be refused
+        # Raises now what every call would raise.
+        self.calls.prepare(scope, operation, "any", None, options)
 
         def wrap(
             function: Callable[[EntryLease, R], Awaitable[object]],
@@ -196,41 +197,42 @@ class Ledger:
         tx: object = None,
         **times: Unpack[Times],
     ) -> EntryLease | Answered:
-        """The turn, or the answer that is there. InProgress and IdempotencyConflict are raised. The lease
-        is the caller's to renew (`extend`)."""
-        verdict = await self.desk.begin(self.desk.ask(scope, operation, key, request, **times), tx)
+        """Begins an entry: returns its lease, or the recorded answer. Raises InProgress and
+        IdempotencyConflict. The caller renews the lease with `extend`."""
+        entry_request = self.calls.entry_request(scope, operation, key, request, **times)
+        verdict = await self.calls.begin(entry_request, tx)
         return verdict if isinstance(verdict, Answered) else rules.started(verdict)
 
     async def finish(self, lease: EntryLease, value: object, *, tx: object = None) -> None:
-        """Keeps the answer; LeaseLost when the turn was taken over."""
-        await self.desk.end(lease, rules.done(value), tx)
+        """Records the answer. LeaseLost if another caller has taken over."""
+        await self.calls.end(lease, rules.done(value), tx)
 
     async def fail(self, lease: EntryLease, error: BaseException, *, tx: object = None) -> None:
-        """Keeps the failure as the answer."""
-        await self.desk.end(lease, rules.failed(error), tx)
+        """Records the failure as the answer."""
+        await self.calls.end(lease, rules.failed(error), tx)
 
     async def abandon(self, lease: EntryLease, *, tx: object = None) -> None:
-        """Gives the turn up: the same request may try again at once."""
-        await self.desk.end(lease, None, tx)
+        """Frees the entry: the same request may run again at once."""
+        await self.calls.end(lease, None, tx)
 
     async def extend(self, lease: EntryLease, lease_seconds: float | None = None) -> None:
-        """Renews the lease from now on; LeaseLost when the turn was taken over."""
+        """Renews the lease from now. LeaseLost if another caller has taken over."""
         await self.open()
-        await self.desk.entries.extend(lease, lease_seconds or lease.lease_seconds)
+        await self.calls.entries.extend(lease, lease_seconds or lease.lease_seconds)
 
     async def get(self, scope: str, operation: str, key: str) -> Entry | None:
         await self.open()
-        return await self.desk.entries.get(rules.entry_key(scope, operation, key))
+        return await self.calls.entries.get(rules.entry_key(scope, operation, key))
 
     async def unfinished(self, scope: str | None = None, *, limit: int = 100) -> list[Entry]:
-        """Calls whose caller died before their end was written, the oldest first. Ask the outside by
+        """Entries whose caller died before it recorded an outcome, oldest first. Ask the external system by
         `entry.id`, then run the call again."""
         if scope is not None:
             check_name("scope", scope)
         check_page(limit)
         await self.open()
-        return await self.desk.entries.unfinished(scope, limit)
+        return await self.calls.entries.unfinished(scope, limit)
 
     async def prune(self, *, limit: int = 1000) -> int:
-        """Forgets entries whose retention is over; a ledger in use does it by the way."""
-        return await self.desk.prune(limit)
+        """Deletes entries whose retention has ended. A ledger in use does so regularly."""
+        return await self.calls.prune(limit)

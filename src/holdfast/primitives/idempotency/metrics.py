@@ -1,4 +1,4 @@
-"""What a ledger counts about itself, by operation."""
+"""The metrics of a ledger, by operation."""
 
 from __future__ import annotations
 
@@ -18,19 +18,24 @@ PRUNED: Final = "holdfast_ledger_pruned_total"
 
 _BY_OPERATION: Final = ("operation",)
 FAMILIES: Final = (
-    Family(HITS, Kind.COUNTER, "Calls answered with a kept outcome.", _BY_OPERATION),
+    Family(HITS, Kind.COUNTER, "Calls answered with a recorded outcome.", _BY_OPERATION),
     Family(MISSES, Kind.COUNTER, "Calls that ran their effect.", _BY_OPERATION),
-    Family(IN_FLIGHT, Kind.COUNTER, "Looks that found another caller at work.", _BY_OPERATION),
-    Family(CONFLICTS, Kind.COUNTER, "Keys used with another request.", _BY_OPERATION),
+    Family(
+        IN_FLIGHT,
+        Kind.COUNTER,
+        "Begins refused because another caller runs the effect.",
+        _BY_OPERATION,
+    ),
+    Family(CONFLICTS, Kind.COUNTER, "Calls that used a key of another request.", _BY_OPERATION),
     Family(TAKEOVERS, Kind.COUNTER, "Entries taken from a caller that died.", _BY_OPERATION),
-    Family(FENCED, Kind.COUNTER, "Outcomes refused because of a newer turn.", _BY_OPERATION),
+    Family(FENCED, Kind.COUNTER, "Outcomes refused because of a newer lease.", _BY_OPERATION),
     Family(EFFECT_SECONDS, Kind.HISTOGRAM, "How long effects ran.", _BY_OPERATION),
-    Family(PRUNED, Kind.COUNTER, "Entries forgotten after their retention."),
+    Family(PRUNED, Kind.COUNTER, "Entries deleted after their retention."),
 )
 
 
 def count_verdict(meter: Meter, verdict: EntryVerdict, operation: str) -> None:
-    """What a beginning came to."""
+    """Counts the result of a begin."""
     match verdict:
         case Answered():
             meter.count(HITS, operation=operation)

@@ -133,10 +133,10 @@ class LocksBase(Unmoved, ABC, Generic[L]):
         check_number("wait", wait)
         if isinstance(resources, str | bytes) or not isinstance(resources, Iterable):
             raise InvalidInput(f"resources is {shown(resources)}: give a list of names")
-        given = list(resources)
-        for name in given:
+        names = list(resources)
+        for name in names:
             rules.check_request(name, ttl, grace)
-        names = sorted(set(given))
+        names = sorted(set(names))
         if not 1 <= len(names) <= TOGETHER_MAX:
             raise InvalidInput(f"1 to {TOGETHER_MAX} resources can be held together")
         until = self._clock.monotonic() + wait

@@ -96,7 +96,7 @@ class _BlockingLocksBase(Generic[L, B]):
 
     def __init__(self, make: Callable[[], LocksBase[L]], wrap: Callable[[L, Portal], B]) -> None:
         self._portal = Portal("locks")
-        self._locks = self._portal.call(_made(make))
+        self._locks = self._portal.call(_in_event_loop(make))
         self._wrap = wrap
 
     @contextmanager
@@ -183,10 +183,10 @@ def _release(lease: HeldLease, portal: Portal) -> None:
             settled(portal.finish(lease.release))
 
 
-def _made(make: Callable[[], LocksBase[L]]) -> Callable[[], Any]:
+def _in_event_loop(make: Callable[[], LocksBase[L]]) -> Callable[[], Any]:
     """Makes the locks in the event loop that they are bound to."""
 
-    async def made() -> LocksBase[L]:
+    async def call_make() -> LocksBase[L]:
         return make()
 
-    return made
+    return call_make

@@ -59,9 +59,11 @@ class EfficiencyLocks(LocksBase[EfficiencyLease]):
         timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> Self:
         """Connects on first use."""
-        used = clock or SystemClock()
-        redlock = AsyncRedlock.connect(urls, timeout_seconds=timeout_seconds, clock=used.monotonic)
-        return cls(redlock, clock=used, meter=meter)
+        used_clock = clock or SystemClock()
+        redlock = AsyncRedlock.connect(
+            urls, timeout_seconds=timeout_seconds, clock=used_clock.monotonic
+        )
+        return cls(redlock, clock=used_clock, meter=meter)
 
     async def _open(self) -> None:
         """The first request connects."""

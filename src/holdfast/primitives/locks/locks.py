@@ -343,11 +343,11 @@ def _process_name() -> str:
 
 
 def _backend(url: str, clock: Clock | None) -> tuple[LockBackend, Bus]:
-    used = clock or SystemClock()
+    used_clock = clock or SystemClock()
     if url.startswith("memory:"):
-        return memory_space(url, used)
-    store = store_for(url, used, server_time=clock is None)()
-    return StoreBackend(store), bus_for(url, used, store.file, name=store.ids.secret())
+        return memory_space(url, used_clock)
+    store = store_for(url, used_clock, server_time=clock is None)()
+    return StoreBackend(store), bus_for(url, used_clock, store.file, name=store.ids.secret())
 
 
 def _info(lease: rules.LeaseRow, now: float) -> LeaseInfo:
