@@ -1,4 +1,4 @@
-"""Locks over every backend, in virtual time, and stores that lose answers."""
+"""Locks over every backend in virtual time, with a connection that a test can cut."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from tests.conformance.conftest import Bench, SqliteBench
 T = TypeVar("T")
 
 
-class Line(LockBackend):
-    """The way to a backend, which a test can cut."""
+class FaultyBackend(LockBackend):
+    """A backend behind a connection that a test can cut or delay."""
 
     def __init__(self, backend: LockBackend) -> None:
         self.backend = backend
         self.is_cut = False
-        """Nothing gets through."""
+        """Every request fails."""
         self.loses_answers = 0
-        """So many answers are lost on their way back."""
+        """The number of answers that are still to be lost."""
         self.gate: asyncio.Event | None = None
-        """Answers wait for it."""
+        """Answers are held back until it is set."""
         self.answering = asyncio.Event()
-        """An answer waits."""
+        """Set when an answer is held back."""
 
     async def open(self) -> None:
         """The bench opens and closes."""
@@ -54,7 +54,7 @@ class Line(LockBackend):
 
     async def _pass(self, call: Callable[[], Awaitable[T]]) -> T:
         if self.is_cut:
-            raise StoreUnavailable("the line is cut")
+            raise StoreUnavailable("the connection is cut")
         answer = await call()
         if self.gate is not None:
             self.answering.set()
@@ -66,8 +66,8 @@ class Line(LockBackend):
 
 
 class LocksBench:
-    """Any number of `Locks` on the same data, as if each were a process of its own. They have no hints of
-    each other: what is left is polling, in virtual time."""
+    """Any number of `Locks` on the same data, like separate processes. They get no hints from each other,
+    so they poll in virtual time."""
 
     def __init__(self, clock: VirtualClock, bench: Bench | None) -> None:
         self.clock = clock
@@ -87,27 +87,27 @@ class LocksBench:
         )
         return self._shared
 
-    async def open(self, owner: str = "someone") -> Locks:
-        line = Line(await self.backend())
-        locks = Locks(line, LocalBus(), owner=owner, clock=self.clock, meter=self.metrics)
+    async def open(self, owner: str = "owner") -> Locks:
+        backend = FaultyBackend(await self.backend())
+        locks = Locks(backend, LocalBus(), owner=owner, clock=self.clock, meter=self.metrics)
         await locks.open()
         self._opened.append(locks)
         return locks
 
     async def close(self) -> None:
         for locks in self._opened:
-            line_of(locks).is_cut = False
+            backend_of(locks).is_cut = False
             await locks.close()
         if self.bench is not None:
             await self.bench.close()
 
     async def dead_waiter(self, resource: str, claim_id: str, *, waiter_seconds: float) -> None:
-        """Stands in line and is never heard of again."""
-        wanted = LeaseRequest(resource, claim_id, "dead", 30.0, 0.0, waiter_seconds)
-        await (await self.backend()).run(lambda hinter, now: scripts.ask(hinter, wanted, now))
+        """A waiter that never repeats its request."""
+        request = LeaseRequest(resource, claim_id, "dead", 30.0, 0.0, waiter_seconds)
+        await (await self.backend()).run(lambda hinter, now: scripts.ask(hinter, request, now))
 
     async def advance(self, seconds: float) -> None:
-        """Through every moment at which somebody wakes up, in order."""
+        """Moves the clock through every timer that is due, in order."""
         target = self.clock.now() + seconds
         await self.settle()
         while (wake := self.clock.next_wake()) is not None and wake <= target:
@@ -117,7 +117,7 @@ class LocksBench:
         await self.settle()
 
     async def settle(self) -> None:
-        """Until nobody has waited for a store for a while."""
+        """Lets the event loop run until no store request is pending."""
         quiet = 0
         while quiet < 20:
             await asyncio.sleep(0)
@@ -135,10 +135,10 @@ class LocksBench:
         ]
 
 
-def line_of(locks: Locks) -> Line:
-    line = locks._backend
-    assert isinstance(line, Line)
-    return line
+def backend_of(locks: Locks) -> FaultyBackend:
+    backend = locks._backend
+    assert isinstance(backend, FaultyBackend)
+    return backend
 
 
 async def is_free(locks: Locks, resource: str = "r") -> bool:

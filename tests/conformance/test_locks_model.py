@@ -1,4 +1,4 @@
-"""Leases against a model: any order of requests, beats, cancellations, deaths, revocations and time.
+"""Leases against a model: any order of requests, renewals, cancellations, deaths, revocations and time.
 
     HOLDFAST_LOCKS_EXAMPLES=5000 pytest tests/conformance/test_locks_model.py     # the long campaign
 
@@ -33,7 +33,7 @@ claims = st.sampled_from((*ROLES, *CLAIMS))
 
 
 class Leases(RuleBasedStateMachine):
-    """One resource. `holder` is what the store must believe: (claim, fence, end), or None."""
+    """One resource. `holder` is the expected state of the store: (claim, fence, end), or None."""
 
     @initialize()
     def begin(self) -> None:
@@ -44,11 +44,11 @@ class Leases(RuleBasedStateMachine):
         self.fence = 0
         self.holder: tuple[str, int, float, float] | None = None
         self.opens_at = 0.0
-        self.line: list[tuple[str, float]] = []
+        self.queue: list[tuple[str, float]] = []
         self.granted: dict[int, str] = {}
         self.ids = Ids(random.Random(1))
-        self.told = 0
-        """Facts that the feed must have: revocations, and grants after a holder's time ran out."""
+        self.events = 0
+        """Number of events expected in the feed: revocations, and grants after an expired lease."""
 
     def teardown(self) -> None:
         if hasattr(self, "file"):
@@ -64,17 +64,17 @@ class Leases(RuleBasedStateMachine):
     def every_loss_is_told_once(self) -> None:
         if hasattr(self, "file"):
             rows = self.file.execute("SELECT coalesce(sum(events_count), 0) FROM holdfast_feed")
-            assert rows.fetchall() == [(self.told,)]
+            assert rows.fetchall() == [(self.events,)]
 
     def alive(self) -> list[str]:
-        return [claim for claim, until in self.line if until > self.now]
+        return [claim for claim, until in self.queue if until > self.now]
 
     def who(self, claim: str) -> str:
-        """A role is whoever has it now."""
-        line = [c for c, _ in self.line]
-        known = {"holder": self.holder[0] if self.holder else "a"}
-        known |= dict(zip(("head", "second"), line, strict=False))
-        return known.get(claim, claim if claim in CLAIMS else "b")
+        """The claim that has a role now, or the claim itself."""
+        waiting = [c for c, _ in self.queue]
+        roles = {"holder": self.holder[0] if self.holder else "a"}
+        roles |= dict(zip(("head", "second"), waiting, strict=False))
+        return roles.get(claim, claim if claim in CLAIMS else "b")
 
     def is_free(self) -> bool:
         if self.holder is None:
@@ -82,10 +82,10 @@ class Leases(RuleBasedStateMachine):
         return self.holder[2] + self.holder[3] <= self.now
 
     def drop(self, claim: str) -> None:
-        """Whoever leaves or is granted also clears away the dead."""
-        self.line = [(c, until) for c, until in self.line if c != claim and until > self.now]
+        """A withdrawal or a grant also removes dead waiters."""
+        self.queue = [(c, until) for c, until in self.queue if c != claim and until > self.now]
 
-    # -- what may happen ---------------------------------------------------------------------------
+    # -- rules ---------------------------------------------------------------------------
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 2.9, 3.0, 3.1]))
     def time_passes(self, seconds: float) -> None:
@@ -94,23 +94,25 @@ class Leases(RuleBasedStateMachine):
     @rule(claim=claims, waits=st.booleans(), grace=st.sampled_from([0.0, GRACE]), ttl=ttls)
     def ask(self, claim: str, waits: bool, grace: float, ttl: float = TTL) -> None:
         claim = self.who(claim)
-        wanted = LeaseRequest("r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0)
-        verdict = self.both(lambda hinter: scripts.ask(hinter, wanted, self.now))
+        request = LeaseRequest(
+            "r", claim, f"owner of {claim}", ttl, grace, WAITER if waits else 0.0
+        )
+        verdict = self.both(lambda hinter: scripts.ask(hinter, request, self.now))
         if self.holder and self.holder[0] == claim and self.holder[2] > self.now:
             assert isinstance(verdict, LeaseGranted)
             assert not verdict.is_new
             assert verdict.lease.fence == self.holder[1]
             until = max(self.holder[2], self.now + ttl)
-            assert verdict.lease.expires_at == until, "never shorter than its holder was told"
+            assert verdict.lease.expires_at == until, "never shorter than granted before"
             self.holder = (claim, self.holder[1], until, self.holder[3])
             self.drop_if_any(claim)
             return
-        places = [c for c, until in self.line if until > self.now or c == claim]
+        places = [c for c, until in self.queue if until > self.now or c == claim]
         is_first = places[0] == claim if places else True
         if is_first and self.is_free():
-            assert isinstance(verdict, LeaseGranted), (verdict, self.line)
+            assert isinstance(verdict, LeaseGranted), (verdict, self.queue)
             assert verdict.took_over == (self.holder is not None)
-            self.told += verdict.took_over
+            self.events += verdict.took_over
             self.fence += 1
             assert verdict.lease.fence == self.fence
             assert self.fence not in self.granted
@@ -118,18 +120,18 @@ class Leases(RuleBasedStateMachine):
             self.drop_if_any(claim)
             self.holder = (claim, self.fence, self.now + ttl, grace)
             return
-        assert isinstance(verdict, LeaseDenied), (verdict, self.line)
+        assert isinstance(verdict, LeaseDenied), (verdict, self.queue)
         if waits:
-            if any(c == claim for c, _ in self.line):
-                self.line = [
-                    (c, self.now + WAITER if c == claim else until) for c, until in self.line
+            if any(c == claim for c, _ in self.queue):
+                self.queue = [
+                    (c, self.now + WAITER if c == claim else until) for c, until in self.queue
                 ]
             else:
-                self.line.append((claim, self.now + WAITER))
+                self.queue.append((claim, self.now + WAITER))
 
     @rule()
     def everybody_who_waits_asks_the_last_first(self) -> None:
-        for claim, _ in reversed(list(self.line)):
+        for claim, _ in reversed(list(self.queue)):
             self.ask(claim, True, 0.0)
 
     @rule(late=st.sampled_from([-0.1, 0.0, 0.1, GRACE]))
@@ -139,12 +141,12 @@ class Leases(RuleBasedStateMachine):
             self.renew("holder", False)
 
     def drop_if_any(self, claim: str) -> None:
-        if self.alive() or any(c == claim for c, _ in self.line):
+        if self.alive() or any(c == claim for c, _ in self.queue):
             self.drop(claim)
 
     @rule(claim=claims)
     def cancel(self, claim: str) -> None:
-        """A waiter gives up, perhaps while it was being granted."""
+        """A waiter gives up, possibly during its grant."""
         claim = self.who(claim)
         follower = self.both(lambda hinter: scripts.leave(hinter, "r", claim, self.now))
         self.drop(claim)
@@ -173,7 +175,7 @@ class Leases(RuleBasedStateMachine):
         if self.holder and self.holder[:2] == (claim, fence):
             self.holder, self.opens_at = None, 0.0
             assert (reason, follower) == (None, self.alive()[0] if self.alive() else None)
-        elif self.holder is None and fence == self.fence:  # said again
+        elif self.holder is None and fence == self.fence:  # a repeated release
             assert (reason, follower) == (None, self.alive()[0] if self.alive() else None)
         else:
             assert isinstance(reason, LossReason)
@@ -185,13 +187,13 @@ class Leases(RuleBasedStateMachine):
             assert done is None
             return
         self.fence += 1
-        self.told += 1
+        self.events += 1
         assert done[0].fence == self.fence
         assert done[0].claim_id == self.holder[0]
         self.opens_at = self.now + self.holder[3]
         self.holder = None
 
-    # -- what must always hold -----------------------------------------------------------------------
+    # -- invariants -----------------------------------------------------------------------
 
     @invariant()
     def the_guard_lets_only_the_newest_grant_pass(self) -> None:
@@ -214,9 +216,9 @@ class Leases(RuleBasedStateMachine):
 
 def drive(memory: MemoryBackend, script: Script[T]) -> T:
     try:
-        wanted = next(script)
+        statement = next(script)
         while True:
-            wanted = script.send(memory._execute(wanted))
+            statement = script.send(memory._execute(statement))
     except StopIteration as end:
         value: T = end.value
         return value

@@ -28,7 +28,7 @@ REQUEST = {"amount": 5}
 
 
 def act_outside(path: str, lease: EntryLease) -> str:
-    """An outside that knows what it was told by its id: whoever comes later asks first."""
+    """An external system that stores effects by id; later attempts ask it first."""
     if lease.attempt > 1 and any(entry.task_id == lease.id for entry in journal.read(path)):
         return f"charged {lease.entry_key.key}"
     journal.write(path, "acted", lease.id, lease.entry_key.key)
@@ -96,7 +96,7 @@ def count_statements(countdown: Countdown) -> None:
 
 
 def crash(url: str, path: str, mode: str, count: str) -> None:
-    """Forks before any thread or event loop is there."""
+    """Forks before any thread or event loop exists."""
     for nth in range(1, int(count) + 1):
         child = os.fork()
         if child == 0:

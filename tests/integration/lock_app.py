@@ -1,4 +1,4 @@
-"""A process that holds a lock and writes under its fence when told to.
+"""A process that holds a lock and writes under its fence on request.
 
     python -m tests.integration.lock_app URL RESOURCE TTL
 
@@ -21,7 +21,7 @@ TABLE = "CREATE TABLE IF NOT EXISTS protected (who text NOT NULL, fence bigint N
 
 
 async def guarded_write(url: str, lease: Lease, who: str) -> None:
-    """One row, in the same transaction as the look at the fence."""
+    """Writes one row in the transaction that checks the fence."""
     row = (who, lease.fence)
     if url.startswith("sqlite:"):
         file = apsw.Connection(sqlite_path(url))

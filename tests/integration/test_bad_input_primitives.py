@@ -50,7 +50,7 @@ LEDGER = Surface(
         "limit": "whole",
         "tx": "tx?",
     },
-    good={"scope": "s", "operation": "o", "key": "k", "request": 1, "effect": lambda turn: None},
+    good={"scope": "s", "operation": "o", "key": "k", "request": 1, "effect": lambda lease: None},
     leave_out=frozenset({"connect", "abandon", "extend", "fail", "finish", "close"}),
 )
 
@@ -61,19 +61,19 @@ def urls(tmp_path: Path, pg_dsn: str) -> list[str]:
 
 
 async def test_a_wrong_call_of_locks(urls: list[str]) -> None:
-    found: list[Any] = []
+    codes: list[Any] = []
     for url in urls:
         async with Locks.connect(url) as locks:
-            found.append(await codes_of(LOCKS, locks))
+            codes.append(await codes_of(LOCKS, locks))
             assert await locks.list() == []
-    check_same(found)
+    check_same(codes)
 
 
 async def test_a_wrong_call_of_a_ledger(urls: list[str]) -> None:
-    found: list[Any] = []
+    codes: list[Any] = []
     for url in urls:
         async with Ledger.connect(url) as ledger:
-            found.append(await codes_of(LEDGER, ledger))
+            codes.append(await codes_of(LEDGER, ledger))
             assert await ledger.unfinished() == []
             assert await ledger.get("s", "o", "k") is None
-    check_same(found)
+    check_same(codes)

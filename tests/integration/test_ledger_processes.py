@@ -1,4 +1,4 @@
-"""Processes that race, and processes that are killed at every statement: one effect for each key."""
+"""Concurrent processes, and processes killed at every statement: one effect for each key."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATEMENTS_MAX = 8
 async def start(*arguments: object) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.integration.ledger_app"),
-        *(str(each) for each in arguments),
+        *(str(argument) for argument in arguments),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         cwd=ROOT,
@@ -39,8 +39,10 @@ async def start(*arguments: object) -> asyncio.subprocess.Process:
     )
 
 
-async def test_processes_that_race_have_one_effect_for_each_key(shared_url: str, runs: str) -> None:
-    """Three processes with four threads each; whoever comes second waits for the answer."""
+async def test_concurrent_processes_have_one_effect_for_each_key(
+    shared_url: str, runs: str
+) -> None:
+    """Three processes with four threads each; later callers wait for the answer."""
     racers = [await start("race", shared_url, runs, KEYS) for _ in range(PROCESSES)]
     async with asyncio.timeout(4 * SECONDS):
         for racer in racers:
@@ -56,7 +58,7 @@ async def test_processes_that_race_have_one_effect_for_each_key(shared_url: str,
 async def test_a_caller_killed_at_any_statement_acts_once(
     shared_url: str, runs: str, mode: str
 ) -> None:
-    """kill -9 at the first statement of the call, at the second, and so on until it ends alive."""
+    """kill -9 at the first statement of the call, at the second, and so on until it completes."""
     await make_table(shared_url)
     async with Ledger.connect(shared_url, lease_seconds=LEASE_SECONDS) as ledger:
         await ledger.prune()
@@ -87,9 +89,9 @@ async def test_a_caller_killed_at_any_statement_acts_once(
 
 async def make_table(url: str) -> None:
     connection = await connected(url)
-    made = connection.execute("CREATE TABLE charges (key text)")
+    creating = connection.execute("CREATE TABLE charges (key text)")
     if not isinstance(connection, apsw.Connection):
-        await made
+        await creating
     await closed(connection)
 
 
@@ -109,11 +111,11 @@ async def effects(url: str, path: str, mode: str, key: str) -> int:
     connection = await connected(url)
     if isinstance(connection, apsw.Connection):
         rows = connection.execute("SELECT count(*) FROM charges WHERE key = ?", (key,)).fetchall()
-        found = int(str(rows[0][0]))
+        count = int(str(rows[0][0]))
     else:
-        found = await connection.fetchval("SELECT count(*) FROM charges WHERE key = $1", key)
+        count = await connection.fetchval("SELECT count(*) FROM charges WHERE key = $1", key)
     await closed(connection)
-    return found
+    return count
 
 
 async def closed(connection: apsw.Connection | asyncpg.Connection[asyncpg.Record]) -> None:
@@ -131,4 +133,4 @@ async def test_a_request_is_the_same_in_every_process(tmp_path: Path) -> None:
     async with Ledger.connect(url) as ledger:
         replay = await ledger.begin("acct", "charge", "key-0", "key-0")
     assert isinstance(replay, Answered)
-    assert [each.task_id for each in journal.read(path)] == [replay.entry.id]
+    assert [line.task_id for line in journal.read(path)] == [replay.entry.id]

@@ -1,4 +1,4 @@
-"""The record in the same transaction as the effect: both are there, or neither, on both stores."""
+"""The entry in the same transaction as the effect, on both stores."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLACE = ("account:7", "charge", "key-1")
 
 
 class Database:
-    """A table of the caller's own beside the ledger, and connections of its own."""
+    """The database of the ledger with a table and connections of the caller."""
 
     url: str
 
@@ -69,9 +69,9 @@ class File(Database):
 
     async def count(self) -> int:
         connection = await self.connect()
-        found = int(connection.execute("SELECT count(*) FROM charges").fetchall()[0][0])  # type: ignore[arg-type]
+        count = int(connection.execute("SELECT count(*) FROM charges").fetchall()[0][0])  # type: ignore[arg-type]
         connection.close()
-        return found
+        return count
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[apsw.Connection]:
@@ -105,9 +105,9 @@ class Server(Database):
 
     async def count(self) -> int:
         connection = await self.connect()
-        found: int = await connection.fetchval("SELECT count(*) FROM charges")
+        count: int = await connection.fetchval("SELECT count(*) FROM charges")
         await connection.close()
-        return found
+        return count
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
@@ -146,7 +146,7 @@ async def charge(ledger: Ledger, database: Database, tx: Any, amount: int = 5) -
     return await ledger.run(*PLACE, {"amount": amount}, effect, tx=tx)
 
 
-async def test_record_and_effect_commit_together(ledger: Ledger, database: Database) -> None:
+async def test_entry_and_effect_commit_together(ledger: Ledger, database: Database) -> None:
     async with database.transaction() as tx:
         assert await charge(ledger, database, tx) == "charged 5"
         assert await charge(ledger, database, tx) == "charged 5", "a repeat within it"
@@ -161,7 +161,7 @@ async def test_record_and_effect_commit_together(ledger: Ledger, database: Datab
     assert entry.state is State.DONE
 
 
-async def test_a_rollback_takes_both(ledger: Ledger, database: Database) -> None:
+async def test_a_rollback_undoes_entry_and_effect(ledger: Ledger, database: Database) -> None:
     async def doomed() -> None:
         async with database.transaction() as tx:
             await charge(ledger, database, tx)
@@ -187,7 +187,7 @@ async def test_an_effect_that_fails_leaves_nothing(ledger: Ledger, database: Dat
     assert (await database.count(), await ledger.get(*PLACE)) == (0, None)
 
 
-async def test_a_commit_in_spite_of_the_error_leaves_the_entry_free(
+async def test_a_commit_after_an_error_leaves_the_entry_free(
     ledger: Ledger, database: Database
 ) -> None:
     async def effect(lease: EntryLease) -> None:
@@ -201,7 +201,9 @@ async def test_a_commit_in_spite_of_the_error_leaves_the_entry_free(
     assert lease.attempt == 2
 
 
-async def test_lower_verbs_are_carried_too(ledger: Ledger, database: Database) -> None:
+async def test_begin_and_finish_run_in_the_callers_transaction(
+    ledger: Ledger, database: Database
+) -> None:
     async with database.transaction() as tx:
         lease = await ledger.begin(*PLACE, 1, tx=tx)
         assert isinstance(lease, EntryLease)
@@ -214,7 +216,9 @@ async def never(lease: EntryLease) -> None:
     raise AssertionError("it ran before")
 
 
-async def test_a_call_in_progress_elsewhere_is_told(ledger: Ledger, database: Database) -> None:
+async def test_a_call_in_progress_elsewhere_raises_in_progress(
+    ledger: Ledger, database: Database
+) -> None:
     await ledger.begin(*PLACE, {"amount": 5})
     with pytest.raises(InProgress):
         async with database.transaction() as tx:
@@ -222,10 +226,10 @@ async def test_a_call_in_progress_elsewhere_is_told(ledger: Ledger, database: Da
     assert await database.count() == 0
 
 
-async def test_two_transactions_that_race_have_one_effect(
+async def test_two_concurrent_transactions_have_one_effect(
     ledger: Ledger, database: Database
 ) -> None:
-    """PostgreSQL: the second waits for the first and gets its answer; after a rollback it runs itself."""
+    """PostgreSQL: the second waits for the first and gets its answer; after a rollback it runs the effect."""
     if isinstance(database, File):
         return await race_on_file(ledger, database)
     for ends in ("commit", "rollback"):
@@ -273,7 +277,7 @@ async def race_on_file(ledger: Ledger, database: File) -> None:
     assert await database.count() == 1
 
 
-async def test_what_cannot_carry_is_refused(ledger: Ledger, database: Database) -> None:
+async def test_an_unsuitable_connection_is_refused(ledger: Ledger, database: Database) -> None:
     connection = await database.connect()
     with pytest.raises(InvalidInput, match="no open transaction"):
         await charge(ledger, database, connection)
@@ -287,7 +291,7 @@ async def test_what_cannot_carry_is_refused(ledger: Ledger, database: Database) 
     assert (await database.count(), await ledger.get(*PLACE)) == (0, None)
 
 
-async def test_a_script_and_its_record_are_one_transaction(ledger: Ledger) -> None:
+async def test_a_script_and_its_entry_are_one_transaction(ledger: Ledger) -> None:
     """On the ledger's own store: the effect is made of named statements."""
     runs = 0
 
@@ -324,18 +328,18 @@ def queue(database: Database) -> TaskQueue:
 
 
 async def test_a_step_commits_with_what_it_wrote(database: Database, queue: TaskQueue) -> None:
-    turns: list[EntryLease] = []
+    leases: list[EntryLease] = []
 
     async def pay(task: Any, ctx: Any) -> Any:
         async with database.transaction() as tx:
 
             async def effect(lease: EntryLease) -> str:
-                turns.append(lease)
+                leases.append(lease)
                 await database.write(tx, lease.id)
                 return "charged"
 
             answer = await ctx.once("charge", effect, tx=tx)
-            if len(turns) == 1:
+            if len(leases) == 1:
                 raise ConnectionError("before the commit")
         if ctx.attempt == 2:
             raise ConnectionError("after the commit")
@@ -347,7 +351,7 @@ async def test_a_step_commits_with_what_it_wrote(database: Database, queue: Task
         assert await handle.result(20) == "charged"
         assert (await handle.get()).attempts == 3
     assert await database.count() == 1
-    assert [lease.attempt for lease in turns] == [1, 1], (
+    assert [lease.attempt for lease in leases] == [1, 1], (
         "the first was rolled back as if never there"
     )
 
@@ -386,7 +390,7 @@ async def test_a_step_is_not_committed_by_a_runner_that_lost_its_task(
 # -- callers that block ------------------------------------------------------------------------------------
 
 
-def test_a_blocking_caller_carries_it_on_sqlite(tmp_path: Path) -> None:
+def test_a_blocking_call_runs_in_the_callers_transaction_on_sqlite(tmp_path: Path) -> None:
     path = tmp_path / "own.db"
     with BlockingLedger.connect(f"sqlite:///{path}") as ledger:
         ledger.prune()

@@ -1,4 +1,4 @@
-"""A guard on PostgreSQL: what waits for the transaction that it belongs to, and what does not."""
+"""Guards on PostgreSQL: which operations wait for the guarded transaction."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ async def connected(dsn: str) -> AsyncIterator[Any]:
 
 
 async def blocked(dsn: str, waiting: asyncio.Task[Any]) -> None:
-    """Until it waits for a lock of another transaction."""
+    """Waits until the task is blocked by a lock of another transaction."""
     async with connected(dsn) as watcher:
         while not await watcher.fetchval(BLOCKED):
             assert not waiting.done()
 
 
-async def test_a_guard_does_not_hold_up_the_holders_renewals(pg_dsn: str) -> None:
+async def test_a_guard_does_not_block_the_renewals_of_its_holder(pg_dsn: str) -> None:
     async with (
         Locks.connect(pg_dsn) as locks,
         connected(pg_dsn) as mine,
@@ -50,10 +50,10 @@ async def test_a_guard_does_not_hold_up_the_holders_renewals(pg_dsn: str) -> Non
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "repeatable_read"])
-async def test_a_take_over_waits_for_the_end_of_a_guarded_transaction(
+async def test_a_takeover_waits_for_the_guarded_transaction_to_end(
     pg_dsn: str, isolation: Any
 ) -> None:
-    """Also one whose guard came after a renewal that its snapshot does not show."""
+    """Also if the guard follows a renewal that its snapshot does not show."""
     async with (
         Locks.connect(pg_dsn) as here,
         Locks.connect(pg_dsn) as there,

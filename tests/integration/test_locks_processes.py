@@ -1,4 +1,4 @@
-"""Locks between real processes, connections and clocks: zombies, guards, hints, threads, Redis."""
+"""Locks between real processes, connections and clocks: paused holders, guards, hints, threads, Redis."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ async def child(url: str, resource: str, ttl: float) -> AsyncIterator[Child]:
 # -- zombies -------------------------------------------------------------------------------------------
 
 
-async def test_a_zombie_that_wakes_up_is_refused_by_its_fence(shared_url: str) -> None:
-    """The holder is stopped beyond its ttl and another is granted; then the holder goes on, still
-    believing, and writes."""
+async def test_a_paused_holder_that_resumes_is_refused_by_its_fence(shared_url: str) -> None:
+    """The holder is stopped beyond its ttl and another claim is granted. The holder then resumes,
+    unaware of that, and writes."""
     async with Locks.connect(shared_url) as locks, child(shared_url, "r", 1.0) as zombie:
         assert await zombie.says() == ["held", "1"]
         await run_sql(shared_url, TABLE)
@@ -92,7 +92,7 @@ async def test_a_zombie_that_wakes_up_is_refused_by_its_fence(shared_url: str) -
         ]
 
 
-async def test_a_killed_holder_is_followed_after_its_ttl(shared_url: str) -> None:
+async def test_the_next_claim_is_granted_after_the_ttl_of_a_killed_holder(shared_url: str) -> None:
     async with Locks.connect(shared_url) as locks, child(shared_url, "r", 0.5) as holder:
         assert await holder.says() == ["held", "1"]
         holder.process.kill()
@@ -103,7 +103,7 @@ async def test_a_killed_holder_is_followed_after_its_ttl(shared_url: str) -> Non
 # -- guards --------------------------------------------------------------------------------------------
 
 
-async def test_a_guarded_write_passes_until_somebody_else_is_granted(shared_url: str) -> None:
+async def test_a_guarded_write_passes_until_another_claim_is_granted(shared_url: str) -> None:
     metrics = Metrics(FAMILIES)
     async with Locks.connect(shared_url, meter=metrics) as locks:
         first = await locks.acquire("r", ttl=LONG)
@@ -117,12 +117,12 @@ async def test_a_guarded_write_passes_until_somebody_else_is_granted(shared_url:
         await second.release()
         with pytest.raises(LeaseLost):
             await guarded_write(shared_url, second, "late")
-    found = await run_sql(shared_url, "SELECT who FROM protected ORDER BY fence")
-    assert found == [("first",), ("second",)]
+    rows = await run_sql(shared_url, "SELECT who FROM protected ORDER BY fence")
+    assert rows == [("first",), ("second",)]
     assert metrics.value("holdfast_lock_fencing_rejections_total") == 2
 
 
-async def test_nobody_is_granted_between_the_guard_and_the_commit_on_postgres(
+async def test_no_claim_is_granted_between_guard_and_commit_on_postgres(
     pg_dsn: str,
 ) -> None:
     async with Locks.connect(pg_dsn) as locks:
@@ -138,10 +138,10 @@ async def test_nobody_is_granted_between_the_guard_and_the_commit_on_postgres(
         await connection.close()
 
 
-async def test_nobody_is_granted_between_the_guard_and_the_commit_on_sqlite(
+async def test_no_claim_is_granted_between_guard_and_commit_on_sqlite(
     tmp_path: Path,
 ) -> None:
-    """A deferred transaction whose guard has been overtaken cannot write any more."""
+    """A deferred transaction can no longer write after another claim was granted."""
     url = f"sqlite:///{tmp_path / 'locks.db'}"
     async with Locks.connect(url) as locks:
         lease = await locks.acquire("r", ttl=LONG)
@@ -171,7 +171,7 @@ async def test_a_guard_needs_an_open_transaction_on_the_same_kind_of_database(
 # -- hints: each wait here would outlast the test if it had to be ended by polling ----------------------
 
 
-async def test_a_release_elsewhere_wakes_the_head_of_the_line(shared_url: str) -> None:
+async def test_a_release_in_another_process_wakes_the_first_waiter(shared_url: str) -> None:
     async with (
         Locks.connect(shared_url) as here,
         Locks.connect(shared_url, waiter_seconds=3 * LONG) as there,
@@ -184,7 +184,7 @@ async def test_a_release_elsewhere_wakes_the_head_of_the_line(shared_url: str) -
         assert (await waiting).fence == 2
 
 
-async def test_a_revocation_elsewhere_is_told_at_once(shared_url: str) -> None:
+async def test_a_revocation_by_another_process_is_noticed_at_once(shared_url: str) -> None:
     async with Locks.connect(shared_url) as here, Locks.connect(shared_url) as there:
         lease = await here.acquire("r", ttl=LONG)
         await there.revoke("r", by="ann", reason="stuck")
@@ -217,8 +217,8 @@ def test_threads_share_blocking_locks(tmp_path: Path) -> None:
                 with locks.hold("r", ttl=30, wait=60) as lease:
                     lease.check()
                     lease.verify()
-                    seen = list(fences)
-                    fences[:] = [*seen, lease.fence]
+                    before = list(fences)
+                    fences[:] = [*before, lease.fence]
 
         threads = [threading.Thread(target=work) for _ in range(4)]
         for thread in threads:
@@ -231,7 +231,7 @@ def test_threads_share_blocking_locks(tmp_path: Path) -> None:
             pytest.fail("it is held")
 
 
-def test_a_blocking_holder_is_told_of_a_revocation(tmp_path: Path) -> None:
+def test_a_blocking_holder_notices_a_revocation(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'locks.db'}"
 
     def body(locks: BlockingLocks) -> None:
@@ -270,14 +270,14 @@ async def test_an_efficiency_lease_has_no_fence(redis_url: str) -> None:
 
 
 class Renewals(NullMeter):
-    """Notices renewals."""
+    """A meter that signals renewals."""
 
     def __init__(self) -> None:
-        self.seen = asyncio.Event()
+        self.renewed = asyncio.Event()
 
     def observe(self, name: str, seconds: float, /, **labels: str) -> None:
         if name == meters.RENEW:
-            self.seen.set()
+            self.renewed.set()
 
 
 async def test_an_efficiency_lease_is_renewed_and_lost_when_redis_forgets(
@@ -287,7 +287,7 @@ async def test_an_efficiency_lease_is_renewed_and_lost_when_redis_forgets(
     async with EfficiencyLocks.connect(redis_url, timeout_seconds=5, meter=renewals) as locks:
         lease = await locks.acquire("r", ttl=1.5)
         redis_server.command("PERSIST lock:r")
-        await renewals.seen.wait()
+        await renewals.renewed.wait()
         assert 0 < int(redis_server.command("PTTL lock:r").strip(":\r\n")) <= 1500
         lease.check()
         redis_server.command("FLUSHALL")
@@ -295,7 +295,7 @@ async def test_an_efficiency_lease_is_renewed_and_lost_when_redis_forgets(
         assert lease.lost.reason is LossReason.EXPIRED
 
 
-async def test_waiters_of_an_efficiency_lock_get_it_in_some_order(redis_url: str) -> None:
+async def test_waiters_of_an_efficiency_lock_are_all_granted(redis_url: str) -> None:
     held: list[str] = []
 
     async def work(name: str) -> None:
@@ -312,9 +312,9 @@ async def test_a_cancelled_waiter_of_an_efficiency_lock_does_not_hold(
     redis_url: str, redis_server: Redis
 ) -> None:
     async with EfficiencyLocks.connect(redis_url, timeout_seconds=5) as locks:
-        for turns in range(30):
+        for iterations in range(30):
             asking = asyncio.create_task(locks.acquire("r", wait=60))
-            for _ in range(turns):
+            for _ in range(iterations):
                 await asyncio.sleep(0)
             if asking.done():
                 await (await asking).release()

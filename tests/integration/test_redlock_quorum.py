@@ -1,4 +1,4 @@
-"""Redlock on real Redis: one node, and five of which some are dead, stopped, slow or forgetful."""
+"""Redlock on real Redis: one node, and five of which some are dead, stopped, slow or restarted empty."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from proof.lab.servers import Redis
 
 TTL_MS = 60_000
 PATIENT = {"timeout_seconds": 5.0}
-"""A machine that is busy with other tests is not a dead one."""
+"""Timeouts for a machine that is busy with other tests."""
 
 
 class AnyRedlock(Protocol):
-    """What both fronts do, so that one test is for both."""
+    """The common interface of the sync and the async Redlock."""
 
     def acquire(self, resource: str, ttl_ms: int, *, token: str | None = None) -> str | None: ...
 
@@ -28,7 +28,7 @@ class AnyRedlock(Protocol):
 
 
 class Loop:
-    """An `AsyncRedlock` that can be called like the other."""
+    """An `AsyncRedlock` with blocking methods."""
 
     def __init__(self, redlock: AsyncRedlock, runner: asyncio.Runner) -> None:
         self._redlock = redlock
@@ -48,27 +48,27 @@ Connect = Callable[..., AnyRedlock]
 
 @pytest.fixture(params=["threads", "asyncio"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    made: list[Any] = []
+    connected: list[Any] = []
     if request.param == "threads":
 
         def threads(urls: Any, **settings: Any) -> AnyRedlock:
-            made.append(Redlock.connect(urls, **PATIENT | settings))
-            found: AnyRedlock = made[-1]
-            return found
+            connected.append(Redlock.connect(urls, **PATIENT | settings))
+            redlock: AnyRedlock = connected[-1]
+            return redlock
 
         yield threads
-        for locks in made:
+        for locks in connected:
             locks.close()
         return
     with asyncio.Runner() as runner:
 
         def loop(urls: Any, **settings: Any) -> AnyRedlock:
-            made.append(Loop(AsyncRedlock.connect(urls, **PATIENT | settings), runner))
-            found: AnyRedlock = made[-1]
-            return found
+            connected.append(Loop(AsyncRedlock.connect(urls, **PATIENT | settings), runner))
+            redlock: AnyRedlock = connected[-1]
+            return redlock
 
         yield loop
-        for locks in made:
+        for locks in connected:
             locks.close()
 
 
@@ -140,7 +140,7 @@ def test_one_dead_redis_is_a_typed_error_and_comes_back(connect: Connect) -> Non
 def test_a_lost_reply_is_repeated_under_the_same_token(
     connect: Connect, redis_url: str, redis_server: Redis
 ) -> None:
-    """The server has granted it, the answer never came; then the caller asks again."""
+    """The server granted the lock, the answer was lost, and the caller repeats the request."""
     redis_server.command(f"SET lock:r mine NX PX {TTL_MS}")
     locks = connect(redis_url)
     assert locks.acquire("r", TTL_MS, token="mine") == "mine"
@@ -150,7 +150,7 @@ def test_a_lost_reply_is_repeated_under_the_same_token(
 # -- five of them --------------------------------------------------------------------------------------
 
 
-def test_two_of_five_dead_still_grant(connect: Connect, redlock_nodes: list[Redis]) -> None:
+def test_two_dead_nodes_of_five_still_grant(connect: Connect, redlock_nodes: list[Redis]) -> None:
     first, second = (connect(urls_of(redlock_nodes)) for _ in range(2))
     for node in redlock_nodes[:2]:
         node.kill()
@@ -162,7 +162,7 @@ def test_two_of_five_dead_still_grant(connect: Connect, redlock_nodes: list[Redi
     assert second.acquire("r", TTL_MS) is not None
 
 
-def test_three_of_five_dead_refuse_and_leave_nothing_behind(
+def test_three_dead_nodes_of_five_deny_the_lock_and_leave_no_key(
     connect: Connect, redlock_nodes: list[Redis]
 ) -> None:
     locks = connect(urls_of(redlock_nodes))
@@ -182,24 +182,24 @@ def test_a_holder_of_the_majority_keeps_a_minority_out_and_the_loser_undoes(
     assert [holds(node) for node in redlock_nodes] == [True, True, True, False, False]
 
 
-def test_stopped_nodes_are_waited_for_once(connect: Connect, redlock_nodes: list[Redis]) -> None:
-    """They cost one timeout. If it were tried again, asking would outlast the ttl and be refused."""
+def test_stopped_nodes_cost_one_timeout(connect: Connect, redlock_nodes: list[Redis]) -> None:
+    """With a second timeout the request would outlast the ttl and be denied."""
     locks = connect(urls_of(redlock_nodes), timeout_seconds=0.5)
     for node in redlock_nodes[:2]:
         node.pause()
     assert locks.acquire("r", 1_500) is not None
 
 
-def test_asking_that_took_longer_than_the_ttl_is_no_grant(
+def test_a_grant_that_took_longer_than_the_ttl_is_denied(
     connect: Connect, redlock_nodes: list[Redis]
 ) -> None:
-    """Four say yes at once, the fifth is waited for until the lock would have ended."""
+    """Four nodes grant at once; the fifth answers after the ttl."""
     locks = connect(urls_of(redlock_nodes), timeout_seconds=0.2)
     redlock_nodes[0].pause()
     assert locks.acquire("r", 100) is None
 
 
-def test_a_minority_that_lost_its_memory_grants_nobody(
+def test_a_minority_that_lost_its_memory_grants_no_second_holder(
     connect: Connect, redlock_nodes: list[Redis]
 ) -> None:
     first, second = (connect(urls_of(redlock_nodes)) for _ in range(2))
@@ -218,7 +218,7 @@ def test_a_minority_that_lost_its_memory_grants_nobody(
 def test_a_majority_that_lost_its_memory_grants_a_second_holder(
     connect: Connect, redlock_nodes: list[Redis]
 ) -> None:
-    """What Redlock does not promise: servers that restart empty must stay away for the longest ttl."""
+    """Redlock does not promise this case: a server that restarts empty must stay down for the longest ttl."""
     first, second = (connect(urls_of(redlock_nodes)) for _ in range(2))
     token = first.acquire("r", TTL_MS)
     assert token is not None

@@ -1,4 +1,4 @@
-"""A call that fails so many times, and a clock for it."""
+"""A call that fails a given number of times, and a clock for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.primitives.retry import (
 
 
 class Flaky:
-    """Fails so many times, then answers; notes when it was called."""
+    """Fails a given number of times, then answers; records the times of its calls."""
 
     def __init__(self, clock: VirtualClock, failures: int, error: Exception | None = None) -> None:
         self._clock = clock

@@ -43,7 +43,7 @@ def acquired(redlock: Redlock, resource: str = "r", ttl_ms: int = 1000) -> str:
 # -- acquire, release, refresh -------------------------------------------------------------------------
 
 
-def test_acquire_gives_a_token_and_none_while_it_is_held(redlock: Redlock) -> None:
+def test_acquire_returns_a_token_and_none_while_held(redlock: Redlock) -> None:
     acquired(redlock)
     assert redlock.acquire("r", 1000) is None
     assert redlock.acquire("another", 1000) is not None
@@ -56,7 +56,7 @@ def test_a_released_lock_can_be_acquired_again_under_a_new_token(redlock: Redloc
     assert acquired(redlock) != token
 
 
-def test_a_refresh_moves_the_end(redlock: Redlock, clock: FakeClock) -> None:
+def test_a_refresh_extends_the_lock(redlock: Redlock, clock: FakeClock) -> None:
     token = acquired(redlock)
     clock.time += 0.9
     assert redlock.refresh("r", token, 1000)
@@ -75,10 +75,8 @@ def test_only_the_token_releases_and_refreshes(redlock: Redlock) -> None:
     assert redlock.release("r", token)
 
 
-def test_the_token_of_an_earlier_holder_is_worth_nothing(
-    redlock: Redlock, clock: FakeClock
-) -> None:
-    """A token that leaked or was kept too long neither frees nor extends the lock of the next one."""
+def test_the_token_of_an_earlier_holder_is_refused(redlock: Redlock, clock: FakeClock) -> None:
+    """A leaked or outdated token neither releases nor extends the lock of the next holder."""
     old = acquired(redlock)
     clock.time += 1.0
     new = acquired(redlock)
@@ -87,13 +85,13 @@ def test_the_token_of_an_earlier_holder_is_worth_nothing(
     assert redlock.release("r", new)
 
 
-def test_a_token_that_is_repeated_gets_its_own_lock_again(redlock: Redlock) -> None:
+def test_a_repeated_token_gets_the_same_lock(redlock: Redlock) -> None:
     assert redlock.acquire("r", 1000, token="mine") == "mine"
     assert redlock.acquire("r", 1000, token="mine") == "mine"
     assert redlock.acquire("r", 1000, token="yours") is None
 
 
-def test_tokens_cannot_be_guessed_and_forks_do_not_share_them() -> None:
+def test_tokens_are_unique_across_instances() -> None:
     first, second = Redlock(), Redlock()
     tokens = {acquired(locks, str(n)) for locks in (first, second) for n in range(50)}
     assert len(tokens) == 100
@@ -103,7 +101,7 @@ def test_tokens_cannot_be_guessed_and_forks_do_not_share_them() -> None:
 # -- expiry --------------------------------------------------------------------------------------------
 
 
-def test_a_lock_ends_with_its_ttl(redlock: Redlock, clock: FakeClock) -> None:
+def test_a_lock_expires_after_its_ttl(redlock: Redlock, clock: FakeClock) -> None:
     acquired(redlock)
     clock.time += 0.999
     assert redlock.acquire("r", 1000) is None
@@ -111,7 +109,7 @@ def test_a_lock_ends_with_its_ttl(redlock: Redlock, clock: FakeClock) -> None:
     assert redlock.acquire("r", 1000) is not None
 
 
-def test_a_refresh_after_the_end_takes_nothing(redlock: Redlock, clock: FakeClock) -> None:
+def test_a_refresh_of_an_expired_lock_is_refused(redlock: Redlock, clock: FakeClock) -> None:
     token = acquired(redlock)
     clock.time += 1.0
     assert not redlock.refresh("r", token, 1000)
@@ -119,7 +117,7 @@ def test_a_refresh_after_the_end_takes_nothing(redlock: Redlock, clock: FakeCloc
     assert redlock.acquire("r", 1000) is not None
 
 
-def test_locks_that_ended_are_forgotten(clock: FakeClock) -> None:
+def test_expired_locks_are_removed_from_memory(clock: FakeClock) -> None:
     locks = Redlock(clock=clock)
     node = locks._nodes[0]
     assert isinstance(node, MemoryNode)
@@ -132,7 +130,7 @@ def test_locks_that_ended_are_forgotten(clock: FakeClock) -> None:
 # -- races ---------------------------------------------------------------------------------------------
 
 
-def test_of_many_threads_at_once_one_acquires() -> None:
+def test_one_of_many_threads_acquires() -> None:
     locks = Redlock()
     threads = 16
     barrier = threading.Barrier(threads)
@@ -148,7 +146,7 @@ def test_of_many_threads_at_once_one_acquires() -> None:
         assert sum(pool.map(race, range(threads))) == 50
 
 
-def test_a_counter_under_the_lock_loses_nothing() -> None:
+def test_increments_under_the_lock_are_not_lost() -> None:
     locks = Redlock()
     counter = {"n": 0}
 
@@ -156,9 +154,9 @@ def test_a_counter_under_the_lock_loses_nothing() -> None:
         for _ in range(50):
             while (token := locks.acquire("counter", 60_000)) is None:
                 pass
-            seen = counter["n"]
-            threading.Event().wait(0)  # lets another thread in
-            counter["n"] = seen + 1
+            count = counter["n"]
+            threading.Event().wait(0)  # yields to another thread
+            counter["n"] = count + 1
             assert locks.release("counter", token)
 
     with ThreadPoolExecutor(8) as pool:
@@ -169,7 +167,7 @@ def test_a_counter_under_the_lock_loses_nothing() -> None:
 # -- drift ---------------------------------------------------------------------------------------------
 
 
-def test_a_clock_that_goes_back_only_lengthens(redlock: Redlock, clock: FakeClock) -> None:
+def test_a_clock_set_back_only_lengthens_a_redlock(redlock: Redlock, clock: FakeClock) -> None:
     token = acquired(redlock)
     clock.time -= 100
     assert redlock.acquire("r", 1000) is None
@@ -178,7 +176,7 @@ def test_a_clock_that_goes_back_only_lengthens(redlock: Redlock, clock: FakeCloc
     assert redlock.acquire("r", 1000) is None
 
 
-def test_a_clock_that_jumps_ahead_ends_the_lock_and_the_holder_is_told(
+def test_a_clock_set_forward_expires_the_lock_and_its_refresh_is_refused(
     redlock: Redlock, clock: FakeClock
 ) -> None:
     token = acquired(redlock)
@@ -186,7 +184,7 @@ def test_a_clock_that_jumps_ahead_ends_the_lock_and_the_holder_is_told(
     assert not redlock.refresh("r", token, 1000)
 
 
-def test_validity_is_what_is_left_after_asking_and_drift() -> None:
+def test_validity_is_the_ttl_minus_elapsed_time_and_drift() -> None:
     assert quorum.drift_ms(10_000) == 102
     assert quorum.validity_ms(10_000, 0.5, quorum.drift_ms(10_000)) == 10_000 - 500 - 102
     assert quorum.validity_ms(100, 0.099, quorum.drift_ms(100)) < 0

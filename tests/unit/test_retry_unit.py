@@ -1,4 +1,4 @@
-"""Retry: exponential backoff, deterministic jitter, exhaustion, success on the N-th attempt; both fronts.
+"""Retry: exponential backoff, deterministic jitter, exhaustion, success on the N-th attempt; sync and async.
 
 The first four are the seed's scenarios, under its names.
 """
@@ -47,7 +47,7 @@ except ConnectionError:
 
 
 def test_deterministic_jitter(clock: VirtualClock) -> None:
-    """The same in every process, whatever seed Python gives to its own hashes."""
+    """The same in every process, independent of the hash seed of Python."""
     said = {
         subprocess.run(
             [sys.executable, "-c", JITTER],
@@ -65,7 +65,7 @@ def test_deterministic_jitter(clock: VirtualClock) -> None:
     full = [0.1, 0.2, 0.4, 0.8, 1.6]
     shares = [pause / whole for pause, whole in zip(flaky.pauses, full, strict=True)]
     assert all(0.5 <= share <= 1.0 for share in shares)
-    assert len({f"{share:.6f}" for share in shares}) == 5, "each attempt has a share of its own"
+    assert len({f"{share:.6f}" for share in shares}) == 5, "the share differs by attempt"
     other = Flaky(clock, 9)
     given_up(other, clock, attempts=6, idem_key="order-8")
     assert other.pauses != pytest.approx(flaky.pauses)
@@ -100,7 +100,7 @@ def test_retry_with_log(clock: VirtualClock, caplog: pytest.LogCaptureFixture) -
     ]
 
 
-async def test_the_async_form_does_the_same(clock: VirtualClock) -> None:
+async def test_aretry_behaves_like_retry(clock: VirtualClock) -> None:
     plain, awaited = Flaky(clock, 9), Flaky(clock, 9)
     given_up(plain, clock, attempts=4, idem_key="k")
     trying = asyncio.create_task(aretry(awaited.awaited, clock=clock, attempts=4, idem_key="k"))
@@ -114,7 +114,7 @@ async def test_the_async_form_does_the_same(clock: VirtualClock) -> None:
     assert awaited.pauses == pytest.approx(plain.pauses)
 
 
-async def test_a_decorated_function_stays_what_it_is(clock: VirtualClock) -> None:
+async def test_a_decorated_function_keeps_its_name_and_kind(clock: VirtualClock) -> None:
     plain, awaited = Flaky(clock, 1), Flaky(clock, 1)
 
     @retrying(base_ms=0.0)
@@ -131,7 +131,7 @@ async def test_a_decorated_function_stays_what_it_is(clock: VirtualClock) -> Non
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), KeyboardInterrupt(), SystemExit(1)])
-async def test_what_ends_a_program_is_never_retried(error: BaseException) -> None:
+async def test_cancellation_and_exit_are_never_retried(error: BaseException) -> None:
     calls = 0
 
     def call() -> None:

@@ -1,4 +1,4 @@
-"""An effect that counts, ledgers on the same data, and time that passes."""
+"""An effect that counts its runs, ledgers on the same data, and a clock to advance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.primitives.idempotency import (
 from holdfast.primitives.metrics import Metrics
 from tests.acceptance.apps.harness import eventually
 
-PLACE = ("account:7", "charge", "key-1")
+KEY = ("account:7", "charge", "key-1")
 
 REQUEST = {"amount": 5, "to": ["ann", None]}
 
@@ -24,16 +24,16 @@ RETENTION = 100.0
 
 
 class Effect:
-    """Counts its runs; may answer, fail, or wait until it is let go."""
+    """Counts its runs; may answer, fail, or wait for an event."""
 
     def __init__(self, answer: Any = "paid", error: BaseException | None = None) -> None:
-        self.turns: list[EntryLease] = []
+        self.leases: list[EntryLease] = []
         self.answer = answer
         self.error = error
         self.gate: asyncio.Event | None = None
 
     async def __call__(self, lease: EntryLease) -> Any:
-        self.turns.append(lease)
+        self.leases.append(lease)
         if self.gate is not None:
             await self.gate.wait()
         if self.error is not None:
@@ -42,21 +42,22 @@ class Effect:
 
     @property
     def runs(self) -> int:
-        return len(self.turns)
+        return len(self.leases)
 
 
 class Many:
-    """Any number of ledgers on the same data, as several processes would have them."""
+    """Any number of ledgers on the same data, like separate processes."""
 
     def __init__(self, url: str, clock: VirtualClock) -> None:
         self.url = url
         self.clock = clock
         self.meter = Metrics(FAMILIES)
-        self._made: list[Ledger] = []
+        self._ledgers: list[Ledger] = []
 
     def open(self, owner: str | None = None) -> Ledger:
-        if self._made and self.url in ("memory://", "sqlite://"):
-            store = self._made[0].calls.loops.store  # in memory: the same store under another name
+        if self._ledgers and self.url in ("memory://", "sqlite://"):
+            # In memory: the same store under another owner.
+            store = self._ledgers[0].calls.loops.store
             return Ledger(
                 store,
                 clock=self.clock,
@@ -65,7 +66,7 @@ class Many:
                 retention_seconds=RETENTION,
                 meter=self.meter,
             )
-        made = Ledger.connect(
+        ledger = Ledger.connect(
             self.url,
             clock=self.clock,
             owner=owner,
@@ -73,15 +74,15 @@ class Many:
             retention_seconds=RETENTION,
             meter=self.meter,
         )
-        self._made.append(made)
-        return made
+        self._ledgers.append(ledger)
+        return ledger
 
     async def close(self) -> None:
-        for ledger in self._made:
+        for ledger in self._ledgers:
             await ledger.close()
 
     def counted(self, name: str) -> float:
-        return self.meter.value(f"holdfast_ledger_{name}", operation=PLACE[1])
+        return self.meter.value(f"holdfast_ledger_{name}", operation=KEY[1])
 
 
 def pass_time(clock: VirtualClock, seconds: float) -> None:
@@ -89,13 +90,13 @@ def pass_time(clock: VirtualClock, seconds: float) -> None:
 
 
 async def started(ledger: Ledger) -> EntryLease:
-    lease = await ledger.begin(*PLACE, REQUEST)
+    lease = await ledger.begin(*KEY, REQUEST)
     assert isinstance(lease, EntryLease)
     return lease
 
 
 async def advance(clock: VirtualClock, task: asyncio.Task[Any]) -> None:
-    """Moves time from pause to pause until the task is done."""
+    """Fires timers in order until the task is done."""
     while not task.done():
         await eventually(lambda: task.done() or clock.next_wake() is not None)
         due = clock.next_wake()

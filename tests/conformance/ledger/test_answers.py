@@ -1,4 +1,4 @@
-"""One effect, its answer ever after; who comes meanwhile is told, or waits."""
+"""One effect and its answer; concurrent callers get InProgress, or wait."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from holdfast.primitives.idempotency import (
 )
 from tests.acceptance.apps.harness import eventually
 from tests.conformance.ledger.support import (
+    KEY,
     LEASE,
-    PLACE,
     REQUEST,
     Effect,
     Many,
@@ -41,16 +41,16 @@ async def test_a_repeat_gets_the_answer_of_the_first_call(ledger: Ledger, other:
         for repeat in (ledger, other):
             assert await repeat.run(*place, dict(reversed(REQUEST.items())), effect) == answer
         assert effect.runs == 1
-    entry = await other.get(*PLACE)
+    entry = await other.get(*KEY)
     assert entry is not None
     assert (entry.state, entry.attempt, entry.lease_until) == (State.DONE, 1, None)
     assert entry.owner.startswith("ann#")
 
 
-async def test_the_first_caller_gets_the_very_value_that_repeats_get(ledger: Ledger) -> None:
+async def test_the_first_caller_gets_the_same_value_as_repeats(ledger: Ledger) -> None:
     effect = Effect({"pair": (1, 2)})
-    first = await ledger.run(*PLACE, REQUEST, effect)
-    assert first == {"pair": [1, 2]} == await ledger.run(*PLACE, REQUEST, effect)
+    first = await ledger.run(*KEY, REQUEST, effect)
+    assert first == {"pair": [1, 2]} == await ledger.run(*KEY, REQUEST, effect)
 
 
 async def test_another_request_under_the_same_key_is_refused(
@@ -60,33 +60,37 @@ async def test_another_request_under_the_same_key_is_refused(
     lease = await started(ledger)
     for state in ("in progress", "done"):
         with pytest.raises(IdempotencyConflict, match="charge 'key-1' of account:7"):
-            await other.run(*PLACE, {"amount": 6}, effect)
+            await other.run(*KEY, {"amount": 6}, effect)
         if state == "in progress":
             await ledger.finish(lease, 1)
     assert effect.runs == 0
     assert many.counted("conflicts_total") == 2
 
 
-async def test_scopes_operations_and_keys_are_apart(ledger: Ledger) -> None:
+async def test_scopes_operations_and_keys_are_separate(ledger: Ledger) -> None:
     effect = Effect()
     for scope, operation, key in (
         *(("a", "b", "c"), ("a", "c", "b"), ("b", "a", "c"), ("a'b", "c", "d"), ("ž", "雪", "🙂")),
     ):
         await ledger.run(scope, operation, key, {"for": key}, effect)
     assert effect.runs == 5
-    assert len({lease.id for lease in effect.turns}) == 5
+    assert len({lease.id for lease in effect.leases}) == 5
 
 
-async def test_a_concurrent_repeat_hears_who_and_since_when(
+async def test_a_concurrent_repeat_gets_the_owner_and_start_of_the_running_call(
     many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
-    begun = clock.now()
+    started_at = clock.now()
     lease = await started(ledger)
     pass_time(clock, 2.0)
     with pytest.raises(InProgress) as raised:
-        await other.run(*PLACE, REQUEST, Effect())
+        await other.run(*KEY, REQUEST, Effect())
     error = raised.value
-    assert (error.owner, error.since, error.lease_until) == (lease.owner, begun, begun + LEASE)
+    assert (error.owner, error.since, error.lease_until) == (
+        lease.owner,
+        started_at,
+        started_at + LEASE,
+    )
     assert error.retryable
     assert lease.owner in str(error)
     assert many.counted("in_flight_total") == 1
@@ -97,7 +101,7 @@ async def test_a_repeat_may_wait_for_the_answer(
 ) -> None:
     effect = Effect()
     lease = await started(ledger)
-    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
+    waiting = asyncio.create_task(other.run(*KEY, REQUEST, effect, wait=60.0))
     await eventually(lambda: many.counted("in_flight_total") == 1 and bool(clock.next_wake()))
     await ledger.finish(lease, "paid")
     await advance(clock, waiting)
@@ -105,30 +109,30 @@ async def test_a_repeat_may_wait_for_the_answer(
     assert effect.runs == 0
 
 
-async def test_whoever_waits_long_enough_takes_over(
+async def test_a_waiting_caller_takes_over_when_the_lease_expires(
     many: Many, ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     effect = Effect()
     lease = await started(ledger)
-    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, effect, wait=60.0))
+    waiting = asyncio.create_task(other.run(*KEY, REQUEST, effect, wait=60.0))
     await advance(clock, waiting)
     assert await waiting == "paid"
-    taken = effect.turns[0]
+    taken = effect.leases[0]
     assert (taken.attempt, taken.taken_over_from) == (2, lease.owner)
     assert taken.fence > lease.fence
     assert many.counted("takeovers_total") == 1
 
 
-async def test_waiting_ends_when_it_was_said_to(
+async def test_a_wait_for_the_answer_times_out(
     ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     await started(ledger)
-    begun = clock.now()
-    waiting = asyncio.create_task(other.run(*PLACE, REQUEST, Effect(), wait=3.0))
+    started_at = clock.now()
+    waiting = asyncio.create_task(other.run(*KEY, REQUEST, Effect(), wait=3.0))
     await advance(clock, waiting)
     with pytest.raises(InProgress):
         await waiting
-    assert clock.now() - begun == pytest.approx(3.0)
+    assert clock.now() - started_at == pytest.approx(3.0)
 
 
 async def test_a_decorated_function_is_idempotent(ledger: Ledger) -> None:
@@ -147,21 +151,21 @@ async def test_a_decorated_function_is_idempotent(ledger: Ledger) -> None:
     assert charge.__name__ == "charge"
 
 
-async def test_a_done_outcome_is_told_apart_from_none(ledger: Ledger) -> None:
-    assert await ledger.get(*PLACE) is None
-    await ledger.run(*PLACE, REQUEST, Effect(None))
-    replay = await ledger.begin(*PLACE, REQUEST)
+async def test_a_null_answer_differs_from_no_answer(ledger: Ledger) -> None:
+    assert await ledger.get(*KEY) is None
+    await ledger.run(*KEY, REQUEST, Effect(None))
+    replay = await ledger.begin(*KEY, REQUEST)
     assert isinstance(replay, Answered)
     assert replay.outcome == Done("null")
 
 
-async def test_callers_that_race_run_one_effect(many: Many, ledger: Ledger, other: Ledger) -> None:
+async def test_concurrent_callers_run_one_effect(many: Many, ledger: Ledger, other: Ledger) -> None:
     effect = Effect()
     third = many.open("cid")
     callers = [ledger, other, third] * 10
     answers = await asyncio.gather(
-        *(each.run(*PLACE, REQUEST, effect) for each in callers), return_exceptions=True
+        *(caller.run(*KEY, REQUEST, effect) for caller in callers), return_exceptions=True
     )
     assert effect.runs == 1
     assert {str(a) for a in answers if not isinstance(a, InProgress)} == {"paid"}
-    assert await third.run(*PLACE, REQUEST, effect) == "paid"
+    assert await third.run(*KEY, REQUEST, effect) == "paid"

@@ -1,4 +1,4 @@
-"""A caller that is cancelled at any of its awaits: its key is free or answered at once, never in between."""
+"""A caller cancelled at any await leaves its key free or answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conformance.ledger.support import Effect, Many, started
 
 
 class Acting:
-    """An effect that suspends before it acts and after; `acted` counts what the outside saw."""
+    """An effect that suspends before and after it acts; `acted` counts the external effects."""
 
     def __init__(self) -> None:
         self.acted = 0
@@ -31,14 +31,14 @@ class Acting:
 
 
 def always_suspends(ledger: Ledger) -> None:
-    """On a quick disk SQLite writes without suspending: then there is nothing to cancel at."""
+    """Makes SQLite suspend on every write; on a fast disk it would not, and nothing could be cancelled."""
     driver = ledger.calls.loops.store._driver
     if isinstance(driver, SqliteDriver):
         driver._commit_seconds = 1e9
 
 
 async def quiet(ledger: Ledger) -> None:
-    """Until what goes on after its caller has ended."""
+    """Waits for the writes that continue after their caller has ended."""
     while tasks := ledger.calls.loops.current.writes.tasks:
         await asyncio.wait(tasks)
 
@@ -60,9 +60,9 @@ async def test_a_call_cancelled_at_any_await_leaves_its_key_free_or_answered(
         entry = await other.get(*place)
         state = None if entry is None else entry.state
         if acting.ended:
-            assert state is State.DONE, "the effect was done and is not on record"
+            assert state is State.DONE, "the effect ran but was not recorded"
         else:
-            assert state in (None, State.ABANDONED), "nobody acts, and nobody else may"
+            assert state in (None, State.ABANDONED), "no effect ran, and the key is free"
         again = Acting()
         assert await other.run(*place, 1, again) == "paid"
         assert acting.ended + again.ended == 1
@@ -70,7 +70,9 @@ async def test_a_call_cancelled_at_any_await_leaves_its_key_free_or_answered(
     assert await cancelled_everywhere(scene, times=times) >= 2
 
 
-async def test_verbs_by_hand_cancelled_at_any_await(ledger: Ledger, other: Ledger) -> None:
+async def test_begin_and_finish_cancelled_at_any_await_leave_the_key_free_or_answered(
+    ledger: Ledger, other: Ledger
+) -> None:
     async def begin(at: CancelAt) -> None:
         place = ("s", "begin", f"key-{at._suspension}")
         always_suspends(ledger)
@@ -78,7 +80,7 @@ async def test_verbs_by_hand_cancelled_at_any_await(ledger: Ledger, other: Ledge
             await at.run(ledger.begin(*place, 1))
             assert not at.has_struck
         except asyncio.CancelledError:
-            assert isinstance(await other.begin(*place, 1), EntryLease), "nobody has the turn"
+            assert isinstance(await other.begin(*place, 1), EntryLease), "the key is free"
 
     async def finish(at: CancelAt) -> None:
         place = ("s", "finish", f"key-{at._suspension}")
@@ -95,7 +97,7 @@ async def test_verbs_by_hand_cancelled_at_any_await(ledger: Ledger, other: Ledge
     await cancelled_everywhere(finish)
 
 
-async def test_a_timeout_around_a_call_is_a_timeout(ledger: Ledger) -> None:
+async def test_a_timeout_around_a_call_raises_timeout_error(ledger: Ledger) -> None:
     gate = asyncio.Event()
     always_suspends(ledger)
 
@@ -108,9 +110,9 @@ async def test_a_timeout_around_a_call_is_a_timeout(ledger: Ledger) -> None:
     assert await ledger.run("s", "o", "k", 1, Effect()) == "paid"
 
 
-async def test_a_policy_that_fails_leaves_the_key_free(ledger: Ledger, other: Ledger) -> None:
+async def test_an_error_in_on_error_leaves_the_key_free(ledger: Ledger, other: Ledger) -> None:
     def policy(error: Exception) -> OnError:
-        raise LookupError("no policy for this")
+        raise LookupError("no policy for this error")
 
     with pytest.raises(LookupError) as raised:
         await ledger.run("s", "o", "k", 1, Effect(error=ValueError("bad")), on_error=policy)
@@ -118,7 +120,9 @@ async def test_a_policy_that_fails_leaves_the_key_free(ledger: Ledger, other: Le
     assert await other.run("s", "o", "k", 1, Effect()) == "paid"
 
 
-async def test_an_error_without_words_leaves_the_key_free(ledger: Ledger, other: Ledger) -> None:
+async def test_an_error_that_cannot_be_formatted_leaves_the_key_free(
+    ledger: Ledger, other: Ledger
+) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise ZeroDivisionError
@@ -128,7 +132,9 @@ async def test_an_error_without_words_leaves_the_key_free(ledger: Ledger, other:
     assert await other.run("s", "o", "k", 1, Effect()) == "paid"
 
 
-async def test_closing_waits_for_an_effect_and_records_its_end(many: Many, ledger: Ledger) -> None:
+async def test_closing_waits_for_an_effect_and_records_its_outcome(
+    many: Many, ledger: Ledger
+) -> None:
     effect = Effect()
     effect.gate = asyncio.Event()
     running = asyncio.create_task(ledger.run("s", "o", "k", 1, effect))
@@ -157,6 +163,6 @@ async def test_closing_ends_a_wait_for_another_caller(
         await waiting
 
 
-async def test_closing_does_not_wait_for_turns_by_hand(ledger: Ledger) -> None:
+async def test_closing_does_not_wait_for_entries_begun_explicitly(ledger: Ledger) -> None:
     await started(ledger)
     await ledger.close()

@@ -1,4 +1,4 @@
-"""Locks that are closed under those who use them, and callers cancelled at any await."""
+"""Closing locks that are in use, and callers cancelled at any await."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from holdfast.primitives.locks.lease import HeldLease
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.acceptance.apps.harness import eventually
 from tests.cancelling import CancelAt, cancelled_everywhere
-from tests.conformance.locks_support import LocksBench, is_free, line_of
+from tests.conformance.locks_support import LocksBench, backend_of, is_free
 
 
-async def test_waiters_are_refused_by_closing_and_never_granted(
+async def test_closing_refuses_waiters_and_never_grants_them(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     held = await locks.acquire("r", ttl=30)
     waiting = [asyncio.create_task(locks.acquire("r", wait=600)) for _ in range(3)]
     await locks_bench.settle()
     await asyncio.wait_for(locks.close(), 10)
-    for each in waiting:
+    for waiter in waiting:
         with pytest.raises(NotRunning):
-            await asyncio.wait_for(each, 10)
+            await asyncio.wait_for(waiter, 10)
     assert held.lost.reason is LossReason.SHUTDOWN
     lease = await others.acquire("r", wait=0)
-    assert lease.fence == 2, "nobody of the closed ones was granted"
+    assert lease.fence == 2, "the closed locks were granted nothing more"
     with pytest.raises(NotRunning):
         await locks.acquire("r")
 
 
-async def test_closing_does_not_wait_for_who_never_releases(locks: Locks, others: Locks) -> None:
+async def test_closing_does_not_wait_for_a_holder_that_never_releases(
+    locks: Locks, others: Locks
+) -> None:
     await locks.acquire("r", ttl=3_600)
     waiting = asyncio.create_task(others.acquire("r", wait=0))
     with suppress(Exception):
@@ -45,7 +47,7 @@ async def test_closing_does_not_wait_for_who_never_releases(locks: Locks, others
     assert await is_free(others)
 
 
-async def test_a_body_is_told_that_its_locks_are_closed(locks: Locks, others: Locks) -> None:
+async def test_closing_cancels_the_body_of_a_holder(locks: Locks, others: Locks) -> None:
     entered = asyncio.Event()
 
     async def body() -> None:
@@ -61,13 +63,13 @@ async def test_a_body_is_told_that_its_locks_are_closed(locks: Locks, others: Lo
     assert await is_free(others)
 
 
-async def test_a_store_that_does_not_answer_holds_up_nobody(
+async def test_closing_is_bounded_when_the_store_does_not_answer(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
-    line = line_of(locks)
-    line.gate = asyncio.Event()
+    backend = backend_of(locks)
+    backend.gate = asyncio.Event()
     waiting = asyncio.create_task(locks.acquire("r", wait=600))
-    await line.answering.wait()
+    await backend.answering.wait()
     closing = asyncio.create_task(locks.close())
     with pytest.raises(NotRunning):
         await asyncio.wait_for(waiting, 10)
@@ -76,7 +78,7 @@ async def test_a_store_that_does_not_answer_holds_up_nobody(
     await asyncio.wait_for(closing, 10)
 
 
-async def test_a_claimant_cancelled_at_any_await_holds_nothing_and_waits_nowhere(
+async def test_a_caller_cancelled_at_any_await_leaves_no_lease_and_no_waiter(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     async def scene(at: CancelAt) -> None:
@@ -97,18 +99,18 @@ async def test_a_claimant_cancelled_at_any_await_holds_nothing_and_waits_nowhere
     assert await cancelled_everywhere(scene) >= 1
 
 
-async def test_leases_are_given_back_in_the_order_in_which_they_were_granted(
+async def test_leases_are_released_in_the_order_of_their_grants(
     locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not in the order of their addresses, in which no run could be repeated."""
+    """An order by address would make runs irreproducible."""
     shut_down: list[str] = []
     original = HeldLease.shut_down
 
-    def noted(lease: HeldLease) -> None:
+    def recorded(lease: HeldLease) -> None:
         shut_down.append(lease.resource)
         original(lease)
 
-    monkeypatch.setattr(HeldLease, "shut_down", noted)
+    monkeypatch.setattr(HeldLease, "shut_down", recorded)
     names = [f"r{number}" for number in range(12)]
     for name in names:
         await locks.acquire(name, ttl=30)

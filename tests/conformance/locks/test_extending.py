@@ -1,4 +1,4 @@
-"""Leases that are extended by hand, holders on a machine that was suspended, names of the document."""
+"""Extending a lease, holders on a suspended machine, `DistributedLock`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from holdfast.primitives.locks import (
     update_with_retry,
 )
 from holdfast.primitives.locks.held import SUSPEND_CHECK_SECONDS
-from tests.conformance.locks_support import LocksBench, is_free, line_of
+from tests.conformance.locks_support import LocksBench, backend_of, is_free
 
 
-async def test_a_lease_is_extended_by_hand(locks_bench: LocksBench, locks: Locks) -> None:
+async def test_extend_renews_a_lease_for_a_new_ttl(locks_bench: LocksBench, locks: Locks) -> None:
     lease = await locks.acquire("r", ttl=10)
     await lease.extend(100)
     assert lease.seconds_left == pytest.approx(99, abs=1)
     assert (await locks.show("r")).seconds_left == pytest.approx(100, abs=1)
     await locks_bench.advance(60)
-    assert lease.seconds_left > 60, "it is renewed for its new time"
+    assert lease.seconds_left > 60, "it is renewed for its new ttl"
     await lease.extend(3)
     await locks_bench.advance(60)
-    assert lease.seconds_left > 0, "a shorter time is renewed more often"
+    assert lease.seconds_left > 0, "a shorter ttl is renewed more often"
     await lease.release()
     assert await is_free(locks)
 
@@ -44,18 +44,18 @@ async def test_an_extension_never_acquires(
     assert await is_free(others)
 
 
-async def test_an_extension_that_did_not_get_through_changes_nothing(
+async def test_an_extension_that_fails_changes_nothing(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=10)
-    line_of(locks).is_cut = True
+    backend_of(locks).is_cut = True
     with pytest.raises(StoreUnavailable):
         await lease.extend(100)
     assert lease.seconds_left < 10
 
 
 class Suspending(VirtualClock):
-    """A machine that can be suspended: time passes, and no timer moves."""
+    """The clock of a machine that can be suspended: time passes while timers stand still."""
 
     __slots__ = ()
 
@@ -69,19 +69,19 @@ def clock() -> Suspending:
     return Suspending()
 
 
-async def test_after_a_suspend_the_holder_notices_at_once(
+async def test_a_holder_notices_expiry_right_after_a_suspend(
     locks_bench: LocksBench, locks: Locks, others: Locks, clock: Suspending
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
     await locks_bench.advance(1)
     clock.suspend(60)
-    assert lease.seconds_left == 0.0, "whoever asks knows at once"
+    assert lease.seconds_left == 0.0, "a caller that asks knows at once"
     assert not lease.lost.is_set()
     await locks_bench.advance(SUSPEND_CHECK_SECONDS)
-    assert lease.lost.reason is LossReason.EXPIRED, "and nobody waits for a timer of ten seconds"
+    assert lease.lost.reason is LossReason.EXPIRED, "without waiting for the renewal timer"
 
 
-async def test_the_names_of_the_document(locks: Locks, others: Locks) -> None:
+async def test_distributed_lock_acquires_extends_and_releases(locks: Locks, others: Locks) -> None:
     mine, theirs = DistributedLock(locks), DistributedLock(others)
     handle = await mine.acquire("task:1")
     assert handle is not None
@@ -101,13 +101,13 @@ async def test_the_names_of_the_document(locks: Locks, others: Locks) -> None:
         await mine.acquire("task:1", ttl=1.5)  # type: ignore[arg-type]
 
 
-async def test_an_update_is_tried_again_after_another_one_came_first() -> None:
+async def test_an_update_is_retried_after_a_version_conflict() -> None:
     tried: list[int] = []
 
     async def update() -> str:
         tried.append(len(tried))
         if len(tried) < 3:
-            raise OptimisticLockError("version 4 is not the newest any more")
+            raise OptimisticLockError("version 4 is no longer the newest")
         return "written"
 
     assert OptimisticLockError is VersionConflict

@@ -15,10 +15,10 @@ from holdfast.errors import (
     WaitTimeout,
 )
 from holdfast.primitives.locks import Lease, Locks
-from tests.conformance.locks_support import LocksBench, is_free, line_of
+from tests.conformance.locks_support import LocksBench, backend_of, is_free
 
 
-async def test_a_lease_is_for_one_at_a_time(locks: Locks, others: Locks) -> None:
+async def test_a_resource_has_one_holder_at_a_time(locks: Locks, others: Locks) -> None:
     async with locks.hold("r", ttl=30, wait=0) as lease:
         lease.check()
         await lease.verify()
@@ -34,8 +34,8 @@ async def test_fences_rise_with_every_grant_and_never_start_over(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     fences = []
-    for each in (locks, others, locks):
-        async with each.hold("r") as lease:
+    for process in (locks, others, locks):
+        async with process.hold("r") as lease:
             fences.append(lease.fence)
     lease = await locks.acquire("r", ttl=30)
     fences.append(lease.fence)
@@ -47,17 +47,17 @@ async def test_fences_rise_with_every_grant_and_never_start_over(
     assert fences == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_claim_that_asks_again_gets_the_same_fence(locks: Locks, others: Locks) -> None:
+async def test_a_repeated_claim_gets_the_same_fence(locks: Locks, others: Locks) -> None:
     first = await locks.acquire("r", claim_id="my-claim")
     again = await others.acquire("r", claim_id="my-claim", wait=0)
     assert (first.fence, again.fence) == (1, 1)
     assert (await locks.show("r")).claim_id == "my-claim"
 
 
-async def test_an_answer_that_was_lost_is_asked_for_again(
+async def test_a_request_is_repeated_after_its_answer_was_lost(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
-    line_of(locks).loses_answers = 2
+    backend_of(locks).loses_answers = 2
     asking = asyncio.create_task(locks.acquire("r", wait=10))
     await locks_bench.advance(5)
     lease = await asking
@@ -65,10 +65,10 @@ async def test_an_answer_that_was_lost_is_asked_for_again(
     await lease.verify()
 
 
-async def test_a_store_that_cannot_be_reached_is_an_error_after_the_wait(
+async def test_an_unreachable_store_is_an_error_after_the_wait(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
-    line_of(locks).is_cut = True
+    backend_of(locks).is_cut = True
     asking = asyncio.create_task(locks.acquire("r", wait=4))
     await locks_bench.advance(3.5)
     assert not asking.done()
@@ -77,10 +77,10 @@ async def test_a_store_that_cannot_be_reached_is_an_error_after_the_wait(
         await asking
 
 
-async def test_a_store_that_never_answers_is_not_waited_for_longer_than_asked(
+async def test_a_store_that_never_answers_does_not_exceed_the_wait(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
-    gate = line_of(locks).gate = asyncio.Event()
+    gate = backend_of(locks).gate = asyncio.Event()
     asking = asyncio.create_task(locks.acquire("r", wait=7))
     for _ in range(20):
         await asyncio.sleep(0)
@@ -104,7 +104,7 @@ async def test_a_bad_request_is_refused(locks: Locks) -> None:
             await locks.acquire(resource, **settings)
 
 
-async def test_a_grace_keeps_the_next_one_out_after_a_loss_but_not_after_a_release(
+async def test_a_grace_delays_the_next_grant_after_a_loss_but_not_after_a_release(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     async with locks.hold("r", ttl=30, grace=15):
@@ -125,24 +125,24 @@ async def test_a_grace_keeps_the_next_one_out_after_a_loss_but_not_after_a_relea
     assert (await waiting).fence == lease.fence + 2
 
 
-async def test_several_are_taken_in_sorted_order_so_that_nobody_deadlocks(
+async def test_hold_many_acquires_in_sorted_order_and_never_deadlocks(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     done: list[dict[str, int]] = []
 
-    async def both(each: Locks, names: list[str]) -> None:
+    async def both(process: Locks, names: list[str]) -> None:
         for _ in range(3):
-            async with each.hold_many(names, ttl=30, wait=100) as leases:
+            async with process.hold_many(names, ttl=30, wait=100) as leases:
                 done.append({name: lease.fence for name, lease in leases.items()})
 
     running = asyncio.gather(both(locks, ["a", "b"]), both(others, ["b", "a", "b"]))
     await locks_bench.advance(60)
     await running
-    assert sorted(each["a"] for each in done) == [1, 2, 3, 4, 5, 6]
-    assert all(each["a"] == each["b"] for each in done)
+    assert sorted(fences["a"] for fences in done) == [1, 2, 3, 4, 5, 6]
+    assert all(fences["a"] == fences["b"] for fences in done)
 
 
-async def test_several_are_all_held_or_none(locks: Locks, others: Locks) -> None:
+async def test_hold_many_holds_all_or_none(locks: Locks, others: Locks) -> None:
     await locks.acquire("b", ttl=30)
     with pytest.raises(WaitTimeout):
         async with others.hold_many(["c", "a", "b"], wait=0):
@@ -177,7 +177,7 @@ async def test_many_claims_at_once_never_share_a_fence(
     assert fences == list(range(1, 13))
 
 
-async def test_a_claim_that_asks_again_never_shortens_its_lease(
+async def test_a_repeated_claim_never_shortens_its_lease(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     first = await locks.acquire("r", ttl=60, claim_id="mine")

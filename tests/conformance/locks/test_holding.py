@@ -1,4 +1,4 @@
-"""Holding a lock: renewal, loss, giving back, clocks. docs/howto/locks.md links here."""
+"""Holding a lock: renewal, loss, release, clocks. docs/howto/locks.md links here."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from holdfast.errors import (
 from holdfast.primitives.locks import Locks, LossReason
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.store.scripts import leases as scripts
-from tests.conformance.locks_support import LocksBench, is_free, line_of
+from tests.conformance.locks_support import LocksBench, backend_of, is_free
 
 
-async def test_a_lease_that_is_held_is_renewed(
+async def test_a_held_lease_is_renewed(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -30,7 +30,7 @@ async def test_a_lease_that_is_held_is_renewed(
     assert locks_bench.metrics.value("holdfast_lock_renew_seconds") >= 29
 
 
-async def test_a_holder_that_dies_is_followed_after_its_ttl(
+async def test_the_next_waiter_is_granted_after_the_ttl_of_a_dead_holder(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -52,13 +52,13 @@ async def test_a_renewal_never_acquires(locks_bench: LocksBench, locks: Locks) -
     assert await is_free(locks)
 
 
-async def test_loss_is_told_before_anybody_else_is_granted(
+async def test_a_lease_is_lost_before_the_next_one_is_granted(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     clock = locks_bench.clock
     lease = await locks.acquire("r", ttl=30)
-    told: list[float] = []
-    lease.when_lost(lambda: told.append(clock.now()))
+    lost_at: list[float] = []
+    lease.when_lost(lambda: lost_at.append(clock.now()))
     granted: list[float] = []
 
     async def follow() -> None:
@@ -67,11 +67,11 @@ async def test_loss_is_told_before_anybody_else_is_granted(
 
     following = asyncio.create_task(follow())
     await locks_bench.settle()
-    line_of(locks).is_cut = True
+    backend_of(locks).is_cut = True
     await locks_bench.advance(60)
     await following
     assert lease.lost.reason is LossReason.STORE_UNREACHABLE
-    assert told[0] < granted[0]
+    assert lost_at[0] < granted[0]
     with pytest.raises(LeaseLost):
         lease.check()
 
@@ -90,7 +90,7 @@ async def test_the_body_is_cancelled_when_the_lease_is_lost(
 
     running = asyncio.create_task(body())
     await locks_bench.settle()
-    line_of(locks).is_cut = True
+    backend_of(locks).is_cut = True
     await locks_bench.advance(31)
     with pytest.raises(LeaseLost, match="store_unreachable"):
         await running
@@ -100,15 +100,15 @@ async def test_the_body_is_cancelled_when_the_lease_is_lost(
 
 async def test_one_missed_renewal_is_not_a_loss(locks_bench: LocksBench, locks: Locks) -> None:
     lease = await locks.acquire("r", ttl=30)
-    line_of(locks).is_cut = True
+    backend_of(locks).is_cut = True
     await locks_bench.advance(19)
-    line_of(locks).is_cut = False
+    backend_of(locks).is_cut = False
     await locks_bench.advance(60)
     lease.check()
     assert locks_bench.metrics.value("holdfast_lock_renew_failures_total") > 0
 
 
-async def test_another_holder_is_told_as_fenced(
+async def test_a_renewal_after_another_grant_is_lost_as_fenced(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -122,7 +122,7 @@ async def test_another_holder_is_told_as_fenced(
     assert locks_bench.metrics.value("holdfast_lock_fencing_rejections_total") == 1
 
 
-async def test_closing_tells_the_holders_and_gives_everything_back(
+async def test_closing_cancels_holders_and_releases_every_lease(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     async def body() -> None:
@@ -140,7 +140,7 @@ async def test_closing_tells_the_holders_and_gives_everything_back(
         await locks.acquire("r")
 
 
-async def test_a_release_is_idempotent_and_takes_nothing_from_the_next(
+async def test_a_release_is_idempotent_and_never_ends_a_later_lease(
     locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r")
@@ -151,7 +151,7 @@ async def test_a_release_is_idempotent_and_takes_nothing_from_the_next(
     await following.verify()
 
 
-async def test_a_release_that_finds_the_lease_gone_is_a_loss(
+async def test_releasing_a_revoked_lease_raises_its_loss(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     with pytest.raises(LeaseLost, match="revoked"):
@@ -164,7 +164,7 @@ async def test_the_error_of_the_body_is_not_masked(
 ) -> None:
     async def fail(*, cut: bool) -> None:
         async with locks.hold("r"):
-            line_of(locks).is_cut = cut
+            backend_of(locks).is_cut = cut
             if not cut:
                 await others.revoke("r", by="ann")
             raise ValueError("mine")
@@ -174,10 +174,10 @@ async def test_the_error_of_the_body_is_not_masked(
             await fail(cut=cut)
 
 
-async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
+async def test_a_clock_set_back_only_lengthens_a_lease(
     locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also for one who starts after the step, and one who was there before it."""
+    """For a process that starts after the clock was set, and for one that started before."""
     backend = await locks_bench.backend()
     readings = {"back": 0.0}
     real = backend.reading
@@ -188,15 +188,15 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
     monkeypatch.setattr(backend, "reading", reading)
     if isinstance(backend, StoreBackend):
         monkeypatch.setattr(backend._store, "now", reading)
-    wanted = rules.LeaseRequest("r", "first", "a", 30.0)
-    await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now))
+    first = rules.LeaseRequest("r", "first", "a", 30.0)
+    await backend.run(lambda hinter, now: scripts.ask(hinter, first, now))
     await backend.run(lambda hinter, now: scripts.leave(hinter, "r", "first", now))
     readings["back"] = 500.0
-    wanted = rules.LeaseRequest("r", "second", "b", 30.0)
+    second = rules.LeaseRequest("r", "second", "b", 30.0)
     assert isinstance(
-        await backend.run(lambda hinter, now: scripts.ask(hinter, wanted, now)), rules.LeaseGranted
+        await backend.run(lambda hinter, now: scripts.ask(hinter, second, now)), rules.LeaseGranted
     )
-    readings["back"] = 0.0  # what a process that lived before the step may still believe
+    readings["back"] = 0.0  # as read by a process that started before the clock was set
     locks_bench.clock.set(locks_bench.clock.now() + 29)
     third = rules.LeaseRequest("r", "third", "c", 30.0)
     assert isinstance(
@@ -207,14 +207,14 @@ async def test_a_clock_that_is_set_back_only_lengthens_a_lease(
 async def test_a_clock_set_forward_ends_a_lease_early_and_the_fence_refuses_it(
     locks_bench: LocksBench, locks: Locks, others: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What no wall clock can promise: the holder counts seconds, the store was told that they passed."""
+    """The holder counts seconds on its monotonic clock; the clock of the store was set forward."""
     lease = await locks.acquire("r", ttl=30)
-    real = line_of(others).backend.reading
+    real = backend_of(others).backend.reading
 
     def reading() -> float:
         return real() + 3600
 
-    backend = line_of(others).backend
+    backend = backend_of(others).backend
     monkeypatch.setattr(backend, "reading", reading)
     if isinstance(backend, StoreBackend):
         monkeypatch.setattr(backend._store, "now", reading)

@@ -1,4 +1,4 @@
-"""Operators: who holds what, revocation, hints. docs/howto/locks.md links here."""
+"""Operators: listing, revocation, hints. docs/howto/locks.md links here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.primitives.locks import Locks, LossReason
 from tests.conformance.locks_support import LocksBench
 
 
-async def test_a_revocation_bumps_the_fence_is_kept_and_tells_the_holder(
+async def test_a_revocation_raises_the_fence_is_recorded_and_notifies_the_holder(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -30,7 +30,7 @@ async def test_a_revocation_bumps_the_fence_is_kept_and_tells_the_holder(
     assert locks_bench.metrics.value("holdfast_lock_lost_total", reason="revoked") == 1
 
 
-async def test_a_revocation_elsewhere_is_noticed_with_the_next_renewal(
+async def test_a_revocation_by_another_process_is_noticed_at_the_next_renewal(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -39,7 +39,7 @@ async def test_a_revocation_elsewhere_is_noticed_with_the_next_renewal(
     assert lease.lost.reason is LossReason.REVOKED
 
 
-async def test_a_hint_makes_the_holder_look_at_once(
+async def test_a_hint_makes_the_holder_check_the_store_at_once(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     lease = await locks.acquire("r", ttl=30)
@@ -49,12 +49,12 @@ async def test_a_hint_makes_the_holder_look_at_once(
     assert lease.lost.reason is LossReason.REVOKED
 
 
-async def test_a_hint_makes_the_head_of_the_line_ask_at_once(
+async def test_a_hint_makes_the_first_waiter_ask_at_once(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     first = await locks.acquire("r", ttl=30)
     waiting = []
-    for _ in range(2):  # One after the other: the line is in the order of their transactions.
+    for _ in range(2):  # One by one: the queue is in the order of their transactions.
         waiting.append(asyncio.create_task(others.acquire("r", wait=60)))
         await locks_bench.settle()
     await first.release()
@@ -67,11 +67,11 @@ async def test_a_hint_makes_the_head_of_the_line_ask_at_once(
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_revoking_what_nobody_holds_is_said_so(locks: Locks) -> None:
+async def test_revoking_a_free_resource_is_not_found(locks: Locks) -> None:
     with pytest.raises(NotFound):
         await locks.revoke("r", by="ann")
     with pytest.raises(NotFound):
-        await locks.show("never heard of")
+        await locks.show("never held")
 
 
 async def test_held_resources_are_listed_with_their_waiters(

@@ -1,4 +1,4 @@
-"""Waiting for a lock: the line, its order, its end. docs/howto/locks.md links here."""
+"""Waiting for a lock: the queue, its order, its bound. docs/howto/locks.md links here."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from holdfast.errors import (
     WaitTimeout,
 )
 from holdfast.primitives.locks import Locks
-from tests.conformance.locks_support import LocksBench, is_free, line_of
+from tests.conformance.locks_support import LocksBench, backend_of, is_free
 
 
-async def test_waiters_are_served_in_the_order_they_came(
+async def test_waiters_are_granted_in_order_of_arrival(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     served: list[int] = []
@@ -36,7 +36,7 @@ async def test_waiters_are_served_in_the_order_they_came(
     assert served == list(range(6))
 
 
-async def test_nobody_overtakes_those_who_wait(
+async def test_a_new_claim_does_not_overtake_waiters(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     first = await locks.acquire("r")
@@ -49,7 +49,7 @@ async def test_nobody_overtakes_those_who_wait(
     assert (await waiting).fence == 2
 
 
-async def test_only_the_head_of_the_line_is_woken(
+async def test_only_the_first_waiter_is_woken(
     locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await locks.acquire("r")
@@ -75,7 +75,7 @@ async def test_only_the_head_of_the_line_is_woken(
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_dead_waiters_cost_one_heartbeat_in_total(
+async def test_dead_waiters_delay_the_queue_by_one_waiter_timeout_in_total(
     locks_bench: LocksBench, locks: Locks
 ) -> None:
     first = await locks.acquire("r", ttl=30)
@@ -90,7 +90,7 @@ async def test_dead_waiters_cost_one_heartbeat_in_total(
     assert (await waiting).fence == 2
 
 
-async def test_waiting_ends_when_it_was_to(locks_bench: LocksBench, locks: Locks) -> None:
+async def test_a_wait_times_out(locks_bench: LocksBench, locks: Locks) -> None:
     await locks.acquire("r", ttl=30)
     waiting = asyncio.create_task(locks.acquire("r", wait=10))
     await locks_bench.advance(9.9)
@@ -101,7 +101,7 @@ async def test_waiting_ends_when_it_was_to(locks_bench: LocksBench, locks: Locks
     assert (await locks.show("r")).waiters == ()
 
 
-async def test_a_cancelled_waiter_leaves_the_line(
+async def test_a_cancelled_waiter_leaves_the_queue(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
     first = await locks.acquire("r")
@@ -118,12 +118,12 @@ async def test_a_cancelled_waiter_leaves_the_line(
     assert (await stays).fence == 2
 
 
-async def test_a_waiter_that_is_cancelled_while_it_is_granted_does_not_hold(
+async def test_a_waiter_cancelled_during_its_grant_does_not_hold(
     locks_bench: LocksBench, locks: Locks, others: Locks
 ) -> None:
-    gate = line_of(locks).gate = asyncio.Event()
+    gate = backend_of(locks).gate = asyncio.Event()
     asking = asyncio.create_task(locks.acquire("r", wait=60))
-    await line_of(locks).answering.wait()  # granted in the store, the answer is on its way
+    await backend_of(locks).answering.wait()  # granted in the store, the answer is on its way
     asking.cancel()
     await asyncio.sleep(0)
     gate.set()
@@ -134,7 +134,7 @@ async def test_a_waiter_that_is_cancelled_while_it_is_granted_does_not_hold(
     assert (await others.acquire("r", wait=0)).fence == 2
 
 
-async def test_a_line_has_an_end(
+async def test_waiters_per_lock_are_bounded(
     locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "WAITERS_MAX", 2)
@@ -145,7 +145,7 @@ async def test_a_line_has_an_end(
         await locks.acquire("r", wait=5)
 
 
-async def test_dead_waiters_take_no_places_from_the_living(
+async def test_dead_waiters_do_not_count_against_the_bound(
     locks_bench: LocksBench, locks: Locks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rules, "WAITERS_MAX", 5)

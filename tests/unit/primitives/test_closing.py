@@ -1,4 +1,4 @@
-"""Closing what threads wait in: each wait ends with a typed error, and closing hangs on none."""
+"""Closing a portal, a ledger or locks that threads wait in: waits end with NotRunning, in bounded time."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ def threads() -> Iterator[ThreadPoolExecutor]:
         yield threads
 
 
-def test_a_portal_that_closes_ends_every_call(threads: ThreadPoolExecutor) -> None:
+def test_closing_a_portal_ends_every_call(threads: ThreadPoolExecutor) -> None:
     portal = Portal("test")
-    begun = threading.Barrier(4)
+    started = threading.Barrier(4)
 
     async def forever() -> None:
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(started.wait, 10)
         await asyncio.Event().wait()
 
     waiting = [threads.submit(portal.call, forever) for _ in range(3)]
-    begun.wait(10)
+    started.wait(10)
     portal.close()
-    for each in waiting:
+    for call in waiting:
         with pytest.raises(NotRunning):
-            each.result(10)
+            call.result(10)
     with pytest.raises(NotRunning):
         portal.call(forever)
 
 
-def test_an_interrupted_caller_gets_the_answer_beside_the_interruption() -> None:
+def test_an_interrupted_finish_returns_the_answer_with_the_interrupt() -> None:
     portal = Portal("test")
     waiting, struck = threading.Event(), threading.Event()
     result = portal._result
 
-    def told(future: Future[Any]) -> Any:
+    def interrupted_result(future: Future[Any]) -> Any:
         waiting.set()
         return result(future)
 
@@ -64,7 +64,7 @@ def test_an_interrupted_caller_gets_the_answer_beside_the_interruption() -> None
         await asyncio.to_thread(struck.wait, 10)
         return "written"
 
-    portal._result = told  # type: ignore[method-assign]
+    portal._result = interrupted_result  # type: ignore[method-assign]
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         answer = portal.finish(write)
@@ -76,14 +76,14 @@ def test_an_interrupted_caller_gets_the_answer_beside_the_interruption() -> None
     assert isinstance(answer.error, KeyboardInterrupt)
 
 
-def test_closing_a_ledger_records_what_runs_and_ends_who_waits(
+def test_closing_a_ledger_records_running_effects_and_ends_waits(
     threads: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     url = f"sqlite:///{tmp_path}/ledger.db"
     ledger = BlockingLedger.connect(url, lease_seconds=60.0)
     runs, may_end = threading.Event(), threading.Event()
 
-    def effect(turn: EntryLease) -> str:
+    def effect(lease: EntryLease) -> str:
         runs.set()
         assert may_end.wait(10)
         return "paid"
@@ -102,11 +102,11 @@ def test_closing_a_ledger_records_what_runs_and_ends_who_waits(
         assert isinstance(other.begin(*PLACE, 1), Answered)
 
 
-def test_closing_a_ledger_does_not_wait_for_ever(threads: ThreadPoolExecutor) -> None:
+def test_closing_a_ledger_waits_a_bounded_time(threads: ThreadPoolExecutor) -> None:
     ledger = BlockingLedger.connect("memory://")
     runs, may_end = threading.Event(), threading.Event()
 
-    def effect(turn: EntryLease) -> str:
+    def effect(lease: EntryLease) -> str:
         runs.set()
         may_end.wait(10)
         return "paid"
@@ -121,7 +121,7 @@ def test_closing_a_ledger_does_not_wait_for_ever(threads: ThreadPoolExecutor) ->
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
-def test_closing_locks_ends_threads_that_wait(
+def test_closing_locks_ends_waiting_threads(
     threads: ThreadPoolExecutor, tmp_path: Path, kind: str
 ) -> None:
     locks = BlockingLocks.connect("memory://" if kind == "memory" else f"sqlite:///{tmp_path}/l.db")
@@ -136,7 +136,7 @@ def test_closing_locks_ends_threads_that_wait(
     def waiter() -> None:
         asks.set()
         with locks.hold("r", ttl=60, wait=3_600):
-            raise AssertionError("granted by locks that are closed")
+            raise AssertionError("closed locks granted a claim")
 
     holding = threads.submit(holder)
     assert holds.wait(10)

@@ -1,4 +1,4 @@
-"""The ledger for callers that block: the same course, the effect in the caller's own thread."""
+"""The blocking ledger: the same steps, with the effect in the thread of the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.errors import IdempotencyConflict, InProgress, LeaseLost, NotRunni
 from holdfast.primitives.idempotency import Answered, BlockingLedger, EntryLease, State
 from holdfast.primitives.portal import Portal
 
-PLACE = ("account:7", "charge", "key-1")
+KEY = ("account:7", "charge", "key-1")
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -26,63 +26,63 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockingL
 def test_the_effect_runs_once_in_the_callers_thread(ledger: BlockingLedger) -> None:
     threads: list[str] = []
 
-    def effect(turn: EntryLease) -> None:
+    def effect(lease: EntryLease) -> None:
         threads.append(threading.current_thread().name)
 
     for _ in range(2):
-        assert ledger.run(*PLACE, 1, effect) is None
+        assert ledger.run(*KEY, 1, effect) is None
     assert threads == [threading.current_thread().name]
     with pytest.raises(IdempotencyConflict):
-        ledger.run(*PLACE, 2, effect)
+        ledger.run(*KEY, 2, effect)
 
 
-def test_threads_that_race_have_one_effect(ledger: BlockingLedger) -> None:
+def test_concurrent_threads_run_one_effect(ledger: BlockingLedger) -> None:
     acted: list[str] = []
     together = threading.Barrier(8)
 
-    def effect(turn: EntryLease) -> str:
-        acted.append(turn.owner)
+    def effect(lease: EntryLease) -> str:
+        acted.append(lease.owner)
         return "paid"
 
     def call(_: int) -> object:
         together.wait(10)
-        return ledger.run(*PLACE, 1, effect, wait=10.0)
+        return ledger.run(*KEY, 1, effect, wait=10.0)
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(call, range(8))) == ["paid"] * 8
     assert len(acted) == 1
 
 
-def test_an_interrupted_call_is_free_at_once(ledger: BlockingLedger) -> None:
-    def interrupted(turn: EntryLease) -> None:
+def test_an_interrupted_call_frees_its_key_at_once(ledger: BlockingLedger) -> None:
+    def interrupted(lease: EntryLease) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ledger.run(*PLACE, 1, interrupted)
-    assert ledger.run(*PLACE, 1, lambda turn: turn.attempt) == 2
+        ledger.run(*KEY, 1, interrupted)
+    assert ledger.run(*KEY, 1, lambda lease: lease.attempt) == 2
 
 
-def test_every_verb_is_there(ledger: BlockingLedger) -> None:
-    turn = ledger.begin(*PLACE, 1)
-    assert isinstance(turn, EntryLease)
+def test_every_ledger_method_has_a_blocking_form(ledger: BlockingLedger) -> None:
+    lease = ledger.begin(*KEY, 1)
+    assert isinstance(lease, EntryLease)
     with pytest.raises(InProgress):
-        ledger.begin(*PLACE, 1)
-    ledger.extend(turn, 60.0)
+        ledger.begin(*KEY, 1)
+    ledger.extend(lease, 60.0)
     assert ledger.unfinished() == []
-    ledger.abandon(turn)
-    turn = ledger.begin(*PLACE, 1)
-    assert isinstance(turn, EntryLease)
-    ledger.finish(turn, "paid")
+    ledger.abandon(lease)
+    lease = ledger.begin(*KEY, 1)
+    assert isinstance(lease, EntryLease)
+    ledger.finish(lease, "paid")
     with pytest.raises(LeaseLost):
-        ledger.fail(turn, ValueError())
-    assert isinstance(ledger.begin(*PLACE, 1), Answered)
-    entry = ledger.get(*PLACE)
+        ledger.fail(lease, ValueError())
+    assert isinstance(ledger.begin(*KEY, 1), Answered)
+    entry = ledger.get(*KEY)
     assert entry is not None
     assert entry.state is State.DONE
     assert ledger.prune() == 0
 
 
-def test_a_closed_ledger_says_so() -> None:
+def test_a_closed_ledger_raises_not_running() -> None:
     ledger = BlockingLedger.connect("memory://")
     ledger.prune()
     ledger.close()
@@ -90,7 +90,7 @@ def test_a_closed_ledger_says_so() -> None:
         ledger.prune()
 
 
-def test_a_portal_gives_errors_and_values_back() -> None:
+def test_a_portal_returns_values_and_raises_errors() -> None:
     portal = Portal("test")
 
     async def fail() -> None:

@@ -1,4 +1,4 @@
-"""The ledger against a model that knows nothing of fences, SQL or scripts.
+"""The ledger against a model without fences, SQL or scripts.
 
 LEDGER_EXAMPLES=5000 pytest tests/unit/primitives/test_ledger_machine.py     # the long campaign
 """
@@ -42,20 +42,20 @@ WHO = st.integers(0, 2)
 VALUES = st.sampled_from([None, 0, "x", [1, {"y": None}]])
 
 
-class Known(NamedTuple):
-    """What the model believes of a key."""
+class ModelEntry(NamedTuple):
+    """The expected state of a key."""
 
     request: int
-    turns: int
+    attempts: int
     held_by: EntryLease | None = None
-    """The last turn, while it has not ended."""
+    """The latest lease, until it has ended."""
     until: float = 0.0
     ended: float | None = None
     answer: Done | Failed | None = None
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    turns = Bundle("turns")
+    leases = Bundle("leases")
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class LedgerMachine(RuleBasedStateMachine):
         ]
         for ledger in self.ledgers:
             ledger.calls._prune_at = float("inf")  # only when the model prunes too
-        self.model: dict[str, Known] = {}
+        self.model: dict[str, ModelEntry] = {}
         self.fences: dict[str, int] = {}
 
     def done(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -92,85 +92,85 @@ class LedgerMachine(RuleBasedStateMachine):
         self.done(self.ledgers[0].close())
         self.runner.close()
 
-    # -- what the model says -----------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------
 
     def expected(self, key: str, request: int) -> type[HoldfastError] | Done | Failed | int:
-        """The refusal, the answer, or the number of the turn."""
-        known = self.model.get(key)
-        if known is None:
+        """The refusal, the answer, or the number of the attempt."""
+        model_entry = self.model.get(key)
+        if model_entry is None:
             return 1
-        if known.request != request:
+        if model_entry.request != request:
             return IdempotencyConflict
-        if known.answer is not None:
-            return known.answer
-        if known.held_by is not None and known.until > self.clock.now():
+        if model_entry.answer is not None:
+            return model_entry.answer
+        if model_entry.held_by is not None and model_entry.until > self.clock.now():
             return InProgress
-        return known.turns + 1
+        return model_entry.attempts + 1
 
-    def took(self, key: str, request: int, turn: EntryLease) -> None:
-        assert turn.fence > self.fences.get(key, 0), "fences rise, even over pruned entries"
-        self.fences[key] = turn.fence
-        self.model[key] = Known(request, turn.attempt, turn, self.clock.now() + LEASE)
+    def took(self, key: str, request: int, lease: EntryLease) -> None:
+        assert lease.fence > self.fences.get(key, 0), "fences rise, even over pruned entries"
+        self.fences[key] = lease.fence
+        self.model[key] = ModelEntry(request, lease.attempt, lease, self.clock.now() + LEASE)
 
-    def ended(self, turn: EntryLease, answer: Done | Failed | None) -> bool:
-        """Whether this turn may end so."""
-        key = turn.entry_key.key
-        known = self.model.get(key)
-        if known is None or known.held_by != turn:
+    def ended(self, lease: EntryLease, answer: Done | Failed | None) -> bool:
+        """Whether this lease may record that end."""
+        key = lease.entry_key.key
+        model_entry = self.model.get(key)
+        if model_entry is None or model_entry.held_by != lease:
             return False
-        self.model[key] = known._replace(held_by=None, ended=self.clock.now(), answer=answer)
+        self.model[key] = model_entry._replace(held_by=None, ended=self.clock.now(), answer=answer)
         return True
 
-    # -- verbs -------------------------------------------------------------------------------------
+    # -- rules -------------------------------------------------------------------------------------
 
-    @rule(target=turns, who=WHO, key=KEYS, request=REQUESTS)
+    @rule(target=leases, who=WHO, key=KEYS, request=REQUESTS)
     def begin(self, who: int, key: str, request: int) -> Any:
         expected = self.expected(key, request)
-        found: EntryLease | Answered | HoldfastError
+        actual: EntryLease | Answered | HoldfastError
         try:
-            found = self.done(self.ledgers[who].begin("s", "o", key, request))
+            actual = self.done(self.ledgers[who].begin("s", "o", key, request))
         except HoldfastError as error:
-            found = error
+            actual = error
         if isinstance(expected, type):
-            assert type(found) is expected
+            assert type(actual) is expected
         elif isinstance(expected, int):
-            assert isinstance(found, EntryLease)
-            assert found.attempt == expected
-            known = self.model.get(key)
-            held = known.held_by if known is not None else None
-            assert found.taken_over_from == (held.owner if held is not None else None)
-            self.took(key, request, found)
-            return found
+            assert isinstance(actual, EntryLease)
+            assert actual.attempt == expected
+            model_entry = self.model.get(key)
+            held = model_entry.held_by if model_entry is not None else None
+            assert actual.taken_over_from == (held.owner if held is not None else None)
+            self.took(key, request, actual)
+            return actual
         else:
-            assert isinstance(found, Answered)
-            assert found.outcome == expected
+            assert isinstance(actual, Answered)
+            assert actual.outcome == expected
         return multiple()
 
-    @rule(who=WHO, turn=turns, value=VALUES)
-    def finish(self, who: int, turn: EntryLease, value: Any) -> None:
-        self.end(turn, rules.done(value), self.ledgers[who].finish(turn, value))
+    @rule(who=WHO, lease=leases, value=VALUES)
+    def finish(self, who: int, lease: EntryLease, value: Any) -> None:
+        self.end(lease, rules.done(value), self.ledgers[who].finish(lease, value))
 
-    @rule(who=WHO, turn=turns)
-    def fail(self, who: int, turn: EntryLease) -> None:
+    @rule(who=WHO, lease=leases)
+    def fail(self, who: int, lease: EntryLease) -> None:
         failed = Failed("ValueError", "bad")
-        self.end(turn, failed, self.ledgers[who].fail(turn, ValueError("bad")))
+        self.end(lease, failed, self.ledgers[who].fail(lease, ValueError("bad")))
 
-    @rule(who=WHO, turn=consumes(turns))
-    def abandon(self, who: int, turn: EntryLease) -> None:
-        self.end(turn, None, self.ledgers[who].abandon(turn))
+    @rule(who=WHO, lease=consumes(leases))
+    def abandon(self, who: int, lease: EntryLease) -> None:
+        self.end(lease, None, self.ledgers[who].abandon(lease))
 
     def end(
-        self, turn: EntryLease, answer: Done | Failed | None, ending: Coroutine[Any, Any, None]
+        self, lease: EntryLease, answer: Done | Failed | None, ending: Coroutine[Any, Any, None]
     ) -> None:
-        known = self.model.get(turn.entry_key.key)
-        # Said again: the very same end of the latest turn.
+        model_entry = self.model.get(lease.entry_key.key)
+        # A repeat of the end of the latest lease.
         echo = (
-            known is not None
-            and known.held_by is None
-            and self.fences[turn.entry_key.key] == turn.fence
-            and known.answer == answer
+            model_entry is not None
+            and model_entry.held_by is None
+            and self.fences[lease.entry_key.key] == lease.fence
+            and model_entry.answer == answer
         )
-        may = self.ended(turn, answer)
+        may = self.ended(lease, answer)
         try:
             self.done(ending)
         except LeaseLost:
@@ -179,51 +179,51 @@ class LedgerMachine(RuleBasedStateMachine):
         else:
             assert may or echo
 
-    @rule(who=WHO, turn=turns)
-    def extend(self, who: int, turn: EntryLease) -> None:
-        key = turn.entry_key.key
-        known = self.model.get(key)
+    @rule(who=WHO, lease=leases)
+    def extend(self, who: int, lease: EntryLease) -> None:
+        key = lease.entry_key.key
+        model_entry = self.model.get(key)
         try:
-            self.done(self.ledgers[who].extend(turn))
+            self.done(self.ledgers[who].extend(lease))
         except LeaseLost:
-            assert known is None or known.held_by != turn
+            assert model_entry is None or model_entry.held_by != lease
         else:
-            assert known is not None
-            assert known.held_by == turn
-            self.model[key] = known._replace(until=self.clock.now() + LEASE)
+            assert model_entry is not None
+            assert model_entry.held_by == lease
+            self.model[key] = model_entry._replace(until=self.clock.now() + LEASE)
 
     @rule(who=WHO, key=KEYS, request=REQUESTS, value=VALUES)
     def run(self, who: int, key: str, request: int, value: Any) -> None:
         expected = self.expected(key, request)
         ran: list[EntryLease] = []
 
-        async def effect(turn: EntryLease) -> Any:
-            ran.append(turn)
-            self.took(key, request, turn)
+        async def effect(lease: EntryLease) -> Any:
+            ran.append(lease)
+            self.took(key, request, lease)
             if value == 0:
                 raise ValueError("bad")
-            self.ended(turn, rules.done(value))
+            self.ended(lease, rules.done(value))
             return value
 
-        found: Any
+        actual: Any
         try:
-            found = self.done(
+            actual = self.done(
                 self.ledgers[who].run("s", "o", key, request, effect, on_error=OnError.KEEP)
             )
         except ValueError:
             self.ended(ran[0], Failed("ValueError", "bad"))
-            found = ValueError
+            actual = ValueError
         except HoldfastError as error:
-            found = type(error)
+            actual = type(error)
         match expected:
             case Failed():
-                assert found is EffectFailed
+                assert actual is EffectFailed
             case Done():
-                assert found == rules.answer(expected)
+                assert actual == rules.answer(expected)
             case int():
-                assert found == (ValueError if value == 0 else value)
+                assert actual == (ValueError if value == 0 else value)
             case _:
-                assert found is expected
+                assert actual is expected
         assert len(ran) == isinstance(expected, int)
 
     @rule(seconds=st.sampled_from([0.5, LEASE / 2, LEASE, RETENTION]))
@@ -233,11 +233,11 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model)
     @rule(who=WHO)
     def prune(self, who: int) -> None:
-        def is_over(known: Known) -> bool:
-            end = known.until if known.ended is None else known.ended
+        def is_over(model_entry: ModelEntry) -> bool:
+            end = model_entry.until if model_entry.ended is None else model_entry.ended
             return end + RETENTION <= self.clock.now()
 
-        gone = [key for key, known in self.model.items() if is_over(known)]
+        gone = [key for key, model_entry in self.model.items() if is_over(model_entry)]
         assert self.done(self.ledgers[who].prune()) == len(gone)
         for key in gone:
             del self.model[key]
@@ -246,21 +246,21 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_store_says_what_the_model_says(self) -> None:
         for key in ("a", "b", "c"):
             entry = self.done(self.ledgers[0].get("s", "o", key))
-            known = self.model.get(key)
-            if known is None:
+            model_entry = self.model.get(key)
+            if model_entry is None:
                 assert entry is None
                 continue
             assert entry is not None
-            match known:
-                case Known(answer=Done()):
+            match model_entry:
+                case ModelEntry(answer=Done()):
                     state = State.DONE
-                case Known(answer=Failed()):
+                case ModelEntry(answer=Failed()):
                     state = State.FAILED
-                case Known(held_by=None):
+                case ModelEntry(held_by=None):
                     state = State.ABANDONED
                 case _:
                     state = State.IN_PROGRESS
-            assert (entry.state, entry.attempt) == (state, known.turns)
+            assert (entry.state, entry.attempt) == (state, model_entry.attempts)
 
 
 LedgerMachine.TestCase.settings = settings(

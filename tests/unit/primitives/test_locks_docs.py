@@ -1,4 +1,4 @@
-"""The page about locks: its examples run, and each line of its tables names a test that exists."""
+"""The page about locks: its examples run, and every row of its tables links an existing test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_examples_run(tmp_path: Path) -> None:
     assert lines[2] == "fence 4"
 
 
-def test_every_promise_and_every_gap_names_a_test_that_exists() -> None:
+def test_every_row_of_the_promise_tables_links_an_existing_test() -> None:
     rows = [line for line in TEXT[TEXT.index("## What is promised") :].splitlines() if "|" in line]
     rows = [
         line

@@ -1,4 +1,4 @@
-"""Holding a lease: what cancels what, and what a holder sees when its event loop or machine stood still."""
+"""The `hold` context manager: cancellation on loss, and pauses of the event loop or the machine."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def metrics() -> Metrics:
 
 @pytest.fixture
 async def locks(clock: VirtualClock, metrics: Metrics) -> AsyncIterator[Locks]:
-    async with Locks.connect("memory://", clock=clock, meter=metrics) as made:
-        yield made
+    async with Locks.connect("memory://", clock=clock, meter=metrics) as locks:
+        yield locks
 
 
-async def turns(count: int = 20) -> None:
+async def run_loop(count: int = 20) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 class Body:
-    """A task that holds a lock and does something with it."""
+    """A task that runs `work` under a lock."""
 
     def __init__(
         self, locks: Locks, work: Callable[[Lease], object], *, cancel: bool = True
@@ -49,16 +49,16 @@ class Body:
         try:
             async with locks.hold("r", ttl=30, cancel_on_loss=cancel) as lease:
                 self.lease = lease
-                found = work(lease)
-                if asyncio.iscoroutine(found):
-                    await found
+                result = work(lease)
+                if asyncio.iscoroutine(result):
+                    await result
         finally:
-            # Whatever happened, this task can go on: no cancellation is left over.
+            # In every case no cancellation is pending, so the task can continue.
             await asyncio.sleep(0)
             self.after.append("went on")
 
     async def lose(self) -> None:
-        await turns()
+        await run_loop()
         assert self.lease is not None
         self.lease.lose(LossReason.REVOKED)
 
@@ -67,9 +67,9 @@ async def forever(_: Lease) -> None:
     await asyncio.Event().wait()
 
 
-async def test_a_cancellation_from_elsewhere_stays_one(locks: Locks) -> None:
+async def test_a_cancellation_from_elsewhere_stays_a_cancellation(locks: Locks) -> None:
     body = Body(locks, forever)
-    await turns()
+    await run_loop()
     body.task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await body.task
@@ -93,7 +93,7 @@ async def test_a_loss_and_a_cancellation_together_are_a_cancellation(locks: Lock
         await body.task
 
 
-async def test_a_body_that_swallows_the_cancellation_still_hears_of_the_loss(locks: Locks) -> None:
+async def test_a_loss_is_raised_even_if_the_body_swallows_the_cancellation(locks: Locks) -> None:
     async def stubborn(lease: Lease) -> None:
         try:
             await forever(lease)
@@ -107,7 +107,7 @@ async def test_a_body_that_swallows_the_cancellation_still_hears_of_the_loss(loc
     assert body.after == ["went on"]
 
 
-async def test_a_loss_in_the_last_moment_of_the_body_leaves_no_cancellation_behind(
+async def test_a_loss_at_the_end_of_the_body_leaves_no_cancellation_pending(
     locks: Locks,
 ) -> None:
     body = Body(locks, lambda lease: lease.lose(LossReason.REVOKED))
@@ -117,12 +117,12 @@ async def test_a_loss_in_the_last_moment_of_the_body_leaves_no_cancellation_behi
     assert body.task.cancelling() == 0
 
 
-async def test_a_body_may_ask_not_to_be_cancelled(locks: Locks) -> None:
+async def test_a_body_is_not_cancelled_with_cancel_on_loss_off(locks: Locks) -> None:
     done: list[str] = []
 
     async def careful(lease: Lease) -> None:
         await lease.lost.wait()
-        await turns()
+        await run_loop()
         done.append(str(lease.lost.reason))
 
     body = Body(locks, careful, cancel=False)
@@ -132,7 +132,7 @@ async def test_a_body_may_ask_not_to_be_cancelled(locks: Locks) -> None:
     assert done == ["revoked"]
 
 
-async def test_several_that_are_lost_together_are_one_error(locks: Locks) -> None:
+async def test_several_leases_lost_together_raise_one_error(locks: Locks) -> None:
     async def run() -> None:
         async with locks.hold_many(["a", "b"]) as leases:
             for lease in leases.values():
@@ -145,19 +145,21 @@ async def test_several_that_are_lost_together_are_one_error(locks: Locks) -> Non
     assert task.cancelling() == 0
 
 
-async def test_check_sees_a_pause_before_anybody_else_does(
+async def test_check_notices_a_pause_before_the_renewal_loop_does(
     locks: Locks, clock: VirtualClock, metrics: Metrics
 ) -> None:
-    """The process was stopped and goes on: the next line of the body runs before the keeper does."""
+    """The process was stopped; after it resumes, the body runs before the renewal loop."""
     lease = await locks.acquire("r", ttl=30)
-    clock._time += 29.7  # nobody is woken
+    clock._time += 29.7  # without firing timers
     assert lease.seconds_left == 0.0
     with pytest.raises(LeaseLost, match="expired"):
         lease.check()
     assert metrics.value("holdfast_lock_lost_total", reason="expired") == 1
 
 
-async def test_a_holder_lets_go_before_the_store_does(locks: Locks, clock: VirtualClock) -> None:
+async def test_a_holder_stops_relying_on_its_lease_before_the_store_ends_it(
+    locks: Locks, clock: VirtualClock
+) -> None:
     lease = await locks.acquire("r", ttl=30)
     assert lease.seconds_left == pytest.approx(30 - 30 * 0.01 - 0.002)
 
@@ -167,11 +169,11 @@ async def test_what_happened_is_counted(
 ) -> None:
     async with locks.hold("r", ttl=30):
         clock.set(clock.now() + 5)
-        await turns()
+        await run_loop()
     body = Body(locks, forever)
-    await turns()
+    await run_loop()
     waiting = asyncio.create_task(locks.acquire("r", wait=10))
-    await turns()
+    await run_loop()
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     body.task.cancel()

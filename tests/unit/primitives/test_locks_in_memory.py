@@ -1,4 +1,4 @@
-"""`memory://` is one set of locks for the process, whoever connects, in whichever thread and event loop."""
+"""`memory://` is one set of locks for all threads and event loops of a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.primitives.locks import BlockingLocks, Locks
 from tests.acceptance.apps.harness import eventually
 
 
-async def test_two_that_connect_exclude_each_other_and_wake_each_other() -> None:
+async def test_two_connections_exclude_and_wake_each_other() -> None:
     url = "memory://two-that-connect"
     async with Locks.connect(url) as one, Locks.connect(url) as other:
         lease = await one.acquire("r", ttl=60)
@@ -24,11 +24,11 @@ async def test_two_that_connect_exclude_each_other_and_wake_each_other() -> None
         waiting = asyncio.create_task(other.acquire("r", wait=60))
         await eventually(lambda: bool(other._wakes))
         await lease.release()
-        async with asyncio.timeout(1.5):  # A hint, not the second third of a waiter's 3 s.
+        async with asyncio.timeout(1.5):  # Woken by a hint, before the waiter would poll again.
             assert (await waiting).fence == lease.fence + 1
 
 
-def test_threads_with_locks_of_their_own_exclude_each_other() -> None:
+def test_threads_with_separate_connections_exclude_each_other() -> None:
     together = threading.Barrier(4)
     inside, most = 0, 0
 
@@ -47,24 +47,24 @@ def test_threads_with_locks_of_their_own_exclude_each_other() -> None:
     assert most == 1
 
 
-async def test_names_and_virtual_clocks_are_worlds_of_their_own() -> None:
+async def test_names_and_virtual_clocks_have_separate_locks() -> None:
     clock = VirtualClock()
-    made = [
+    separate = [
         Locks.connect("memory://this"),
         Locks.connect("memory://that"),
         Locks.connect("memory://this", clock=clock),
         Locks.connect("memory://this", clock=VirtualClock()),
     ]
-    leases = [await each.acquire("r", wait=0) for each in made]
+    leases = [await locks.acquire("r", wait=0) for locks in separate]
     assert len(leases) == 4
     same = Locks.connect("memory://this", clock=clock)
     with pytest.raises(WaitTimeout):
         await same.acquire("r", wait=0)
-    for each in (*made, same):
-        await each.close()
+    for locks in (*separate, same):
+        await locks.close()
 
 
-def test_a_forked_child_is_another_process() -> None:
+def test_a_forked_child_has_separate_locks() -> None:
     with BlockingLocks.connect("memory://forked") as locks, locks.hold("r", ttl=60):
         child = os.fork()
         if child == 0:

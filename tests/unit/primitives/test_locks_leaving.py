@@ -1,4 +1,4 @@
-"""Giving up on a lock while the store is silent: the wait ends in time, with its own error."""
+"""Giving up on a lock while the store does not answer: the wait ends in time, with the right error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAIT_SECONDS = 0.2
 
 
 class Silent:
-    """A store that does not answer any more; `stays` also ignores a cancellation."""
+    """A store that stopped answering; `stays` also ignores cancellation."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Event()
@@ -36,7 +36,7 @@ class Silent:
 
     async def fails(self, _: LockRequest) -> None:
         self.asked.set()
-        raise RuntimeError("the answer makes no sense")
+        raise RuntimeError("the answer is malformed")
 
 
 @pytest.fixture
@@ -46,100 +46,100 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 async def silent() -> AsyncIterator[Silent]:
-    made = Silent()
-    yield made
-    made.answers.set()
+    store = Silent()
+    yield store
+    store.answers.set()
 
 
 @pytest.fixture
 async def locks(clock: VirtualClock) -> Locks:
-    made = Locks.connect("memory://", clock=clock)
-    await made.acquire("r", ttl=900)
-    return made
+    locks = Locks.connect("memory://", clock=clock)
+    await locks.acquire("r", ttl=900)
+    return locks
 
 
-async def turns(count: int = 50) -> None:
+async def run_loop(count: int = 50) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 async def let_pass(clock: VirtualClock, seconds: float) -> None:
-    """Every timer until then fires in its turn."""
+    """Fires every timer that is due, in order."""
     until = clock.now() + seconds
     while (wake := clock.next_wake()) is not None and wake <= until:
         clock.set(wake)
-        await turns()
+        await run_loop()
     clock.set(until)
-    await turns()
+    await run_loop()
 
 
 async def timed_out(locks: Locks, clock: VirtualClock, silent: Silent) -> asyncio.Task[Lease]:
-    """A caller whose wait has passed, while its place in line is being given back."""
+    """A caller whose wait has timed out, while its claim is being withdrawn."""
     caller = asyncio.create_task(locks.acquire("r", wait=WAIT_SECONDS))
-    await turns()
+    await run_loop()
     await let_pass(clock, WAIT_SECONDS)
     await silent.asked.wait()
-    await turns()
+    await run_loop()
     return caller
 
 
-async def test_a_wait_ends_although_the_store_does_not_take_the_place_back(
+async def test_a_wait_times_out_while_the_withdrawal_hangs(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.hangs)
     caller = await timed_out(locks, clock, silent)
     await let_pass(clock, LEAVE_SECONDS)
-    await turns()
+    await run_loop()
     assert caller.done()
     assert isinstance(caller.exception(), WaitTimeout)
     silent.answers.set()
     await locks.close()
 
 
-async def test_closing_cancels_no_caller_whose_wait_has_passed(
+async def test_closing_does_not_cancel_a_caller_that_has_timed_out(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.hangs)
     caller = await timed_out(locks, clock, silent)
     closing = asyncio.create_task(locks.close())
-    await turns()
+    await run_loop()
     await let_pass(clock, CLOSE_SECONDS)
     await closing
-    await turns()
+    await run_loop()
     assert caller.done()
     assert not caller.cancelled()
     assert isinstance(caller.exception(), WaitTimeout)
 
 
-async def test_closing_ends_a_wait_with_not_running_when_giving_back_hangs(
+async def test_closing_ends_a_wait_with_not_running_while_the_withdrawal_hangs(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.hangs)
     caller = asyncio.create_task(locks.acquire("r", wait=60))
-    await turns()
+    await run_loop()
     closing = asyncio.create_task(locks.close())
-    await turns()
+    await run_loop()
     assert isinstance(caller.exception(), NotRunning)
     await let_pass(clock, CLOSE_SECONDS)
     await closing
 
 
-async def test_closing_ends_although_a_request_ignores_its_cancellation(
+async def test_closing_is_bounded_when_a_request_ignores_cancellation(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.stays)
     await timed_out(locks, clock, silent)
     closing = asyncio.create_task(locks.close())
-    await turns()
+    await run_loop()
     await let_pass(clock, CLOSE_SECONDS)
-    await turns()
+    await run_loop()
     await let_pass(clock, LEAVE_SECONDS)
-    await turns()
+    await run_loop()
     assert closing.done()
     await closing
 
 
-async def test_the_error_of_giving_back_does_not_hide_that_the_wait_has_passed(
+async def test_a_failed_withdrawal_does_not_hide_the_timeout(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.fails)
@@ -148,16 +148,16 @@ async def test_the_error_of_giving_back_does_not_hide_that_the_wait_has_passed(
     await locks.close()
 
 
-async def test_a_cancelled_caller_goes_when_the_store_is_silent(
+async def test_a_cancelled_caller_is_not_blocked_by_a_silent_store(
     locks: Locks, clock: VirtualClock, silent: Silent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_leave", silent.hangs)
     caller = asyncio.create_task(locks.acquire("r", wait=60))
-    await turns()
+    await run_loop()
     caller.cancel()
     await silent.asked.wait()
     await let_pass(clock, LEAVE_SECONDS)
-    await turns()
+    await run_loop()
     assert caller.done()
     assert caller.cancelled()
     silent.answers.set()

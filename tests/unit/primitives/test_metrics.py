@@ -1,4 +1,4 @@
-"""What a part measures, as Prometheus reads it."""
+"""Metrics of a component, rendered for Prometheus."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ FAMILIES = (
 )
 
 
-def test_what_is_rendered_is_what_prometheus_parses() -> None:
+def test_rendered_metrics_are_parsed_by_prometheus() -> None:
     metrics = Metrics(FAMILIES)
     metrics.count("jobs_total", outcome='a "quoted\\" one\n')
     metrics.count("jobs_total", 2.5, outcome="ok")
     metrics.gauge("open_orders", 7)
     for seconds in (0.0004, 0.3, 99.0):
         metrics.observe("wait_seconds", seconds, kind="x")
-    found = {family.name: family for family in text_string_to_metric_families(metrics.render())}
-    assert {s.labels["outcome"]: s.value for s in found["jobs"].samples} == {
+    families = {family.name: family for family in text_string_to_metric_families(metrics.render())}
+    assert {s.labels["outcome"]: s.value for s in families["jobs"].samples} == {
         'a "quoted\\" one\n': 1.0,
         "ok": 2.5,
     }
-    assert found["open_orders"].samples[0].value == 7
-    waits = {(s.name, s.labels.get("le")): s.value for s in found["wait_seconds"].samples}
+    assert families["open_orders"].samples[0].value == 7
+    waits = {(s.name, s.labels.get("le")): s.value for s in families["wait_seconds"].samples}
     assert waits["wait_seconds_bucket", "0.0005"] == 1
     assert waits["wait_seconds_bucket", "0.5"] == 2
     assert waits["wait_seconds_bucket", "+Inf"] == 3
@@ -45,17 +45,17 @@ def test_a_label_has_a_bounded_number_of_values() -> None:
 
 
 @pytest.mark.parametrize("labels", [{}, {"other": "x"}, {"outcome": "x", "more": "y"}])
-def test_labels_are_those_declared(labels: dict[str, str]) -> None:
+def test_undeclared_labels_are_refused(labels: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="jobs_total is a counter"):
         Metrics(FAMILIES).count("jobs_total", **labels)
 
 
-def test_a_kind_is_used_as_declared() -> None:
+def test_a_metric_is_used_as_its_declared_kind() -> None:
     with pytest.raises(ValueError, match="is a gauge"):
         Metrics(FAMILIES).count("open_orders")
 
 
-def test_the_default_meter_takes_everything_and_keeps_nothing() -> None:
+def test_the_null_meter_accepts_any_metric() -> None:
     meter = NullMeter()
     meter.count("anything", 3, label="x")
     meter.gauge("anything", 3)

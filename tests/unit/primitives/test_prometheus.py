@@ -1,4 +1,4 @@
-"""The bridge to prometheus_client: a scrape of its registry shows what we counted."""
+"""The collector for prometheus_client: a scrape of its registry shows the metrics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.primitives.prometheus import collector
 GAUGE = Family("holdfast_test_depth", Kind.GAUGE, 'How "deep".')
 
 
-def test_a_registry_shows_our_metrics() -> None:
+def test_a_registry_shows_the_metrics() -> None:
     metrics = Metrics(FAMILIES, [GAUGE])
     registry = prometheus_client.CollectorRegistry()
     registry.register(collector(metrics))

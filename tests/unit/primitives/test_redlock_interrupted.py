@@ -1,4 +1,4 @@
-"""A Redlock whose caller is cancelled or interrupted while it asks: what it has got is given back."""
+"""A Redlock caller that is cancelled or interrupted releases what it acquired."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tests.cancelling import CancelAt, cancelled_everywhere
 
 
 class SlowNode:
-    """Acts at once, and answers after a few turns of the event loop."""
+    """Acts at once and answers some event loop iterations later."""
 
-    def __init__(self, clock: Callable[[], float], turns: int) -> None:
+    def __init__(self, clock: Callable[[], float], iterations: int) -> None:
         self._node = MemoryNode(clock)
-        self._turns = turns
+        self._iterations = iterations
 
     async def ask(self, order: QuorumRequest) -> bool | None:
-        for _ in range(self._turns):
+        for _ in range(self._iterations):
             await asyncio.sleep(0)
         answer = self._node.ask(order)
-        for _ in range(self._turns):
+        for _ in range(self._iterations):
             await asyncio.sleep(0)
         return answer
 
@@ -38,8 +38,8 @@ class SlowNode:
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_call_cancelled_at_any_await_holds_nothing(nodes: int, times: int) -> None:
     clock = VirtualClock()
-    made = [SlowNode(clock.monotonic, turns) for turns in range(1, nodes + 1)]
-    redlock = AsyncRedlock(made, Timing(clock.monotonic), secret_ids())
+    slow_nodes = [SlowNode(clock.monotonic, delay) for delay in range(1, nodes + 1)]
+    redlock = AsyncRedlock(slow_nodes, Timing(clock.monotonic), secret_ids())
 
     async def scene(at: CancelAt) -> None:
         resource = f"r-{at._suspension}"
@@ -55,7 +55,7 @@ async def test_a_call_cancelled_at_any_await_holds_nothing(nodes: int, times: in
     assert await cancelled_everywhere(scene, times=times) >= 1
 
 
-def test_an_interrupted_call_gives_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_call_releases_what_it_acquired(monkeypatch: pytest.MonkeyPatch) -> None:
     redlock = Redlock(clock=VirtualClock().monotonic)
     ask = MemoryNode.ask
 

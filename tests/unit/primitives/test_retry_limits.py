@@ -1,4 +1,4 @@
-"""What is retried, how long, how often, and who is told."""
+"""Retry limits: which errors, attempts, deadline, budget; and `on_retry`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = ["clock"]  # a fixture
         (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), 1),
     ],
 )
-def test_only_what_may_go_away_is_retried(
+def test_only_temporary_errors_are_retried(
     clock: VirtualClock, error: Exception, calls: int
 ) -> None:
     flaky = Flaky(clock, 9, error)
@@ -62,20 +62,20 @@ def test_the_caller_decides_what_is_retried(clock: VirtualClock) -> None:
     )
 
 
-def test_pauses_have_a_cap(clock: VirtualClock) -> None:
+def test_pauses_are_capped(clock: VirtualClock) -> None:
     flaky = Flaky(clock, 7)
     retry(flaky, attempts=8, max_delay_ms=500.0, jitter_off=True, deterministic_clock=clock)
     assert flaky.pauses == pytest.approx([0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.5])
 
 
-def test_no_attempt_begins_after_the_deadline(clock: VirtualClock) -> None:
+def test_no_attempt_starts_after_the_deadline(clock: VirtualClock) -> None:
     flaky = Flaky(clock, 99)
     error = given_up(flaky, clock, attempts=50, deadline_ms=750.0, jitter_off=True)
     assert flaky.at == pytest.approx([0.0, 0.1, 0.3, 0.7])
     assert "(deadline)" in error.__notes__[0]
 
 
-def test_a_hint_of_the_other_side_is_honoured(clock: VirtualClock) -> None:
+def test_retry_after_is_honoured(clock: VirtualClock) -> None:
     class Limited(ConnectionError):
         retry_after = 2.5
 
@@ -86,7 +86,7 @@ def test_a_hint_of_the_other_side_is_honoured(clock: VirtualClock) -> None:
     assert "(hint)" in given_up(Flaky(clock, 2, Limited()), clock).__notes__[0]
 
 
-def test_a_clock_that_is_only_read_lets_no_real_time_pass() -> None:
+def test_a_clock_function_makes_pauses_take_no_real_time() -> None:
     calls = 0
 
     def call() -> None:
@@ -108,8 +108,8 @@ def test_a_clock_that_is_only_read_lets_no_real_time_pass() -> None:
     assert "(deadline)" in raised.value.__notes__[0]
 
 
-def test_a_dead_backend_is_not_hammered(clock: VirtualClock) -> None:
-    """Fifty calls that fail share ten retries, then as many as time and calls earn."""
+def test_a_budget_limits_retries_against_a_dead_backend(clock: VirtualClock) -> None:
+    """Fifty failing calls share ten retries, plus those added by time and calls."""
     budget = RetryBudget(capacity=10.0, per_call=0.1, per_second=0.0)
     attempts = 0
     reasons = []
@@ -123,7 +123,7 @@ def test_a_dead_backend_is_not_hammered(clock: VirtualClock) -> None:
     assert reasons[-1] == "budget"
 
 
-def test_a_budget_comes_back_with_time() -> None:
+def test_a_budget_refills_with_time() -> None:
     budget = RetryBudget(capacity=2.0, per_call=0.0, per_second=0.5)
     assert [budget.take(0.0) for _ in range(3)] == [True, True, False]
     assert not budget.take(1.9)
@@ -146,20 +146,20 @@ def test_threads_share_a_budget_exactly() -> None:
     assert sum(taken) == 100
 
 
-def test_whoever_asks_is_told_of_each_attempt(clock: VirtualClock) -> None:
-    told: list[Attempt] = []
+def test_on_retry_is_called_for_each_failed_attempt(clock: VirtualClock) -> None:
+    failed_attempts: list[Attempt] = []
     meter = Metrics(module.FAMILIES)
     flaky = Flaky(clock, 2)
     retry(
         flaky,
         jitter_off=True,
         deterministic_clock=clock,
-        on_retry=told.append,
+        on_retry=failed_attempts.append,
         meter=meter,
         name="prices",
     )
     given_up(Flaky(clock, 9, ValueError()), clock, meter=meter, name="prices")
-    assert [(a.number, a.delay_seconds) for a in told] == [(1, 0.1), (2, 0.2)]
+    assert [(a.number, a.delay_seconds) for a in failed_attempts] == [(1, 0.1), (2, 0.2)]
     assert meter.value("holdfast_retry_calls_total", name="prices", end="ok") == 1
     assert meter.value("holdfast_retry_calls_total", name="prices", end="refused") == 1
     assert meter.value("holdfast_retry_retries_total", name="prices") == 2
@@ -173,7 +173,7 @@ def test_whoever_asks_is_told_of_each_attempt(clock: VirtualClock) -> None:
         *({"max_delay_ms": float("inf")}, {"deadline_ms": -0.1}),
     ],
 )
-def test_nonsense_is_refused_before_the_first_attempt(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused_before_the_first_attempt(options: dict[str, Any]) -> None:
     called = False
 
     def call() -> None:
@@ -185,20 +185,20 @@ def test_nonsense_is_refused_before_the_first_attempt(options: dict[str, Any]) -
     assert not called
 
 
-def test_a_budget_of_nothing_is_refused() -> None:
+def test_an_empty_budget_is_refused() -> None:
     for options in ({"capacity": 0.5}, {"per_call": -1.0}, {"per_second": -1.0}):
         with pytest.raises(InvalidInput):
             RetryBudget(**options)
 
 
 class Slow(VirtualClock):
-    """Its pauses take five seconds longer than they should: a busy machine, a suspended one."""
+    """Pauses overrun by five seconds, as on a busy or suspended machine."""
 
     def pause(self, seconds: float) -> None:
         super().pause(seconds + 5.0)
 
 
-def test_no_attempt_begins_after_the_deadline_however_long_a_pause_took() -> None:
+def test_no_attempt_starts_after_the_deadline_even_if_a_pause_overran() -> None:
     clock = Slow()
     flaky = Flaky(clock, 9, ConnectionError("no route"))
     with pytest.raises(ConnectionError) as raised:
@@ -207,15 +207,15 @@ def test_no_attempt_begins_after_the_deadline_however_long_a_pause_took() -> Non
     assert "(deadline)" in raised.value.__notes__[0]
 
 
-async def test_the_awaited_form_writes_the_same_lines(caplog: pytest.LogCaptureFixture) -> None:
+async def test_aretry_with_log_logs_the_same_lines(caplog: pytest.LogCaptureFixture) -> None:
     async def fails() -> None:
         raise ConnectionError("no route")
 
     def fails_too() -> None:
         raise ConnectionError("no route")
 
-    told: list[Attempt] = []
-    given: Any = {"attempts": 2, "base_ms": 0, "idem_key": "k", "on_retry": told.append}
+    failed_attempts: list[Attempt] = []
+    given: Any = {"attempts": 2, "base_ms": 0, "idem_key": "k", "on_retry": failed_attempts.append}
     with pytest.raises(ConnectionError):
         await aretry_with_log(fails, **given)
     awaited = [(r.levelname, r.getMessage()) for r in caplog.records]
@@ -224,4 +224,4 @@ async def test_the_awaited_form_writes_the_same_lines(caplog: pytest.LogCaptureF
         retry_with_log(fails_too, **given)
     assert awaited == [(r.levelname, r.getMessage()) for r in caplog.records]
     assert [level for level, _ in awaited] == ["WARNING", "ERROR"]
-    assert len(told) == 2
+    assert len(failed_attempts) == 2

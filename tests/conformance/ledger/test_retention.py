@@ -1,4 +1,4 @@
-"""What a ledger keeps, for how long, what it counts and what it refuses."""
+"""Retention, pruning, metrics and bad input of a ledger."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from holdfast.primitives.idempotency import (
     calls,
 )
 from tests.conformance.ledger.support import (
+    KEY,
     LEASE,
-    PLACE,
     REQUEST,
     RETENTION,
     Effect,
@@ -35,21 +35,21 @@ async def test_entries_are_kept_for_their_retention(
     many: Many, ledger: Ledger, clock: VirtualClock
 ) -> None:
     effect = Effect()
-    await ledger.run(*PLACE, REQUEST, effect)
+    await ledger.run(*KEY, REQUEST, effect)
     pass_time(clock, RETENTION - 0.1)
     assert await ledger.prune() == 0
-    await ledger.run(*PLACE, REQUEST, effect)
+    await ledger.run(*KEY, REQUEST, effect)
     assert effect.runs == 1
     pass_time(clock, 0.1)
     assert await ledger.prune() == 1
-    assert await ledger.get(*PLACE) is None
-    await ledger.run(*PLACE, REQUEST, effect)
+    assert await ledger.get(*KEY) is None
+    await ledger.run(*KEY, REQUEST, effect)
     assert effect.runs == 2
-    assert effect.turns[1].fence > effect.turns[0].fence, "fences rise even over a pruned entry"
+    assert effect.leases[1].fence > effect.leases[0].fence, "fences rise even over a pruned entry"
     assert many.meter.value("holdfast_ledger_pruned_total") == 1
 
 
-async def test_a_turn_from_before_the_pruning_is_refused(
+async def test_a_lease_of_a_pruned_entry_is_refused(
     ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
     old = await started(ledger)
@@ -61,7 +61,7 @@ async def test_a_turn_from_before_the_pruning_is_refused(
     await other.finish(new, "new")
 
 
-async def test_pruning_takes_no_more_than_asked_and_a_ledger_does_it_by_the_way(
+async def test_pruning_is_limited_and_happens_during_use(
     ledger: Ledger, clock: VirtualClock
 ) -> None:
     for n in range(5):
@@ -71,10 +71,10 @@ async def test_pruning_takes_no_more_than_asked_and_a_ledger_does_it_by_the_way(
     assert [await ledger.prune(limit=2) for _ in range(4)] == [2, 2, 1, 0]
     pass_time(clock, LEASE)
     await ledger.run("s", "o", "new", 1, Effect())
-    assert await ledger.get(*PLACE) is None
+    assert await ledger.get(*KEY) is None
 
 
-async def test_a_ledger_in_use_forgets_faster_than_it_grows(
+async def test_a_ledger_in_use_prunes_faster_than_it_grows(
     ledger: Ledger, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "PRUNE_BATCH", 2)
@@ -86,10 +86,10 @@ async def test_a_ledger_in_use_forgets_faster_than_it_grows(
     assert [await ledger.get("s", "old", f"k{n}") for n in range(7)] == [None] * 7
 
 
-async def test_a_recovery_finds_what_was_not_ended(
+async def test_unfinished_lists_entries_without_an_outcome(
     ledger: Ledger, other: Ledger, clock: VirtualClock
 ) -> None:
-    """An intent is committed before the effect; the outside is asked by an id that never changes."""
+    """The entry is committed before the effect; the external system is asked by its stable id."""
     outside: set[str] = set()
     lease = await started(ledger)
     outside.add(lease.id)  # acted, and died
@@ -99,21 +99,21 @@ async def test_a_recovery_finds_what_was_not_ended(
     await ledger.run("account:9", "charge", "done", 1, Effect())
     assert await other.unfinished() == []
     pass_time(clock, LEASE)
-    found = await other.unfinished()
-    assert [entry.entry_key.key for entry in found] == ["key-1", "k0", "k1", "k2"]
-    assert found[0].id == lease.id
+    entries = await other.unfinished()
+    assert [entry.entry_key.key for entry in entries] == ["key-1", "k0", "k1", "k2"]
+    assert entries[0].id == lease.id
     assert [e.entry_key.key for e in await other.unfinished("account:8", limit=2)] == ["k0", "k1"]
 
     async def effect(again: EntryLease) -> str:
         assert (again.attempt, again.id) == (2, lease.id)
         return "was there" if again.id in outside else "acted"
 
-    assert await other.run(*PLACE, REQUEST, effect) == "was there"
+    assert await other.run(*KEY, REQUEST, effect) == "was there"
 
 
 async def test_what_happened_is_counted(many: Many, ledger: Ledger) -> None:
     for _ in range(3):
-        await ledger.run(*PLACE, REQUEST, Effect())
+        await ledger.run(*KEY, REQUEST, Effect())
     assert (many.counted("misses_total"), many.counted("hits_total")) == (1, 2)
     assert many.counted("effect_seconds") == 1
 
@@ -140,7 +140,7 @@ async def test_bad_input_is_a_typed_error_and_nothing_runs(
     assert effect.runs == 0
 
 
-def test_times_that_cannot_hold_are_refused() -> None:
+def test_invalid_lease_and_retention_times_are_refused() -> None:
     bad: list[Callable[[], object]] = [
         lambda: Ledger.connect("memory://", lease_seconds=0),
         lambda: Ledger.connect("memory://", lease_seconds=10, retention_seconds=9),
