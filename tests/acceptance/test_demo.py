@@ -1,4 +1,4 @@
-"""The demo keeps its promises, on both stores, and would say so if it did not."""
+"""`holdfast demo` end to end, on both stores."""
 
 import os
 import pty
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.demo import plan as plans
+from holdfast.cli.demo.tasks import make_plan
 from tests.acceptance.cli_support import HOLDFAST, Cli
 
 SECONDS_MAX = 60.0
@@ -21,39 +21,39 @@ def cli(tmp_path: Path) -> Cli:
     return cli
 
 
-def test_the_demo_proves_what_it_claims(cli: Cli, pg_empty_dsn: str) -> None:
-    found = cli.json("demo", "--url", pg_empty_dsn)
-    plan = plans.make("x")
-    assert found["ok"] is True
-    assert found["tasks"] == len(plan.ids)
-    assert (found["lost"], found["completed_twice"]) == (0, 0)
-    assert found["by_status"] == {
+def test_all_claims_of_the_demo_hold(cli: Cli, pg_empty_dsn: str) -> None:
+    answer = cli.json("demo", "--url", pg_empty_dsn)
+    plan = make_plan("x")
+    assert answer["ok"] is True
+    assert answer["tasks"] == len(plan.ids)
+    assert (answer["lost"], answer["completed_twice"]) == (0, 0)
+    assert answer["by_status"] == {
         "completed": len(plan.ids) - len(plan.to_leave),
         "failed": len(plan.to_leave),
     }
-    assert found["retries"] > 0
-    assert found["recovered"] == len(found["held"]) > 0
-    assert found["story"]["replayed"] == len(plan.imports)
-    assert found["story"]["seconds"] < SECONDS_MAX
-    waits = found["median_wait_seconds"]
+    assert answer["retries"] > 0
+    assert answer["recovered"] == len(answer["held"]) > 0
+    assert answer["script"]["replayed"] == len(plan.imports)
+    assert answer["script"]["seconds"] < SECONDS_MAX
+    waits = answer["median_wait_seconds"]
     assert waits["critical"] < waits["high"] < waits["normal"] < waits["low"]
 
 
-def test_the_demo_leaves_a_store_to_look_at_and_no_process(cli: Cli) -> None:
-    """On a terminal: the picture, the summary, and the commands to try next."""
+def test_the_demo_leaves_a_store_and_no_process(cli: Cli) -> None:
+    """On a terminal the demo shows the picture, the summary and the commands to try next."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cli.folder)
         os.execve(HOLDFAST[0], [*HOLDFAST, "demo"], {**cli.env, "TERM": "xterm", "COLUMNS": "100"})
-    seen = b""
+    output = b""
     while True:
         try:
-            seen += os.read(terminal, 65536)
+            output += os.read(terminal, 65536)
         except OSError:  # the terminal is closed when the demo has ended
             break
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    text = seen.decode()
+    text = output.decode()
     assert os.waitstatus_to_exitcode(status) == 0, text[-3000:]
     assert "critical" in text
     assert "\x1b[" in text
@@ -61,7 +61,7 @@ def test_the_demo_leaves_a_store_to_look_at_and_no_process(cli: Cli) -> None:
     for claim in (
         "no task is lost",
         "no task was completed twice",
-        "all of it ran again and ended",
+        "all of them ran again and ended",
     ):
         assert f"proved  {claim}" in text
     [url] = {word for word in text.split() if word.startswith("HOLDFAST_URL=")}
@@ -84,7 +84,7 @@ def test_an_interrupted_demo_leaves_no_worker_behind(cli: Cli) -> None:
         if "worker processes are up" in line:
             break
     demo.send_signal(signal.SIGINT)
-    _, said = demo.communicate(timeout=60)
-    assert (demo.returncode, said) == (130, "")
+    _, stderr = demo.communicate(timeout=60)
+    assert (demo.returncode, stderr) == (130, "")
     [store] = cli.folder.glob("holdfast-demo-*/demo.db")
     assert cli.see("stats", "--url", f"sqlite:///{store}")["nodes"] == 0

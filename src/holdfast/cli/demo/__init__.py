@@ -1,5 +1,5 @@
-"""`holdfast demo`: a bad day in a quarter of a minute.
+"""`holdfast demo`: failures, dependencies, dead letters and a killed worker in about 15 seconds.
 
-`plan.py` says what is enqueued, `tasks.py` what the workers do, `crew.py` runs them in processes of their
-own, `play.py` is the plot, `tally.py` follows the feed, `proof.py` checks every claim afterwards.
+`tasks.py` has the handlers and the plan of what is enqueued, `script.py` runs the workers and the steps,
+`progress.py` follows the feed, `display.py` shows it, `checks.py` verifies every claim at the end.
 """

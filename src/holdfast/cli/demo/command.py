@@ -17,7 +17,7 @@ from holdfast.cli.options import COMMON, Common, Output
 from holdfast.cli.output.printer import Printer
 
 if TYPE_CHECKING:
-    from holdfast.cli.demo.stage import Stage
+    from holdfast.cli.demo.script import Demo
 
 PREFIX: Final = "holdfast-demo-"
 
@@ -36,28 +36,29 @@ def demo(
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     url = common.url or f"sqlite:///{folder / 'demo.db'}"
     name = f"demo-{folder.name.removeprefix(PREFIX)}"
-    os.environ.update(  # the handlers' module reads them when it is imported, here and in the workers
+    os.environ.update(  # `tasks.py` reads them on import, in this process and in the workers
         HOLDFAST_DEMO_URL=url, HOLDFAST_DEMO_QUEUE=name, HOLDFAST_DEMO_FOLDER=str(folder)
     )
     stream = sys.stdout if common.output is Output.TABLE else sys.stderr
     try:
-        from holdfast.cli.demo.stage import Stage
+        from holdfast.cli.demo.script import Demo
 
-        stage = asyncio.run(Stage(name, folder, stream).run())
-        _print(common, stage, url, kept=keep)
+        finished = asyncio.run(Demo(name, folder, stream).run())
+        _print(common, finished, url, keep=keep)
     finally:
         if not keep or not any(folder.iterdir()):
             shutil.rmtree(folder, ignore_errors=True)
-    return 0 if stage.proof.holds else 1
+    return 0 if finished.report.holds else 1
 
 
-def _print(common: Common, stage: Stage, url: str, *, kept: bool) -> None:
-    from holdfast.cli.demo import summary
+def _print(common: Common, finished: Demo, url: str, *, keep: bool) -> None:
+    from holdfast.cli.demo import display
 
     printer = Printer(common)
+    report, progress, result = finished.report, finished.progress, finished.result
     if printer.is_table:
         print()
-        print("\n".join(summary.lines(stage.proof, stage.tally, stage.story, url, kept=kept)))
+        print("\n".join(display.summary(report, progress, result, url, keep=keep)))
     else:
-        found = summary.as_json(stage.proof, stage.tally, stage.story, url)
-        printer.one(found, [], name=stage.name)
+        view = display.summary_json(report, progress, result, url)
+        printer.one(view, [], name=finished.name)

@@ -1,7 +1,7 @@
-"""Follows the feed and knows where every task of the demo is.
+"""Follows the feed and derives the state of every task of the demo from it.
 
-Promises: built from events alone, so it is a second opinion to the store's rows; notices a gap in the
-feed. Never: asks the store for a task.
+Promises: uses events only, so it is independent of the store's rows; counts gaps in the feed.
+Never: reads a task from the store.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from holdfast.app import TaskQueue
 from holdfast.core.event import Event, Position
 from holdfast.core.task import ENDED, Status
 
-AFTER = {
+STATUS_AFTER = {
     "task.started": Status.RUNNING,
     "task.completed": Status.COMPLETED,
     "task.dead": Status.FAILED,
@@ -28,8 +28,8 @@ AFTER = {
 }
 
 
-class Seen:
-    """What the feed has said about one task."""
+class TaskProgress:
+    """The state of one task according to the feed."""
 
     __slots__ = (
         "completions",
@@ -51,91 +51,90 @@ class Seen:
         self.lost_by: list[str] = []
 
 
-class Tally:
+class FeedProgress:
     """All tasks of one run."""
 
     def __init__(self, ids: list[str]) -> None:
         self._ids = frozenset(ids)
         self._changed = asyncio.Event()
-        self.tasks: dict[str, Seen] = {}
+        self.tasks: dict[str, TaskProgress] = {}
         self.kinds: Counter[str] = Counter()
         self.gaps = 0
         self.position: Position | None = None
 
     async def follow(self, queue: TaskQueue, start: Position) -> None:
-        """Takes events in until it is cancelled."""
+        """Applies events until it is cancelled."""
         self.position = start
         async for event in queue.events(start):
             if event.position.offset != self.position.offset + 1:
                 self.gaps += 1
             self.position = event.position
             if event.task_id in self._ids:
-                self._take(event)
+                self._apply(event)
             self._changed.set()
 
-    async def until(self, reached: Callable[[], bool]) -> None:
-        """Waits for the tally to be so."""
-        while not reached():
-            await self.change()
+    async def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Waits until the condition holds; checks it after every event."""
+        while not condition():
+            await self.wait_for_event()
 
-    async def change(self) -> None:
-        """Waits for the next event."""
+    async def wait_for_event(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
-    def _take(self, event: Event) -> None:
+    def _apply(self, event: Event) -> None:
         self.kinds[event.kind] += 1
         if event.kind == "task.enqueued":
-            self.tasks[event.task_id] = Seen(event)
+            self.tasks[event.task_id] = TaskProgress(event)
             return
-        seen = self.tasks[event.task_id]
-        seen.status = AFTER.get(event.kind, seen.status)
+        task = self.tasks[event.task_id]
+        task.status = STATUS_AFTER.get(event.kind, task.status)
         if event.kind == "task.started":
-            seen.starts.append((event.at, event.data["node"]))
+            task.starts.append((event.at, event.data["node"]))
         elif event.kind == "task.completed":
-            seen.completions += 1
+            task.completions += 1
         elif event.kind == "task.lost":
-            seen.lost_by.append(event.data["node"])
+            task.lost_by.append(event.data["node"])
         elif event.kind == "task.failed" and event.data["will_retry"]:
-            seen.retries += 1
-            seen.status = Status.QUEUED
+            task.retries += 1
+            task.status = Status.QUEUED
 
     # -- figures -----------------------------------------------------------------------------------
 
     def by_status(self) -> Counter[str]:
-        return Counter(seen.status.value for seen in self.tasks.values())
+        return Counter(task.status.value for task in self.tasks.values())
 
     def by_priority(self) -> dict[str, tuple[int, int]]:
-        """How many have ended, of how many."""
-        found: dict[str, tuple[int, int]] = {}
-        for seen in self.tasks.values():
-            ended, total = found.get(seen.priority, (0, 0))
-            found[seen.priority] = (ended + (seen.status in ENDED), total + 1)
-        return found
+        """Ended tasks and all tasks of each priority."""
+        counts: dict[str, tuple[int, int]] = {}
+        for task in self.tasks.values():
+            ended, total = counts.get(task.priority, (0, 0))
+            counts[task.priority] = (ended + (task.status in ENDED), total + 1)
+        return counts
 
     def all_ended(self) -> bool:
         return len(self.tasks) == len(self._ids) and all(
-            seen.status in ENDED for seen in self.tasks.values()
+            task.status in ENDED for task in self.tasks.values()
         )
 
-    def has_seen(self, position: Position) -> bool:
+    def has_reached(self, position: Position) -> bool:
         return self.position is not None and self.position.offset >= position.offset
 
     def completed(self) -> int:
-        return sum(seen.status is Status.COMPLETED for seen in self.tasks.values())
+        return sum(task.status is Status.COMPLETED for task in self.tasks.values())
 
     @property
     def retries(self) -> int:
-        return sum(seen.retries for seen in self.tasks.values())
+        return sum(task.retries for task in self.tasks.values())
 
     def lost_by(self, node: str) -> list[str]:
-        """The tasks that a dead worker left behind."""
-        return [task_id for task_id, seen in self.tasks.items() if node in seen.lost_by]
+        """The ids of tasks whose lease on this node expired."""
+        return [task_id for task_id, task in self.tasks.items() if node in task.lost_by]
 
     def first_waits(self) -> dict[str, list[float]]:
-        """By priority: from the enqueue to the first start."""
-        found: dict[str, list[float]] = {}
-        for seen in self.tasks.values():
-            if seen.starts:
-                found.setdefault(seen.priority, []).append(seen.starts[0][0] - seen.enqueued_at)
-        return found
+        """Seconds from enqueue to first start, by priority."""
+        waits: dict[str, list[float]] = {}
+        for task in self.tasks.values():
+            if task.starts:
+                waits.setdefault(task.priority, []).append(task.starts[0][0] - task.enqueued_at)
+        return waits
