@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import TaskQueue
-from holdfast.cli.worker.stops import ECHO_SECONDS, Stops
+from holdfast.cli.worker.signals import ECHO_SECONDS, Stops
 from tests.acceptance.cli_support import APP, Cli
 
 HELD = "hold"

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from holdfast.core.task import Failure, FailureKind, Status
 from holdfast.sim.campaign import Options
 from holdfast.sim.checkers import CHECKERS, judge
+from holdfast.sim.handler_outcomes import NIGHTLY
+from holdfast.sim.order_history import Placed
 from holdfast.sim.outcome import Outcome
-from holdfast.sim.record import Belief, Granted, Wait
+from holdfast.sim.record import Granted, HolderInterval, Wait
 from holdfast.sim.server import PRUNED, Change, Left
-from holdfast.sim.temper import NIGHTLY
-from holdfast.sim.trades import Placed
 from holdfast.sim.world import World
 
 CALM = Options(
@@ -86,9 +86,9 @@ def tampered(outcome: Outcome, work: Callable[[Outcome], object]) -> Outcome:
 
 
 def two_savers(outcome: Outcome) -> None:
-    outcome.record.saving += [
-        Belief("report", "a", "e0#9", outcome.seconds - 5),
-        Belief("report", "b", "e1#9", outcome.seconds - 4),
+    outcome.record.quorum_holders += [
+        HolderInterval("report", "a", "e0#9", outcome.seconds - 5),
+        HolderInterval("report", "b", "e1#9", outcome.seconds - 4),
     ]
     outcome.record.granted += [
         Granted(server, "report", "a", outcome.seconds - 5) for server in ("k0", "k1")
@@ -96,19 +96,19 @@ def two_savers(outcome: Outcome) -> None:
 
 
 def a_fill_too_many(outcome: Outcome) -> None:
-    trades = outcome.record.trades[0]
-    trades.final[0] = replace(trades.final[0], filled_qty=trades.final[0].qty + Decimal(1))
+    history = outcome.record.order_histories[0]
+    history.final[0] = replace(history.final[0], filled_qty=history.final[0].qty + Decimal(1))
 
 
 def a_lost_order(outcome: Outcome) -> None:
-    trades = outcome.record.trades[0]
-    trades.final.remove(next(o for o in trades.final if o.client_order_id in trades.told))
+    history = outcome.record.order_histories[0]
+    history.final.remove(next(o for o in history.final if o.client_order_id in history.told))
 
 
 def placed_while_frozen(outcome: Outcome) -> None:
-    trades = outcome.record.trades[0]
-    trades.frozen[99] = 10.0
-    trades.placed.append(Placed("late", "hf-late", 98, 11.0))
+    history = outcome.record.order_histories[0]
+    history.frozen[99] = 10.0
+    history.placed.append(Placed("late", "hf-late", 98, 11.0))
 
 
 def noted(name: str) -> Tamper:
@@ -165,12 +165,12 @@ TAMPERS: dict[str, Tamper] = {
     "who fell with a parent has a dead one": with_one_who_fell_alone,
     "no worker idles beside a task that may run": noted("idle"),
     "a task does not run beside itself": noted("overlaps"),
-    "a runner that renews keeps its tasks": noted("innocent"),
-    "no loop of an engine dies": noted("fell"),
-    "no node is behind the store's time": noted("astray"),
+    "a runner that renews keeps its tasks": noted("false_deaths"),
+    "no loop of an engine dies": noted("loop_errors"),
+    "no node is behind the store's time": noted("clock_lags"),
     "a stop leaves nothing behind": noted("left_behind"),
-    "the store's time goes on": noted("stood"),
-    "memory stays bounded": noted("swollen"),
+    "the store's time goes on": noted("stopped_clocks"),
+    "memory stays bounded": noted("oversized"),
     "what runs is not given back": with_a_task_that_ran_and_came_back,
     "a task has the rules of its type": with_other_rules,
     "limits are exact": with_a_key_used_twice,
@@ -198,10 +198,10 @@ TAMPERS: dict[str, Tamper] = {
     ),
     "acknowledged orders survive": lambda o: tampered(o, a_lost_order),
     "a restart finds the orders": lambda o: tampered(
-        o, lambda o: o.record.trades[0].lost.append("other orders")
+        o, lambda o: o.record.order_histories[0].lost.append("other orders")
     ),
     "an order acts once": lambda o: tampered(
-        o, lambda o: o.record.trades[0].acted.append(o.record.trades[0].acted[0])
+        o, lambda o: o.record.order_histories[0].acted.append(o.record.order_histories[0].acted[0])
     ),
     "both books agree": lambda o: tampered(o, a_fill_too_many),
     "a freeze is final for its epoch": lambda o: tampered(o, placed_while_frozen),
@@ -217,10 +217,10 @@ def test_a_run_that_broke_the_law_is_noticed(good: Outcome, law: str) -> None:
     kept = copy.copy(good.record)
     for name, value in vars(good.record).items():
         setattr(kept, name, copy.copy(value))
-    kept.trades = [copy.copy(trades) for trades in good.record.trades]
-    for trades in kept.trades:
-        for name, value in vars(trades).items():
-            setattr(trades, name, copy.copy(value))
+    kept.order_histories = [copy.copy(history) for history in good.record.order_histories]
+    for history in kept.order_histories:
+        for name, value in vars(history).items():
+            setattr(history, name, copy.copy(value))
     assert list(CHECKERS[law](TAMPERS[law](replace(good, record=kept))))
 
 

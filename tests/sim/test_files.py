@@ -12,9 +12,9 @@ from holdfast.orders import disk as disks
 from holdfast.orders.durable import DurableOrderStore
 from holdfast.orders.order import Side
 from holdfast.primitives.kv import RedisKV
+from holdfast.sim.blocking_thread import Killed
 from holdfast.sim.draw import Draw
 from holdfast.sim.orders.files import Files
-from holdfast.sim.strand import Killed
 from holdfast.sim.trace import Trace
 
 

@@ -7,7 +7,7 @@ import contextvars
 import pytest
 
 from holdfast.errors import StoreUnavailable
-from holdfast.sim.calm import START_SECONDS, UNREST_SECONDS
+from holdfast.sim.disturbances import START_SECONDS, UNREST_SECONDS
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import CALL_SECONDS, Net
@@ -42,11 +42,11 @@ def test_a_half_open_connection_is_silent_until_its_caller_gives_up() -> None:
 
 def test_what_disturbs_a_call_is_remembered_for_a_while_and_a_lost_hint_apart() -> None:
     loop, net = make()
-    assert net.calm.since("w0") == START_SECONDS
+    assert net.disturbances.since("w0") == START_SECONDS
     net.cut("db", "w0")
     net.send("db", "w0", "hint", lambda: None)
-    assert net.calm.since("w0") == START_SECONDS
-    assert net.calm.heard_since("w0") == 0.0
+    assert net.disturbances.since("w0") == START_SECONDS
+    assert net.disturbances.heard_since("w0") == 0.0
     net.send("db", "w0", "answer to script", lambda: None)
-    assert net.calm.since("w0") == UNREST_SECONDS
+    assert net.disturbances.since("w0") == UNREST_SECONDS
     loop.close()

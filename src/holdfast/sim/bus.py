@@ -10,7 +10,7 @@ from functools import partial
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Mode, Notification, of_one
-from holdfast.sim.calm import HINT
+from holdfast.sim.disturbances import HINT
 from holdfast.sim.net import Net
 
 

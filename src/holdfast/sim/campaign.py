@@ -19,10 +19,10 @@ import msgspec
 from holdfast.core import codec
 from holdfast.sim.ablations import ablated
 from holdfast.sim.checkers import judge
-from holdfast.sim.own import Own
 from holdfast.sim.recoveries import RECOVERIES, recoveries
 from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, changed, plan
 from holdfast.sim.timeline import timeline
+from holdfast.sim.user_handlers import UserHandlers
 from holdfast.sim.world import World
 
 MUST_MEET: Final = {
@@ -102,12 +102,14 @@ class Options(msgspec.Struct, frozen=True):
         return changed(drawn, self.changes)
 
 
-def run_seed(seed: int, options: Options, own: Own | None = None) -> Verdict:
+def run_seed(seed: int, options: Options, user_handlers: UserHandlers | None = None) -> Verdict:
     """The run of a seed, judged."""
-    return run_plan(options.plan(seed), options.ablation, own)
+    return run_plan(options.plan(seed), options.ablation, user_handlers)
 
 
-def run_plan(plan: Plan, ablation: str | None = None, own: Own | None = None) -> Verdict:
+def run_plan(
+    plan: Plan, ablation: str | None = None, user_handlers: UserHandlers | None = None
+) -> Verdict:
     """One run, judged."""
     logger = logging.getLogger("holdfast")
     before = logger.level
@@ -115,8 +117,8 @@ def run_plan(plan: Plan, ablation: str | None = None, own: Own | None = None) ->
     happened: list[str] = []
     try:
         with ablated(ablation) if ablation else nullcontext():
-            world = World(plan, own)
-            happened = world.trouble.happened
+            world = World(plan, user_handlers)
+            happened = world.faults.happened
             outcome = world.run()
     except Exception as error:  # What escapes a run is a finding like any other.
         broken = {"the run ends": [repr(error)]}
@@ -160,7 +162,7 @@ def campaign(
     options: Options,
     *,
     processes: int = 1,
-    own: Own | None = None,
+    user_handlers: UserHandlers | None = None,
     on_verdict: Callable[[Verdict], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Report:
@@ -174,7 +176,7 @@ def campaign(
     left = iter(seeds)
     if processes == 1:
         for seed in left:
-            take(run_seed(seed, options, own))
+            take(run_seed(seed, options, user_handlers))
             if is_over():
                 break
     else:

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Final
 
 from holdfast.sim.draw import Draw
-from holdfast.sim.net import Weather
+from holdfast.sim.net import NetConditions
 from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME
 from holdfast.sim.swarm import Plan
@@ -32,7 +32,7 @@ OPERATIONS_MAX: Final = 60
 """Writes and syncs until the power fails in the middle of one."""
 
 
-class Trouble:
+class FaultInjector:
     """Breaks what the plan allows, until it is told to stop; then heals everything."""
 
     def __init__(self, plan: Plan, cluster: Cluster, nodes: list[Node], draw: Draw) -> None:
@@ -49,7 +49,7 @@ class Trouble:
     def begin(self) -> None:
         """The weather of the whole run, and clocks that run wrong."""
         has, draw, rate = self._plan.faults.__contains__, self._draw, self._plan.rate
-        self._cluster.net.weather = Weather(
+        self._cluster.net.conditions = NetConditions(
             latency_seconds=draw.stream("latency").between(0.0005, 0.02),
             loss=draw.stream("loss").between(0.0, 0.05) * rate if has("loss") else 0.0,
             double=draw.stream("double").between(0.0, 0.05) * rate if has("double") else 0.0,
@@ -60,8 +60,8 @@ class Trouble:
             disk.full = 0.001 * rate if has("full") else 0.0
             disk.failing = 0.002 * rate if has("sync") else 0.0
         for node in self._nodes:
-            if node.machine is not None:
-                node.machine.spoil(
+            if node.local_disk is not None:
+                node.local_disk.spoil(
                     0.01 * rate if has("full") else 0.0, 0.005 * rate if has("sync") else 0.0
                 )
         if has("drift"):
@@ -91,11 +91,11 @@ class Trouble:
         seconds = draw.wait(self._plan.lease_seconds)
         peer = node.peers[0] if len(node.peers) == 1 else draw.pick(node.peers)
         match kind:
-            case "crash" | "power" if node.machine is not None and draw.chance(0.7):
-                node.machine.die_after(draw.below(OPERATIONS_MAX), kind)
-            case "power" if node.machine is not None:
+            case "crash" | "power" if node.local_disk is not None and draw.chance(0.7):
+                node.local_disk.die_after(draw.below(OPERATIONS_MAX), kind)
+            case "power" if node.local_disk is not None:
                 node.crash()
-                node.machine.lose_power()
+                node.local_disk.lose_power()
                 await asyncio.sleep(seconds)
                 node.start()
             case "crash":
@@ -117,7 +117,7 @@ class Trouble:
                 victim = draw.pick((node.clock, self._cluster.database.clock))
                 by = draw.between(-30.0, 30.0)
                 victim.offset += by
-                net.calm.set_clock(self._cluster.loop.time(), by)
+                net.disturbances.set_clock(self._cluster.loop.time(), by)
             case _:
                 await self._break_database(kind, min(seconds, 10.0), draw)
 
@@ -144,16 +144,16 @@ class Trouble:
     async def _set_ahead(self, draw: Draw, seconds: float) -> None:
         """The database's clock goes far ahead and, a while later, is put right."""
         ahead = min(draw.between(60.0, AHEAD_SECONDS_MAX), self._plan.keep_seconds / 2)
-        clock, calm = self._cluster.database.clock, self._cluster.net.calm
+        clock, disturbances = self._cluster.database.clock, self._cluster.net.disturbances
         self._cluster.trace.note(NAME, f"has a clock that goes {ahead:.0f} s ahead")
         self._cluster.trace.sometimes("put-right")
         try:
             clock.offset += ahead
-            calm.set_clock(self._cluster.loop.time(), ahead)
+            disturbances.set_clock(self._cluster.loop.time(), ahead)
             await asyncio.sleep(seconds)
         finally:
             clock.offset -= ahead
-            calm.set_clock(self._cluster.loop.time(), -ahead)
+            disturbances.set_clock(self._cluster.loop.time(), -ahead)
 
     async def _fail_power(self, seconds: float, draw: Draw) -> None:
         """At once, or in the middle of a write that is to come."""
@@ -165,7 +165,7 @@ class Trouble:
             return
         await self._restart(seconds)
 
-    def went_silent(self) -> None:
+    def server_gone(self) -> None:
         """The power failed while the database was at work."""
         self._cluster.trace.note(NAME, "loses power")
         self._cluster.net.leave(NAME)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from holdfast.errors import StoreUnavailable
-from holdfast.sim.calm import Calm
+from holdfast.sim.disturbances import Disturbances
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.trace import Trace
@@ -24,11 +24,11 @@ CALL_SECONDS: Final = 10.0
 """After this a caller takes the other side for gone."""
 
 
-class Silence(Exception):
+class ServerGone(Exception):
     """The one who serves went away in the middle: nobody gets an answer."""
 
 
-class Weather(msgspec.Struct):
+class NetConditions(msgspec.Struct):
     """How the network behaves just now."""
 
     latency_seconds: float = 0.001
@@ -48,11 +48,11 @@ class Net:
         self._loss, self._double = draw.stream("loss"), draw.stream("double")
         self._slow = draw.stream("slow")
         self._trace = trace
-        self.weather = Weather()
-        self.calm = Calm()
+        self.conditions = NetConditions()
+        self.disturbances = Disturbances()
         self._nobody = contextvars.Context()
         """A message on its way belongs to no node."""
-        self._on_silence: Callable[[], None] = lambda: None
+        self._on_server_gone: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
         self._half_open: set[frozenset[str]] = set()
@@ -64,18 +64,18 @@ class Net:
 
     def join(self, node: str, incarnation: int) -> None:
         self._alive[node] = incarnation
-        self.calm.begin(node, self._loop.time())
+        self.disturbances.begin(node, self._loop.time())
 
     def leave(self, node: str) -> None:
         self._alive.pop(node, None)
-        self.calm.disturb(node, self._loop.time())
+        self.disturbances.disturb(node, self._loop.time())
 
     def is_there(self, node: str) -> bool:
         return node in self._alive
 
-    def when_silent(self, call: Callable[[], None]) -> None:
+    def when_server_gone(self, call: Callable[[], None]) -> None:
         """What to do when the one who serves goes away in the middle of it."""
-        self._on_silence = call
+        self._on_server_gone = call
 
     # -- faults ------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class Net:
         self._cut.clear()
         self._clogged.clear()
         self._half_open.clear()
-        self.weather = Weather()
+        self.conditions = NetConditions()
 
     # -- messages ----------------------------------------------------------------------------------
 
@@ -108,10 +108,10 @@ class Net:
         """Calls `deliver` at the target, perhaps: never, later than others, twice."""
         if (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
-            self.calm.harmed(source, target, what, self._loop.time())
+            self.disturbances.harmed(source, target, what, self._loop.time())
             return
         copies = 1
-        if self._double.chance(self.weather.double):
+        if self._double.chance(self.conditions.double):
             self._trace.message("doubled", source, target, what)
             copies = 2
         for _ in range(copies):
@@ -132,18 +132,18 @@ class Net:
             return "cut"
         if self._half_open and frozenset((source, target)) in self._half_open:
             return "half-open"
-        return "lost" if self._loss.chance(self.weather.loss) else None
+        return "lost" if self._loss.chance(self.conditions.loss) else None
 
     def _delay(self, source: str, target: str, what: str) -> float:
-        delay, now = self._draw.wait(self.weather.latency_seconds), self._loop.time()
-        is_late = self._slow.chance(self.weather.slow)
+        delay, now = self._draw.wait(self.conditions.latency_seconds), self._loop.time()
+        is_late = self._slow.chance(self.conditions.slow)
         if is_late:
             self._trace.sometimes("late", "message")
-            delay += self._slow.between(0.0, self.weather.slow_seconds)
+            delay += self._slow.between(0.0, self.conditions.slow_seconds)
         until = self._clogged.get((source, target), 0.0)
         if is_late or until > now:
             delay = max(delay, until - now)
-            self.calm.harmed(source, target, what, now + delay)
+            self.disturbances.harmed(source, target, what, now + delay)
         return delay
 
     def _arrive(
@@ -157,7 +157,7 @@ class Net:
         if incarnation is not None and self._alive.get(target) == incarnation:
             deliver()
         else:
-            self.calm.harmed(source, target, what, self._loop.time())
+            self.disturbances.harmed(source, target, what, self._loop.time())
 
     async def call(self, source: str, target: str, what: str, serve: Callable[[], T]) -> T:
         """Runs `serve` at the target and brings back what it answers or raises."""
@@ -176,14 +176,14 @@ class Net:
             failure: Exception | None = None
             try:
                 value = serve()
-            except Silence:
-                self.calm.disturb(source, self._loop.time())
-                self._on_silence()
+            except ServerGone:
+                self.disturbances.disturb(source, self._loop.time())
+                self._on_server_gone()
                 return
             except Exception as error:
                 failure = error
                 if isinstance(error, StoreUnavailable):
-                    self.calm.disturb(source, self._loop.time())
+                    self.disturbances.disturb(source, self._loop.time())
             self.send(target, source, f"answer to {what}", lambda: settle(value, failure))
 
         def give_up() -> None:

@@ -21,9 +21,9 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.driver import RemoteDriver
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import Net
-from holdfast.sim.part import Machine
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME, Database
+from holdfast.sim.subsystem import LocalDisk
 from holdfast.sim.trace import Trace
 from holdfast.store.scripts.cascade import BATCH
 from holdfast.store.sqlite.dialect import SqliteDialect
@@ -96,7 +96,7 @@ class Node:
         """Whom it talks with: links that can be cut."""
         self.hears = True
         """Whether hints reach it."""
-        self.machine: Machine | None = None
+        self.local_disk: LocalDisk | None = None
         """Its own disk, if it has one."""
         self.when_dead: Callable[[], None] = lambda: None
         """What the system cleans up after it."""
@@ -170,7 +170,7 @@ class Node:
         cluster = self.cluster
         cluster.trace.note(self.name, "has stopped")
         cluster.trace.sometimes("stopped")
-        if cluster.loop.time() > cluster.net.calm.reached_since(self.name):
+        if cluster.loop.time() > cluster.net.disturbances.reached_since(self.name):
             left = cluster.database.running_on(self.life)
             cluster.record.left_behind += [f"{each} still runs on {self.life}" for each in left]
         self._end()
@@ -192,7 +192,7 @@ class Node:
             self.cluster.trace.sometimes("freeze")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.calm.disturb(self.name, now + seconds)
+            self.cluster.net.disturbances.disturb(self.name, now + seconds)
             self.cluster.loop.freeze(self.life, seconds)
 
     def suspend(self, seconds: float) -> None:
@@ -202,8 +202,8 @@ class Node:
             self.cluster.trace.sometimes("suspend")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.calm.disturb(self.name, now + seconds)
-            self.cluster.net.calm.sleep(self.name, now, now + seconds)
+            self.cluster.net.disturbances.disturb(self.name, now + seconds)
+            self.cluster.net.disturbances.sleep(self.name, now, now + seconds)
             self.cluster.loop.suspend(self.life, seconds)
             self.clock.slept += seconds
             self._sleeps_until = now + seconds

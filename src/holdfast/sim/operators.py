@@ -12,8 +12,8 @@ from typing import Final
 from holdfast.core.task import Status, Task
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
+from holdfast.sim.handler_outcomes import NIGHTLY, TYPES
 from holdfast.sim.record import Record
-from holdfast.sim.temper import NIGHTLY, TYPES
 
 Verb = Callable[[], Awaitable[None]]
 EXTRA: Final = "extra"

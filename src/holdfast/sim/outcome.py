@@ -9,11 +9,11 @@ import msgspec
 
 from holdfast.core.event import Event
 from holdfast.core.task import Task
+from holdfast.sim.blocking_thread import Killed
 from holdfast.sim.node import Node
 from holdfast.sim.record import Record
 from holdfast.sim.schedules import SCHEDULED
 from holdfast.sim.server import Change, Left
-from holdfast.sim.strand import Killed
 from holdfast.sim.swarm import Plan
 from holdfast.sim.trace import Trace
 from holdfast.store.scripts.feed import Page
@@ -83,7 +83,7 @@ def held(nodes: Iterable[Node]) -> dict[str, int]:
     return found
 
 
-def told(failures: Iterable[dict[str, Any]]) -> list[str]:
+def describe_failures(failures: Iterable[dict[str, Any]]) -> list[str]:
     """What nobody caught, in words; but for the end of a process, which nobody should."""
     return [
         f"{failure.get('message')}: {failure.get('exception')!r}"

@@ -31,7 +31,7 @@ from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
-from holdfast.sim.record import Belief, Record, Wait
+from holdfast.sim.record import HolderInterval, Record, Wait
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script
 from holdfast.store.scripts import insert, leases
@@ -102,16 +102,16 @@ class Holder:
         """Nobody who waits is granted by locks that are closed, and closing waits for the store only."""
         locks, self._locks = self._locks, self._connected()
         first = await locks.acquire(resource, ttl=10.0, wait=self._draw.between(0.0, 20.0))
-        belief = Belief(resource, first.fence, self._node.life, self._record.time())
-        self._record.beliefs.append(belief)
-        first.when_lost(lambda: belief.end(self._record.time()))
+        interval = HolderInterval(resource, first.fence, self._node.life, self._record.time())
+        self._record.holders.append(interval)
+        first.when_lost(lambda: interval.end(self._record.time()))
         waiting = [
             asyncio.ensure_future(locks.acquire(resource, ttl=10.0, wait=60.0)) for _ in range(2)
         ]
         await self._node.clock.sleep(self._draw.between(0.0, 3.0))
         began = self._record.time()
         await locks.close()
-        belief.end(self._record.time())
+        interval.end(self._record.time())
         ended = await asyncio.gather(*waiting, return_exceptions=True)
         self._closed(resource, began, self._record.time(), ended)
 
@@ -121,11 +121,11 @@ class Holder:
         self._node.cluster.trace.sometimes("locks-closed-under-waiters")
         late = [each for each in ended if isinstance(each, Lease) and not each.lost.is_set()]
         if late:
-            self._record.unclosed.append(f"{resource}: granted by locks that were closed")
+            self._record.close_errors.append(f"{resource}: granted by locks that were closed")
         frozen = self._record.frozen.get(self._node.life, [])
         stood_still = sum(max(0.0, min(until, b) - max(since, a)) for a, b in frozen)
         if until - since - stood_still > CLOSING_SECONDS:
-            self._record.unclosed.append(
+            self._record.close_errors.append(
                 f"{resource}: closing took {until - since:.3f} s ({self._node.life})"
             )
 
@@ -146,21 +146,21 @@ class Holder:
         self._record.waits.append(Wait(resource, self._node.life, since, self._record.time()))
 
     async def _work(self, resource: str, lease: Lease) -> None:
-        belief = Belief(resource, lease.fence, self._node.life, self._record.time())
+        interval = HolderInterval(resource, lease.fence, self._node.life, self._record.time())
         self._note_take_over(resource)
-        self._record.beliefs.append(belief)
+        self._record.holders.append(interval)
         # A stubborn one works on, and knows better: the store must refuse it.
-        lease.when_lost(lambda: belief.end(self._record.time()))
+        lease.when_lost(lambda: interval.end(self._record.time()))
         try:
             for _ in range(self._draw.whole(1, 4)):
                 await self._node.clock.sleep(self._draw.wait(4.0))
                 await self._write(resource, lease.claim_id, lease.fence)
         finally:
-            belief.end(self._record.time())
+            interval.end(self._record.time())
 
     def _note_take_over(self, resource: str) -> None:
         """Whether the one before died with the lock."""
-        before = next((b for b in reversed(self._record.beliefs) if b.resource == resource), None)
+        before = next((b for b in reversed(self._record.holders) if b.resource == resource), None)
         if before is not None and before.until is None and before.life in self._record.died:
             self._node.cluster.trace.sometimes("lock-taken-over")
 
@@ -259,7 +259,9 @@ class Payer:
         except IdempotencyConflict:
             self._node.cluster.trace.sometimes("ledger-refused-another-request")
         else:
-            self._record.confused.append(f"{key} was paid and took another request too")
+            self._record.key_conflicts_accepted.append(
+                f"{key} was paid and took another request too"
+            )
 
     def _answered(self, operation: str, key: str, answer: object) -> None:
         self._record.answers.setdefault(f"{operation} {key}", set()).add(repr(answer))

@@ -21,7 +21,7 @@ from holdfast.primitives.locks.redlock import AsyncRedlock
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
-from holdfast.sim.record import Belief, Granted, Record
+from holdfast.sim.record import Granted, HolderInterval, Record
 
 RESOURCES: Final = ("report", "cache")
 
@@ -57,7 +57,7 @@ class Server:
     def _forget(self) -> None:
         """The restart of a server that keeps nothing on disk."""
         self._kv = MemoryKV(self.node.clock.now)
-        self._record.forgot.setdefault(self.node.name, []).append(self._record.time())
+        self._record.restarts.setdefault(self.node.name, []).append(self._record.time())
         self.node.cluster.trace.sometimes("lock-server-forgot")
 
 
@@ -85,7 +85,7 @@ class RemoteNode:
         return
 
 
-class Saver:
+class QuorumHolder:
     """Holds a lock that saves work, again and again. A part of the world: see `sim.part.Part`."""
 
     def __init__(self, node: Node, servers: list[Server], record: Record, draw: Draw) -> None:
@@ -126,10 +126,10 @@ class Saver:
         resource = draw.pick(RESOURCES)
         ttl, wait = draw.between(2.0, 10.0), draw.pick((0.0, 0.2, 1.0))
         async with locks.hold(resource, ttl=ttl, wait=wait) as lease:
-            belief = Belief(resource, lease.claim_id, self.node.life, self._record.time())
-            self._record.saving.append(belief)
+            interval = HolderInterval(resource, lease.claim_id, self.node.life, self._record.time())
+            self._record.quorum_holders.append(interval)
             try:
                 await self.node.clock.sleep(draw.wait(5.0))
                 self._holds_since_calm += self._is_calm
             finally:
-                belief.until = self._record.time()
+                interval.until = self._record.time()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from holdfast.sim.trades import Trades
+from holdfast.sim.order_history import OrderHistory
 
 
 class Ack(NamedTuple):
@@ -26,12 +26,12 @@ class Run(NamedTuple):
     at: float
 
 
-class Entered:
+class ActiveRun:
     """A handler at work in one process."""
 
     __slots__ = ("_ctx", "fence", "life", "task_id")
 
-    def __init__(self, task_id: str, fence: int, life: str, ctx: Asked) -> None:
+    def __init__(self, task_id: str, fence: int, life: str, ctx: CancelState) -> None:
         self.task_id = task_id
         self.fence = fence
         self.life = life
@@ -42,14 +42,14 @@ class Entered:
         return self._ctx.cancel_requested
 
 
-class Asked(Protocol):
+class CancelState(Protocol):
     """What a run knows of its own end."""
 
     @property
     def cancel_requested(self) -> bool: ...
 
 
-class Belief:
+class HolderInterval:
     """A holder of a lock, for as long as it took itself for one."""
 
     __slots__ = ("fence", "life", "resource", "since", "until")
@@ -98,52 +98,52 @@ class Record:
         """Fences under which a handler returned, by task."""
         self.seen: dict[str, list[str]] = {}
         """Positions that each subscriber was given, in its order."""
-        self.beliefs: list[Belief] = []
+        self.holders: list[HolderInterval] = []
         self.accepted: list[tuple[str, int]] = []
         """(resource, fence) of each write that the store took under a lock, in its order."""
         self.waits: list[Wait] = []
         self.answers: dict[str, set[str]] = {}
         """What the ledger answered for each operation and key."""
-        self.confused: list[str] = []
+        self.key_conflicts_accepted: list[str] = []
         """Other requests under a known key that were not refused."""
         self.paid: set[str] = set()
         """Bills that a caller was told are paid."""
         self.outside: dict[str, set[str]] = {}
         """The ids under which each outside effect was tried."""
-        self.trades: list[Trades] = []
+        self.order_histories: list[OrderHistory] = []
         """Of each trader."""
-        self.saving: list[Belief] = []
+        self.quorum_holders: list[HolderInterval] = []
         """Holders of locks on a quorum; their fence is the token."""
         self.granted: list[Granted] = []
-        self.forgot: dict[str, list[float]] = {}
+        self.restarts: dict[str, list[float]] = {}
         """When each lock server lost its memory."""
         self.ungranted: list[str] = []
         """Who asked for a free lock and was not granted it in time."""
         self.left_open: list[str] = []
         """Keys of the ledger that a cancelled caller left in progress."""
-        self.unclosed: list[str] = []
+        self.close_errors: list[str] = []
         """Locks that were closed and granted all the same, or that hung."""
         self.died: dict[str, float] = {}
         self.stopping: dict[str, float] = {}
         """When processes began to stop in order."""
         self.frozen: dict[str, list[tuple[float, float]]] = {}
-        self.running: dict[tuple[str, str], list[Entered]] = {}
+        self.running: dict[tuple[str, str], list[ActiveRun]] = {}
         """Handlers at work, by process and task."""
         self.overlaps: list[str] = []
         """Tasks that ran beside themselves in one process."""
         self.idle: list[str] = []
         """Tasks that could have run while a worker was free, for too long."""
-        self.stood: list[str] = []
+        self.stopped_clocks: list[str] = []
         """Clocks of the store that did not go on."""
         self.left_behind: list[str] = []
         """What still ran, by the rows, under the name of a process that had stopped in order."""
-        self.astray: list[str] = []
+        self.clock_lags: list[str] = []
         """Nodes that were behind the store's time."""
-        self.fell: list[str] = []
+        self.loop_errors: list[str] = []
         """Loops of engines that died of an error, or met one that they did not foresee."""
-        self.innocent: list[str] = []
+        self.false_deaths: list[str] = []
         """Deaths that were counted against tasks whose runners live."""
-        self.swollen: list[str] = []
+        self.oversized: list[str] = []
         """What a node held in memory beyond its bound."""
         self.aborted: set[str] = set()
         """Tasks whose cancel was answered with yes."""
@@ -156,10 +156,10 @@ class Record:
     def ran(self, task_id: str, fence: int, life: str) -> None:
         self.runs.append(Run(task_id, fence, life, self.time()))
 
-    def entered(self, task_id: str, fence: int, life: str, ctx: Asked) -> Entered:
+    def entered(self, task_id: str, fence: int, life: str, ctx: CancelState) -> ActiveRun:
         """A handler begins; whether another run of the same task goes on beside it."""
         self.ran(task_id, fence, life)
-        run = Entered(task_id, fence, life, ctx)
+        run = ActiveRun(task_id, fence, life, ctx)
         beside = self.running.setdefault((life, task_id), [])
         self.overlaps += [
             f"{task_id} runs under fences {other.fence} and {fence} in {life} at {self.time():.3f}"
@@ -169,5 +169,5 @@ class Record:
         beside.append(run)
         return run
 
-    def left(self, run: Entered) -> None:
+    def left(self, run: ActiveRun) -> None:
         self.running[run.life, run.task_id].remove(run)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.queue.queue import Queue
+from holdfast.sim.handler_outcomes import NIGHTLY, TICK, knows
 from holdfast.sim.node import Node
-from holdfast.sim.temper import NIGHTLY, TICK, knows
 
 TICK_SECONDS: Final = 60
 NIGHTLY_SECONDS: Final = 15

@@ -17,7 +17,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk
 from holdfast.sim.loop import NODE
-from holdfast.sim.net import Silence
+from holdfast.sim.net import ServerGone
 from holdfast.sim.trace import Trace
 from holdfast.store.script import Script
 from holdfast.store.sqlite import connection
@@ -166,7 +166,7 @@ class Database:
         except StoreUnavailable:
             if self.disk is not None and self.disk.is_dead:
                 self._unknown()
-                raise Silence from None
+                raise ServerGone from None
             if self.disk is None or not self.disk.has_committed:
                 self._unknown()
                 raise
@@ -181,7 +181,7 @@ class Database:
             return connection.run(self._connection, make())
         except apsw.Error as error:
             if self.disk is not None and self.disk.is_dead:
-                raise Silence from None
+                raise ServerGone from None
             raise connection.translated(error, "SQLite refused to read") from error
 
     def _watched(

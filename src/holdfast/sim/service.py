@@ -22,13 +22,13 @@ HURRY_SECONDS: Final = 3.0
 
 
 async def serve(
-    node: Node, queue: Queue, draw: Draw, *, own: bool, is_calm: Callable[[], bool]
+    node: Node, queue: Queue, draw: Draw, *, has_schedules: bool, is_calm: Callable[[], bool]
 ) -> None:
     """Until the process is replaced; an engine that gives up is an error."""
     while not queue.is_running():
         try:
             await queue.start()
-            if not own:
+            if has_schedules:
                 await put_schedules(node, queue)
         except StoreUnavailable:
             await node.clock.sleep(1.0)

@@ -12,10 +12,10 @@ from typing import Final
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
+from holdfast.sim.handler_outcomes import TYPES
 from holdfast.sim.operators import Operator
-from holdfast.sim.own import Own
 from holdfast.sim.record import Record
-from holdfast.sim.temper import TYPES
+from holdfast.sim.user_handlers import UserHandlers
 
 PRIORITIES: Final = ("critical", "high", "normal", "low")
 KEYS: Final = ("ada", "grace", "linus")
@@ -31,11 +31,11 @@ class Client:
         queue: Queue,
         record: Record,
         draw: Draw,
-        own: Own | None = None,
+        user_handlers: UserHandlers | None = None,
         *,
         children: int = 1,
     ) -> None:
-        self._own = own
+        self._user_handlers = user_handlers
         self._children = children
         self._name = name
         self._queue = queue
@@ -57,8 +57,8 @@ class Client:
             ),
             *self._operator.verbs,
         )
-        if self._own is not None:
-            verbs = (*(self._enqueue_own,) * 6, *self._operator.of_any_task)
+        if self._user_handlers is not None:
+            verbs = (*(self._enqueue_user_task,) * 6, *self._operator.of_any_task)
         try:
             await self._draw.pick(verbs)()
         except StoreUnavailable:
@@ -80,11 +80,11 @@ class Client:
         )
         self._record.acked(handle.id, task_type)
 
-    async def _enqueue_own(self) -> None:
+    async def _enqueue_user_task(self) -> None:
         """A task of the user's, with one of the payloads given for its type."""
-        assert self._own is not None
-        task_type = self._draw.pick(self._own.types)
-        payload = self._draw.pick(self._own.payloads.get(task_type) or ({},))
+        assert self._user_handlers is not None
+        task_type = self._draw.pick(self._user_handlers.types)
+        payload = self._draw.pick(self._user_handlers.payloads.get(task_type) or ({},))
         handle = await self._queue.enqueue(task_type, payload, priority=self._draw.pick(PRIORITIES))
         self._record.acked(handle.id, task_type)
 

@@ -21,23 +21,23 @@ from holdfast.queue.settings import Settings
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk
 from holdfast.sim.draw import Draw
-from holdfast.sim.faults import Trouble
+from holdfast.sim.faults import FaultInjector
+from holdfast.sim.handler_outcomes import HandlerOutcomes
 from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
-from holdfast.sim.outcome import Outcome, all_events, all_tasks, held, told
-from holdfast.sim.own import Own, bind
-from holdfast.sim.part import Part
-from holdfast.sim.parts import parts_of
+from holdfast.sim.observer import Observer
+from holdfast.sim.outcome import Outcome, all_events, all_tasks, describe_failures, held
 from holdfast.sim.primitives import PAID, Holders, live
 from holdfast.sim.record import Record
 from holdfast.sim.schedules import SCHEDULED
 from holdfast.sim.server import NAME, Database
 from holdfast.sim.service import serve
+from holdfast.sim.subsystem import Subsystem
+from holdfast.sim.subsystems import subsystems_of
 from holdfast.sim.swarm import Plan
-from holdfast.sim.temper import Temper
 from holdfast.sim.trace import Trace
-from holdfast.sim.watch import Watch
+from holdfast.sim.user_handlers import UserHandlers, bind
 from holdfast.sim.workload import Client
 from holdfast.sim.zones import zoneless
 from holdfast.store.sqlite.dialect import SqliteDialect
@@ -51,9 +51,9 @@ ENDLESS: Final = frozenset({*SCHEDULED, PAID})
 class World:
     """Builds a cluster for a plan and lets it live."""
 
-    def __init__(self, plan: Plan, own: Own | None = None) -> None:
+    def __init__(self, plan: Plan, user_handlers: UserHandlers | None = None) -> None:
         self.plan = plan
-        self._own = own
+        self._user_handlers = user_handlers
         draw = Draw(plan.seed, "world")
         self.loop = SimLoop(draw.stream("schedule"))  # type: ignore[abstract]
         self.trace = Trace(self.loop.time)
@@ -84,12 +84,12 @@ class World:
         for n in range(plan.holders):
             self._add(f"l{n}", self._holder, settings=settings)
         holders = [f"l{n}" for n in range(plan.holders)]
-        self.parts: list[Part] = [Holders(holders, self.record)]
-        if own is None:
+        self.subsystems: list[Subsystem] = [Holders(holders, self.record)]
+        if user_handlers is None:
             add = partial(self._add, settings=settings)
-            self.parts += parts_of(plan, add, self.record, draw.stream("parts"))
+            self.subsystems += subsystems_of(plan, add, self.record, draw.stream("parts"))
         nodes = list(self.cluster.nodes.values())
-        self.trouble = Trouble(plan, self.cluster, nodes, draw.stream("trouble"))
+        self.faults = FaultInjector(plan, self.cluster, nodes, draw.stream("trouble"))
 
     def _add(self, name: str, main: Main = idle, *, settings: Settings) -> Node:
         node = Node(
@@ -106,17 +106,30 @@ class World:
     # -- what nodes do -----------------------------------------------------------------------------
 
     async def _worker(self, node: Node, queue: Queue) -> None:
-        if self._own is None:
-            Temper(node, self.record, self._draw.stream(f"temper {node.life}")).register(queue)
+        if self._user_handlers is None:
+            HandlerOutcomes(node, self.record, self._draw.stream(f"temper {node.life}")).register(
+                queue
+            )
         else:
-            bind(self._own, queue._handlers, lambda t: self.record.ran(t.id, t.fence, node.life))
+            bind(
+                self._user_handlers,
+                queue._handlers,
+                lambda t: self.record.ran(t.id, t.fence, node.life),
+            )
         wishes = self._draw.stream(f"wishes {node.life}")
-        own = self._own is not None
-        await serve(node, queue, wishes, own=own, is_calm=lambda: self._calm)
+        await serve(
+            node,
+            queue,
+            wishes,
+            has_schedules=self._user_handlers is None,
+            is_calm=lambda: self._calm,
+        )
 
     async def _client(self, node: Node, queue: Queue) -> None:
         draw = self._draw.stream(f"client {node.life}")
-        client = Client(node.life, queue, self.record, draw, self._own, children=self.plan.children)
+        client = Client(
+            node.life, queue, self.record, draw, self._user_handlers, children=self.plan.children
+        )
         while not self._calm:
             await node.clock.sleep(draw.wait(self.plan.act_seconds))
             if not self._calm:
@@ -146,11 +159,11 @@ class World:
                 outcome: Outcome = self.loop.run_until_complete(self._run())
             return outcome
         finally:
-            for part in self.parts:
-                part.end()
-            self.parts.clear()
+            for subsystem in self.subsystems:
+                subsystem.end()
+            self.subsystems.clear()
             self.cluster.nodes.clear()
-            self.trouble.forget()
+            self.faults.forget()
             self.loop.close()
             if self._folder is not None:
                 self._folder.cleanup()
@@ -160,18 +173,18 @@ class World:
         self.cluster.net.join(NAME, 1)
         for node in self.cluster.nodes.values():
             node.start()
-        self.cluster.net.when_silent(self.trouble.went_silent)
-        watch = Watch(self.cluster)
+        self.cluster.net.when_server_gone(self.faults.server_gone)
+        watch = Observer(self.cluster)
         self.database.when_lost = watch.lost
         watch.begin()
-        self.trouble.begin()
-        breaking = asyncio.create_task(self.trouble.run())
+        self.faults.begin()
+        breaking = asyncio.create_task(self.faults.run())
         await asyncio.sleep(self.plan.hours * 3600)
         breaking.cancel()
         self._calm = True
-        for part in self.parts:
-            part.calm()
-        self.trouble.end()
+        for subsystem in self.subsystems:
+            subsystem.calm()
+        self.faults.end()
         self.trace.note(NAME, "everything heals")
         unfinished = await self._recover()
         return await self._outcome(unfinished)
@@ -185,7 +198,7 @@ class World:
             waiting = [task for task in (await all_tasks(store)) if task.status not in ENDED]
             waiting = [task for task in waiting if task.type not in ENDLESS]
             is_at_rest = not (waiting or self.database.cascades())
-            is_at_rest = is_at_rest and all(part.is_at_rest() for part in self.parts)
+            is_at_rest = is_at_rest and all(subsystem.is_at_rest() for subsystem in self.subsystems)
             if is_at_rest or self.loop.time() > end:
                 return waiting
             for task in waiting:
@@ -210,8 +223,8 @@ class World:
         return Store(self.database.driver, SqliteDialect(), Ids(self._draw.stream("judge")))
 
     async def _outcome(self, unfinished: Sequence[Task]) -> Outcome:
-        for part in self.parts:
-            await part.report()  # Time may pass meanwhile; from here on it does not.
+        for subsystem in self.subsystems:
+            await subsystem.report()  # Time may pass meanwhile; from here on it does not.
         store = self._store()
         events = await all_events(store)
         tasks = {task.id: task for task in await all_tasks(store)}
@@ -227,7 +240,7 @@ class World:
             held=held(self.cluster.nodes.values()),
             lost=self.database.lost,
             unfinished=list(unfinished),
-            failures=told(self.loop.failures),
+            failures=describe_failures(self.loop.failures),
             healed_at=self.plan.hours * 3600,
             seconds=self.loop.time(),
             trace=self.trace,

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
     from holdfast.testing.drive import NeverIdle
+    from holdfast.testing.harness import Harness, harness
     from holdfast.testing.simulate import simulated
-    from holdfast.testing.stage import Harness, harness
 
 _PLACES = {
-    "Harness": "holdfast.testing.stage",
+    "Harness": "holdfast.testing.harness",
     "NeverIdle": "holdfast.testing.drive",
     "VirtualClock": "holdfast.clock",
-    "harness": "holdfast.testing.stage",
+    "harness": "holdfast.testing.harness",
     "simulated": "holdfast.testing.simulate",
 }
 

@@ -19,7 +19,7 @@ import pytest
 @pytest.fixture
 def holdfast_harness() -> Any:
     """`holdfast.testing.harness`: call it with a queue and enter what it returns."""
-    from holdfast.testing.stage import harness
+    from holdfast.testing.harness import harness
 
     return harness
 

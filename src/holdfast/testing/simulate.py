@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.queue.queue import Queue
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
-from holdfast.sim.own import Own, own_handlers
 from holdfast.sim.shrink import Shrunk, shrink as make_small
 from holdfast.sim.swarm import Plan, differences, plan as drawn
+from holdfast.sim.user_handlers import UserHandlers, handlers_of
 
 
 def simulated(
@@ -26,24 +26,24 @@ def simulated(
     """Runs the queue's async handlers under faults that each seed draws; AssertionError says which law
     was broken, by which seed, with the smallest run that breaks it and its timeline. `payloads` are what
     tasks of a type get, one of them each; `plan` sets other figures of the runs."""
-    own = own_handlers(queue, payloads or {})
+    user_handlers = handlers_of(queue, payloads or {})
     options = Options(
         hours=hours,
         nodes=nodes,
         faults=None if faults is None else tuple(faults),
         changes=tuple((plan or {}).items()),
     )
-    report = campaign(range(first_seed, first_seed + seeds), options, own=own)
+    report = campaign(range(first_seed, first_seed + seeds), options, user_handlers=user_handlers)
     if report.bad:
-        raise AssertionError(_told(report.bad[0], options, own, shrink))
+        raise AssertionError(_told(report.bad[0], options, user_handlers, shrink))
     return report
 
 
-def _told(verdict: Verdict, options: Options, own: Own, shrink: bool) -> str:
+def _told(verdict: Verdict, options: Options, user_handlers: UserHandlers, shrink: bool) -> str:
     first = options.plan(verdict.seed)
     small = Shrunk(first, verdict, "", 0)
     if shrink:
-        small = make_small(first, verdict, lambda each: run_plan(each, own=own))
+        small = make_small(first, verdict, lambda each: run_plan(each, user_handlers=user_handlers))
     lines = [f"seed {verdict.seed} broke:", *_complaints(verdict)]
     if small.plan != first:
         lines += [f"The smallest run that does ({small.runs} were tried):"]

@@ -22,10 +22,10 @@ from holdfast.cli.problem import Usage
 from holdfast.clock import SystemClock
 from holdfast.core import codec
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
-from holdfast.sim.own import Own, own_handlers
 from holdfast.sim.scenarios import changes_of
 from holdfast.sim.shrink import RUNS_MAX, Shrunk, shrink as make_small
 from holdfast.sim.swarm import Plan
+from holdfast.sim.user_handlers import UserHandlers, handlers_of
 
 
 def simulate(
@@ -71,8 +71,8 @@ def simulate(
             *(_pair("set", each, "NAME=VALUE") for each in set_),
         ),
     )
-    own = _own(app, payload)
-    if own is not None and processes > 1:
+    user_handlers = _user_handlers(app, payload)
+    if user_handlers is not None and processes > 1:
         raise Usage("--app runs in this process: leave --processes out")
     options.plan(seed)  # What cannot be is said before anything runs.
     progress = Progress(None if minutes is not None else seeds)
@@ -80,11 +80,11 @@ def simulate(
         range(seed, seed + seeds) if minutes is None else count(seed),
         options,
         processes=processes,
-        own=own,
+        user_handlers=user_handlers,
         on_verdict=progress.seed,
         is_over=_time_limit(minutes),
     )
-    small = _small(report, options, own, progress) if shrink else None
+    small = _small(report, options, user_handlers, progress) if shrink else None
     progress.end()
     same = [f"--app {app}"] if app else []
     same += [f"--payload '{each}'" for each in payload]
@@ -131,7 +131,9 @@ class Progress:
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def _small(report: Report, options: Options, own: Own | None, progress: Progress) -> Shrunk | None:
+def _small(
+    report: Report, options: Options, user_handlers: UserHandlers | None, progress: Progress
+) -> Shrunk | None:
     """The first failure in its smallest form."""
     if not report.bad:
         return None
@@ -139,7 +141,7 @@ def _small(report: Report, options: Options, own: Own | None, progress: Progress
 
     def run(plan: Plan) -> Verdict:
         progress.run(first.seed)
-        return run_plan(plan, options.ablation, own)
+        return run_plan(plan, options.ablation, user_handlers)
 
     return make_small(options.plan(first.seed), first, run)
 
@@ -158,7 +160,7 @@ def _known(without: str | None) -> str | None:
     return without
 
 
-def _own(app: str | None, payload: tuple[str, ...]) -> Own | None:
+def _user_handlers(app: str | None, payload: tuple[str, ...]) -> UserHandlers | None:
     if app is None:
         return None
     from holdfast.cli.worker.load import load_queue
@@ -170,7 +172,7 @@ def _own(app: str | None, payload: tuple[str, ...]) -> Own | None:
             given.setdefault(name, []).append(codec.loads(text))
         except msgspec.DecodeError as error:
             raise Usage(f"--payload of '{name}' is no JSON: {error}") from None
-    return own_handlers(load_queue(app), given)
+    return handlers_of(load_queue(app), given)
 
 
 def _pair(option: str, text: str, form: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from holdfast.cli.demo.checks import CheckReport, KilledWorker, ScriptResult, ch
 from holdfast.cli.demo.display import Display, make_display
 from holdfast.cli.demo.progress import FeedProgress
 from holdfast.cli.demo.tasks import Plan, queue
-from holdfast.cli.worker.stops import PARENT_VARIABLE
+from holdfast.cli.worker.signals import PARENT_VARIABLE
 from holdfast.core.task import Status
 from holdfast.errors import HoldfastError
 from holdfast.queue.nodes import Node

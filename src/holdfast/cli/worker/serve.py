@@ -17,7 +17,7 @@ from holdfast.app import sqlite_path
 from holdfast.cli.problem import report
 from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
-from holdfast.cli.worker.stops import INTERRUPTED, PARENT_VARIABLE, Stops
+from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue

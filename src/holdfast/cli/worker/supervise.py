@@ -16,7 +16,7 @@ from asyncio.subprocess import Process
 from collections import deque
 from typing import Final
 
-from holdfast.cli.worker.stops import INTERRUPTED, PARENT_VARIABLE, Stops
+from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import Clock, SystemClock
 from holdfast.outcomes import OUTCOMES
 

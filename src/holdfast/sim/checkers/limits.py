@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.sim.outcome import Outcome
-from holdfast.sim.temper import (
+from holdfast.sim.handler_outcomes import (
     CONCURRENCY,
     KEY_CONCURRENCY,
     NIGHTLY,
@@ -16,6 +15,7 @@ from holdfast.sim.temper import (
     RATE,
     RATE_SECONDS,
 )
+from holdfast.sim.outcome import Outcome
 
 AT_ONCE: Final = {
     "limited": CONCURRENCY,

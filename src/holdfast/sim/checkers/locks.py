@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.core.quorum import majority
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import CALM_SECONDS, PAID
-from holdfast.sim.record import Belief, Record
+from holdfast.sim.record import HolderInterval, Record
 
 GRANT_SECONDS: Final = 6.0
 """Within which a free lock is granted to one of those who wait: dead waiters ahead cost 3 s in total, and a
@@ -31,11 +31,11 @@ def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str
     if outcome.plan.sets_clocks:
         return
     record = outcome.record
-    by_resource: dict[str, list[Belief]] = defaultdict(list)
-    for belief in record.beliefs:
-        by_resource[belief.resource].append(belief)
-    for resource, beliefs in by_resource.items():
-        ordered = sorted(beliefs, key=lambda belief: belief.fence)
+    by_resource: dict[str, list[HolderInterval]] = defaultdict(list)
+    for interval in record.holders:
+        by_resource[interval.resource].append(interval)
+    for resource, holders in by_resource.items():
+        ordered = sorted(holders, key=lambda interval: interval.fence)
         for one, other in pairwise(ordered):
             known = [at for at in (one.until, record.died.get(one.life)) if at is not None]
             until = min(known, default=outcome.seconds)
@@ -69,7 +69,7 @@ def a_key_has_one_answer(outcome: Outcome) -> Iterator[str]:
     for place, answers in outcome.record.answers.items():
         if len(answers) > 1:
             yield f"{place} was answered with {sorted(answers)}"
-    yield from outcome.record.confused
+    yield from outcome.record.key_conflicts_accepted
 
 
 def a_cancelled_call_leaves_its_key_free(outcome: Outcome) -> Iterator[str]:
@@ -79,7 +79,7 @@ def a_cancelled_call_leaves_its_key_free(outcome: Outcome) -> Iterator[str]:
 
 def closing_ends_every_wait(outcome: Outcome) -> Iterator[str]:
     """Locks that are closed grant nothing, and hang on nothing but the store, for a bounded time."""
-    yield from outcome.record.unclosed
+    yield from outcome.record.close_errors
 
 
 def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
@@ -93,7 +93,7 @@ def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
         free_since = wait.since
         held = sorted(
             (b.since, b.until or outcome.seconds)
-            for b in outcome.record.beliefs
+            for b in outcome.record.holders
             if b.resource == wait.resource
         )
         for since, until in held:
@@ -113,12 +113,12 @@ def a_quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
     if outcome.plan.sets_clocks:
         return
     record, servers = outcome.record, outcome.plan.lock_servers
-    by_resource: dict[str, list[Belief]] = defaultdict(list)
-    for belief in record.saving:
-        by_resource[belief.resource].append(belief)
-    for resource, beliefs in by_resource.items():
-        for one in beliefs:
-            for other in beliefs:
+    by_resource: dict[str, list[HolderInterval]] = defaultdict(list)
+    for interval in record.quorum_holders:
+        by_resource[interval.resource].append(interval)
+    for resource, holders in by_resource.items():
+        for one in holders:
+            for other in holders:
                 if one is other or not one.since <= other.since < _end(
                     record, one, outcome.seconds
                 ):
@@ -129,26 +129,27 @@ def a_quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
                     yield f"{resource}: {one.life} and {other.life} both held it at {other.since:.3f}"
 
 
-def _end(record: Record, belief: Belief, now: float) -> float:
-    known = [at for at in (belief.until, record.died.get(belief.life)) if at is not None]
+def _end(record: Record, interval: HolderInterval, now: float) -> float:
+    known = [at for at in (interval.until, record.died.get(interval.life)) if at is not None]
     return min(known, default=now)
 
 
-def _was_frozen(record: Record, belief: Belief, now: float) -> bool:
-    until = _end(record, belief, now)
+def _was_frozen(record: Record, interval: HolderInterval, now: float) -> bool:
+    until = _end(record, interval, now)
     return any(
-        begun <= until and end >= belief.since for begun, end in record.frozen.get(belief.life, [])
+        begun <= until and end >= interval.since
+        for begun, end in record.frozen.get(interval.life, [])
     )
 
 
-def _remembering(record: Record, belief: Belief, now: float) -> int:
+def _remembering(record: Record, interval: HolderInterval, now: float) -> int:
     """Servers that granted it and have not lost their memory since."""
     granted = {
         each.server: each.at
         for each in record.granted
-        if each.token == belief.fence and each.at <= now
+        if each.token == interval.fence and each.at <= now
     }
     return sum(
-        not any(at <= lost <= now for lost in record.forgot.get(server, []))
+        not any(at <= lost <= now for lost in record.restarts.get(server, []))
         for server, at in granted.items()
     )

@@ -22,24 +22,24 @@ def a_task_does_not_run_beside_itself(outcome: Outcome) -> Iterator[str]:
 
 def the_stores_time_goes_on(outcome: Outcome) -> Iterator[str]:
     """Whatever was done to clocks: what is due becomes due, leases of the dead end."""
-    yield from outcome.record.stood
+    yield from outcome.record.stopped_clocks
 
 
 def who_renews_keeps_its_tasks(outcome: Outcome) -> Iterator[str]:
     """A clock that is set, or another node's trouble, costs no living runner a death; but where a process
     that starts at that moment is the judge, or the clock jumps twice in half a minute."""
-    yield from outcome.record.innocent
+    yield from outcome.record.false_deaths
 
 
 def no_node_is_behind(outcome: Outcome) -> Iterator[str]:
     """Leases are written and judged by it; also by a machine that has just woken."""
-    yield from outcome.record.astray
+    yield from outcome.record.clock_lags
 
 
 def no_loop_dies(outcome: Outcome) -> Iterator[str]:
     """One row that cannot be dealt with harms itself only. Nor does a loop meet an error that it did not
     foresee."""
-    yield from outcome.record.fell
+    yield from outcome.record.loop_errors
 
 
 def a_stop_leaves_nothing_behind(outcome: Outcome) -> Iterator[str]:
@@ -47,7 +47,7 @@ def a_stop_leaves_nothing_behind(outcome: Outcome) -> Iterator[str]:
 
 
 def memory_stays_bounded(outcome: Outcome) -> Iterator[str]:
-    yield from outcome.record.swollen
+    yield from outcome.record.oversized
 
 
 def what_runs_is_not_given_back(outcome: Outcome) -> Iterator[str]:

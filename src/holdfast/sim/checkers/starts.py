@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from holdfast.core.priority import AGED_EVERY, AGEING_SECONDS
 from holdfast.sim.checkers.history import transactions
+from holdfast.sim.handler_outcomes import TICK, knows
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.primitives import PAID
 from holdfast.sim.schedules import TICK_SECONDS
 from holdfast.sim.server import Change
-from holdfast.sim.temper import TICK, knows
 
 TOLERANCE = 1e-6
 

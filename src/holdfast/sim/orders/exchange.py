@@ -19,10 +19,10 @@ from holdfast.errors import ExchangeTimeout, StoreUnavailable
 from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
 from holdfast.orders.exchange_book import ExchangeBook, Sent
 from holdfast.orders.faults import Faults
+from holdfast.sim.blocking_thread import BlockingThread
 from holdfast.sim.clock import EPOCH
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
-from holdfast.sim.strand import Strand
 
 T = TypeVar("T")
 REPLY_SECONDS: Final = 1.0
@@ -132,7 +132,7 @@ class RemoteExchange:
         self,
         server: Server,
         node: Node,
-        strand: Strand,
+        blocking_thread: BlockingThread,
         *,
         draw: Draw,
         is_accepted: Callable[[str], bool],
@@ -144,7 +144,7 @@ class RemoteExchange:
         self._denied: dict[str, int] = {}
         self._server = server
         self._node = node
-        self._strand = strand
+        self._blocking_thread = blocking_thread
         self._may_send: dict[str, bool] = {}
         self.sendings: list[Sending] = []
         server.inbox.clear()
@@ -210,7 +210,7 @@ class RemoteExchange:
 
         self._break(what)
         try:
-            answer = self._strand.call(asked)
+            answer = self._blocking_thread.call(asked)
         except (TimeoutError, StoreUnavailable):
             self._node.cluster.trace.sometimes("exchange-silent", what)
             raise ExchangeTimeout(f"no reply to {what} within {REPLY_SECONDS:g} s") from None

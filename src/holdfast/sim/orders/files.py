@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.orders.disk import TEMPORARY, Disk
+from holdfast.sim.blocking_thread import Killed
 from holdfast.sim.disk import SECTOR, Blocks, Write, _apply
 from holdfast.sim.draw import Draw
-from holdfast.sim.strand import Killed
 from holdfast.sim.trace import Trace
 
 T = TypeVar("T")

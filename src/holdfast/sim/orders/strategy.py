@@ -26,12 +26,12 @@ from holdfast.orders.loop import ExecutionLoop
 from holdfast.orders.order import Side
 from holdfast.orders.risk import Intent, RiskMonitor
 from holdfast.orders.store import OrderStore
+from holdfast.sim.blocking_thread import BlockingThreadClock
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
+from holdfast.sim.order_history import OrderHistory
 from holdfast.sim.orders.interrupt import Interrupt
 from holdfast.sim.orders.meter import Noticing
-from holdfast.sim.strand import StrandClock
-from holdfast.sim.trades import Trades
 
 SYMBOLS: Final = ("BTCUSDT", "ETHUSDT")
 ROUND_SECONDS: Final = 4.0
@@ -53,11 +53,11 @@ class Strategy:
     """Of one trader, through all its lives."""
 
     def __init__(
-        self, node: Node, trades: Trades, is_quiet: Callable[[], bool], draw: Draw
+        self, node: Node, history: OrderHistory, is_quiet: Callable[[], bool], draw: Draw
     ) -> None:
         self._node = node
         self._trace = node.cluster.trace
-        self._trades = trades
+        self._history = history
         self._is_quiet = is_quiet
         self._risk = RiskMonitor()
         self._draw = draw
@@ -67,7 +67,9 @@ class Strategy:
 
     # -- the loop, which blocks --------------------------------------------------------------------
 
-    def trade(self, store: OrderStore, exchange: Exchange, clock: StrandClock, draw: Draw) -> None:
+    def trade(
+        self, store: OrderStore, exchange: Exchange, clock: BlockingThreadClock, draw: Draw
+    ) -> None:
         """Until the store has failed, or the node dies."""
         loop: ExecutionLoop | None = None
         while True:
@@ -79,15 +81,17 @@ class Strategy:
                 loop.step()
                 self._settle(loop) if self.is_calm else self._act(loop, draw)
                 for order in store.open_orders():
-                    self._trades.sees(order)
+                    self._history.sees(order)
             except StoreFailed:
                 raise
             except (ExchangeTimeout, StoreUnavailable, Conflict) as error:
                 self._trace.sometimes(f"orders {error.code}")
             clock.pause(draw.wait(ROUND_SECONDS))
 
-    def _made(self, store: OrderStore, exchange: Exchange, clock: StrandClock) -> ExecutionLoop:
-        meter = Noticing(self._trace, self._trades.given_up)
+    def _made(
+        self, store: OrderStore, exchange: Exchange, clock: BlockingThreadClock
+    ) -> ExecutionLoop:
+        meter = Noticing(self._trace, self._history.given_up)
         self._risk = RiskMonitor()
         return ExecutionLoop(
             exchange=exchange,
@@ -101,19 +105,19 @@ class Strategy:
         state = loop.store.freeze_state()
         if state.frozen:
             if draw.chance(0.3) and not loop.store.open_orders():
-                self._trades.thaws(state.epoch)
+                self._history.thaws(state.epoch)
                 loop.thaw()
             return
         match draw.pick(VERBS):
             case "place":
                 self._place(loop, self._wish(draw))
-            case "again" if self._trades.placed:
-                self._place(loop, self._intent(draw.pick(self._trades.placed).key))
+            case "again" if self._history.placed:
+                self._place(loop, self._intent(draw.pick(self._history.placed).key))
             case "cancel":
                 if waiting := loop.store.open_orders():
                     loop.cancel(draw.pick(waiting).client_order_id)
             case "freeze":
-                self._trades.freezes(loop.freeze("drawn"))
+                self._history.freezes(loop.freeze("drawn"))
             case "wish":
                 self._wish_for_a_freeze(loop, draw)
             case "interrupt" if isinstance(loop.store, DurableOrderStore):
@@ -126,7 +130,7 @@ class Strategy:
         self._risk.freeze("another thread says stop")
         wish = self._wish(draw)
         try:
-            self._trades.late.append(loop.place(wish).client_order_id)
+            self._history.late.append(loop.place(wish).client_order_id)
         except OrdersFrozen:
             self._trace.sometimes("orders-wish-refused")
 
@@ -140,22 +144,22 @@ class Strategy:
             with suppress(StoreFailed):
                 loop.store.freeze("interrupted")
                 for order in loop.store.open_orders():
-                    self._trades.sees(order)
+                    self._history.sees(order)
             raise
 
     def _settle(self, loop: ExecutionLoop) -> None:
         """Nothing new: until both books agree."""
         state = loop.store.freeze_state()
         if state.frozen and not loop.store.open_orders():
-            self._trades.thaws(state.epoch)
+            self._history.thaws(state.epoch)
             loop.thaw()
         is_quiet = self._is_quiet()
         is_even = not loop.reconcile() and not loop.store.freeze_state().frozen and is_quiet
         self.rests = self.rests + 1 if is_even else 0
 
     def _place(self, loop: ExecutionLoop, intent: Intent) -> None:
-        self._trades.asks(intent.key)
-        self._trades.tells(intent.key, loop.place(intent))
+        self._history.asks(intent.key)
+        self._history.tells(intent.key, loop.place(intent))
 
     def _wish(self, draw: Draw) -> Intent:
         self._wishes += 1
@@ -185,12 +189,12 @@ class Strategy:
 
     async def _note(self, store: DurableOrderStore, wish: Intent) -> None:
         """An intent that nobody sends: the loop finds it, and settles it."""
-        self._trades.asks(wish.key)
+        self._history.asks(wish.key)
         order = await store.aio.place_order(wish.symbol, wish.side, wish.qty, wish.price, wish.key)
-        self._trades.tells(wish.key, order)
+        self._history.tells(wish.key, order)
 
     async def _freeze(self, store: DurableOrderStore) -> None:
-        self._trades.freezes(await store.aio.freeze("from beside"))
+        self._history.freezes(await store.aio.freeze("from beside"))
 
     async def _quietly(self, work: Awaitable[None]) -> None:
         try:

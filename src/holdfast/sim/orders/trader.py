@@ -20,15 +20,15 @@ from holdfast.orders.sql_blocking import BlockingSqlOrders
 from holdfast.orders.store import OrderStore
 from holdfast.primitives.kv import RedisKV
 from holdfast.queue.queue import Queue
+from holdfast.sim.blocking_thread import BlockingThread, BlockingThreadClock, Killed
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
+from holdfast.sim.order_history import OrderHistory
 from holdfast.sim.orders.exchange import RemoteExchange, Server
 from holdfast.sim.orders.files import Files
 from holdfast.sim.orders.memory import Memory
 from holdfast.sim.orders.meter import Noticing
 from holdfast.sim.orders.strategy import RESTS, Strategy
-from holdfast.sim.strand import Killed, Strand, StrandClock
-from holdfast.sim.trades import Trades
 from holdfast.store.store import Store
 
 DOWN_SECONDS: Final = 10.0
@@ -44,9 +44,9 @@ class Trader:
         self.node = node
         self.server = server
         self._draw = draw
-        self._strand = Strand()
-        self.trades = Trades(node.name, kind, node.cluster.loop.time)
-        self._strategy = Strategy(node, self.trades, server.is_quiet, draw.stream("strategy"))
+        self._blocking_thread = BlockingThread()
+        self.history = OrderHistory(node.name, kind, node.cluster.loop.time)
+        self._strategy = Strategy(node, self.history, server.is_quiet, draw.stream("strategy"))
         self.files: Files | None = None
         self._folder: TemporaryDirectory[str] | None = None
         if kind == FILES:
@@ -54,7 +54,7 @@ class Trader:
             self._folder = TemporaryDirectory(prefix="holdfast-sim-", dir=place)
             folder = Path(self._folder.name)
             self.files = Files(folder, draw.stream("files"), node.cluster.trace)
-            node.machine = self
+            node.local_disk = self
             self.files.when_dying = self._dying
             self.files.before_trouble = self._remember
         self._view = RedisKV(node.clock.now) if draw.stream("view").chance(0.5) else None
@@ -77,24 +77,24 @@ class Trader:
 
     async def report(self) -> None:
         """What there is in the end."""
-        trades = self.trades
+        history = self.history
         if not self.is_at_rest():
-            trades.restless = f"the books of {self.node.name} did not come to agree"
+            history.restless = f"the books of {self.node.name} did not come to agree"
         if self._store is not None:
-            trades.final = self._store.orders()
-            trades.wrong = self._store.verify()
+            history.final = self._store.orders()
+            history.wrong = self._store.verify()
         elif self.node.queue is not None:
             backend = await self.node.queue.open()
-            trades.final = await SqlOrders(backend.store).orders()
-        for order in trades.final:
+            history.final = await SqlOrders(backend.store).orders()
+        for order in history.final:
             step = f"{order.client_order_id} {order.state} {order.version} {order.filled_qty}"
             self.node.cluster.trace.step(step)
-        trades.truth = self.server.truth()
-        trades.acted = self.server.book.acted
+        history.truth = self.server.truth()
+        history.acted = self.server.book.acted
         self._count_blind()
 
     def end(self) -> None:
-        self._strand.kill()
+        self._blocking_thread.kill()
         self._let_go()
         if self._folder is not None:
             self._folder.cleanup()
@@ -111,7 +111,7 @@ class Trader:
 
     async def main(self, node: Node, queue: Queue) -> None:
         draw = self._draw.stream(node.life)
-        self._strand = Strand()
+        self._blocking_thread = BlockingThread()
         store = None
         if self.files is None:
             store = await _opened(node, queue)
@@ -119,14 +119,14 @@ class Trader:
             beside = self._strategy.beside(lambda: self._store, draw.stream("beside"))
             node.keep(asyncio.create_task(beside))
         try:
-            await self._strand.run(lambda: self._live(store, draw))
+            await self._blocking_thread.run(lambda: self._live(store, draw))
         except Killed:
             self._end = asyncio.Event()  # kept: a task that only its own event knows is collected
             await self._end.wait()  # for the end that is on its way
 
     def _live(self, database: Store | None, draw: Draw) -> None:
         """Blocks for as long as the node lives."""
-        clock = StrandClock(self.node.clock, self._strand)
+        clock = BlockingThreadClock(self.node.clock, self._blocking_thread)
         while True:
             try:
                 store = self._open(database)
@@ -135,9 +135,9 @@ class Trader:
                 continue
             self._count_blind()
             self._exchange = RemoteExchange(
-                *(self.server, self.node, self._strand),
+                *(self.server, self.node, self._blocking_thread),
                 draw=draw.stream("mood"),
-                is_accepted=self.trades.is_accepted,
+                is_accepted=self.history.is_accepted,
                 is_calm=lambda: self._strategy.is_calm,
             )
             try:
@@ -153,7 +153,7 @@ class Trader:
     def _open(self, database: Store | None) -> OrderStore:
         if database is not None:
             orders = SqlOrders(database, namespace=self.node.name)
-            return BlockingSqlOrders(database, orders, self._strand)
+            return BlockingSqlOrders(database, orders, self._blocking_thread)
         assert self.files is not None
         meter = Noticing(self.node.cluster.trace)
         store = DurableOrderStore(
@@ -167,7 +167,7 @@ class Trader:
         )
         meter.is_opening = False
         if (lost := self._memory.compare(store)) is not None:
-            self.trades.lost.append(f"{self.node.life} {lost}")
+            self.history.lost.append(f"{self.node.life} {lost}")
         self._store = store
         return store
 
@@ -180,7 +180,7 @@ class Trader:
     def _dying(self, kind: str) -> None:
         """In the middle of a step of the disk, of the loop or of a caller beside it."""
         loop = self.node.cluster.loop
-        if threading.current_thread() is self._strand.thread:
+        if threading.current_thread() is self._blocking_thread.thread:
             # Its own code ends first, which closes what it had open.
             loop.call_soon(self._die, kind, context=contextvars.Context())
         else:
@@ -203,7 +203,7 @@ class Trader:
     def _crashed(self) -> None:
         """What the system does for a process that is gone."""
         self._remember()
-        self._strand.kill()
+        self._blocking_thread.kill()
         self._let_go()
         if self.files is not None:
             self.files.revive()
@@ -217,7 +217,7 @@ class Trader:
     def _count_blind(self) -> None:
         if self._exchange is not None:
             sent, self._exchange.sendings = self._exchange.sendings, []
-            self.trades.blind += [each.client_order_id for each in sent if each.is_blind]
+            self.history.blind += [each.client_order_id for each in sent if each.is_blind]
 
 
 async def _opened(node: Node, queue: Queue) -> Store:

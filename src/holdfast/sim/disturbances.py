@@ -18,7 +18,7 @@ START_SECONDS: Final = 2.0
 """After the start of a process."""
 
 
-class Calm:
+class Disturbances:
     """The moments from which on nodes are in peace."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.orders.exchange import Server as ExchangeServer
 from holdfast.sim.orders.trader import Trader
-from holdfast.sim.part import Part
-from holdfast.sim.quorum import Saver, Server as LockServer
+from holdfast.sim.quorum import QuorumHolder, Server as LockServer
 from holdfast.sim.record import Record
 from holdfast.sim.server import NAME
+from holdfast.sim.subsystem import Subsystem
 from holdfast.sim.swarm import Plan
 
 Add = Callable[[str], Node]
@@ -21,12 +21,12 @@ SKEW_SECONDS: Final = 0.4
 """Of an exchange's clock; less than the execution loop allows for."""
 
 
-def parts_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Part]:
+def subsystems_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
     """They add their nodes."""
-    made: list[Part] = []
+    made: list[Subsystem] = []
     for n, kind in enumerate(plan.traders):
         trader = _trader(n, kind, plan, add, draw.stream(f"trader {n}"))
-        record.trades.append(trader.trades)
+        record.order_histories.append(trader.history)
         made.append(trader)
     if plan.lock_servers:
         made += _savers(plan, add, record, draw.stream("savers"))
@@ -44,14 +44,14 @@ def _trader(n: int, kind: str, plan: Plan, add: Add, draw: Draw) -> Trader:
     return trader
 
 
-def _savers(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Part]:
+def _savers(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
     servers = []
     for n in range(plan.lock_servers):
         node = add(f"k{n}")
         node.hears = False
         node.peers = tuple(f"e{each}" for each in range(SAVERS))
         servers.append(LockServer(node, record))
-    savers: list[Part] = []
+    savers: list[Subsystem] = []
     for n in range(SAVERS):
         saver = _saver(f"e{n}", add, servers, record, draw.stream(str(n)))
         saver.node.peers = tuple(server.node.name for server in servers)
@@ -60,8 +60,10 @@ def _savers(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Part]:
     return savers
 
 
-def _saver(name: str, add: Add, servers: list[LockServer], record: Record, draw: Draw) -> Saver:
+def _saver(
+    name: str, add: Add, servers: list[LockServer], record: Record, draw: Draw
+) -> QuorumHolder:
     node = add(name)
-    saver = Saver(node, servers, record, draw)
+    saver = QuorumHolder(node, servers, record, draw)
     node.main = saver.main
     return saver

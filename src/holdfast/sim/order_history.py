@@ -20,7 +20,7 @@ class Placed(NamedTuple):
     """When anybody asked for this key first."""
 
 
-class Trades:
+class OrderHistory:
     """Filled by a trader through all its lives; times are the world's."""
 
     def __init__(self, name: str, kind: str, time: Callable[[], float]) -> None:

@@ -31,7 +31,7 @@ class Ended:
         self.error = error
 
 
-class Strand:
+class BlockingThread:
     """One piece of blocking code. `run` drives it from the event loop; inside, `call` awaits."""
 
     def __init__(self) -> None:
@@ -97,14 +97,14 @@ class Strand:
         self._back.release()
 
 
-class StrandClock:
+class BlockingThreadClock:
     """The clock of a node for code that blocks: see `holdfast.clock.BlockingClock`."""
 
-    __slots__ = ("_clock", "_strand")
+    __slots__ = ("_blocking_thread", "_clock")
 
-    def __init__(self, clock: NodeClock, strand: Strand) -> None:
+    def __init__(self, clock: NodeClock, blocking_thread: BlockingThread) -> None:
         self._clock = clock
-        self._strand = strand
+        self._blocking_thread = blocking_thread
 
     def now(self) -> float:
         return self._clock.now()
@@ -113,4 +113,4 @@ class StrandClock:
         return self._clock.monotonic()
 
     def pause(self, seconds: float) -> None:
-        self._strand.call(lambda: self._clock.sleep(max(0.0, seconds)))
+        self._blocking_thread.call(lambda: self._clock.sleep(max(0.0, seconds)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Part(Protocol):
+class Subsystem(Protocol):
     """What the world asks of it."""
 
     def calm(self) -> None:
@@ -27,7 +27,7 @@ class Part(Protocol):
         ...
 
 
-class Machine(Protocol):
+class LocalDisk(Protocol):
     """A node's own disk, for faults of it."""
 
     def spoil(self, full: float, failing: float) -> None:

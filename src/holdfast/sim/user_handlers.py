@@ -1,8 +1,8 @@
-"""The user's own handlers under simulation.
+"""Runs a user's handlers in the simulator.
 
-Promises: async handlers run unchanged in virtual time, on several nodes, under faults; what they return or
-raise goes the same way as in production. Never: touches the user's database; a handler that enqueues
-through the module's queue is told that it cannot, here.
+Promises: async handlers run unchanged in virtual time, on several nodes, under faults; results and errors
+take the same path as in production. Never: touches the user's database; a handler that enqueues through the
+module's queue gets an error.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from holdfast.errors import BadConfig, NotRunning
 from holdfast.queue.queue import Queue
 
 
-class Own(msgspec.Struct, frozen=True):
-    """Handlers, and what to feed them with."""
+class UserHandlers(msgspec.Struct, frozen=True):
+    """The handlers of a queue and the payloads for their tasks."""
 
     handlers: tuple[Handler, ...]
     payloads: Mapping[str, Sequence[object]]
@@ -32,8 +32,8 @@ class Own(msgspec.Struct, frozen=True):
         return tuple(sorted(handler.type for handler in self.handlers))
 
 
-def own_handlers(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> Own:
-    """The handlers of a queue that can be simulated; BadConfig says which cannot, and why."""
+def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserHandlers:
+    """The handlers of a queue. Raises BadConfig for a handler that cannot be simulated, with the reason."""
     handlers = tuple(queue._handlers)
     if not handlers:
         raise BadConfig("the queue has no handlers: register them before simulating")
@@ -47,7 +47,7 @@ def own_handlers(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> Own:
                 f"'{handler.type}' needs {', '.join(missing)}: give --payload '{handler.type}={{...}}'"
             )
     queue._make_backend = _refuse
-    return Own(handlers, payloads)
+    return UserHandlers(handlers, payloads)
 
 
 def _refuse() -> Any:
@@ -57,7 +57,7 @@ def _refuse() -> Any:
 
 
 def _needed(handler: Handler) -> list[str]:
-    """Arguments that a payload must have."""
+    """Arguments that the payload must contain."""
     if not handler.by_keyword:
         return []
     return [
@@ -67,12 +67,12 @@ def _needed(handler: Handler) -> list[str]:
     ]
 
 
-def bind(own: Own, handlers: Handlers, seen: Any) -> None:
-    """Registers the handlers on a node; `seen(task)` is called when one is entered."""
-    for handler in own.handlers:
+def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None:
+    """Registers the handlers on a node. Each run calls `on_start(task)` first."""
+    for handler in user_handlers.handlers:
 
         async def run(task: Task, ctx: Context, handler: Handler = handler) -> object:
-            seen(task)
+            on_start(task)
             return await _invoke(handler, task, ctx)
 
         handlers.add(

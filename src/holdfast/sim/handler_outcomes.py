@@ -44,7 +44,7 @@ def knows(node: str, task_type: str) -> bool:
     return task_type != NIGHTLY or int(node.removeprefix("w")) % 2 == 0
 
 
-class Temper:
+class HandlerOutcomes:
     """The handlers of one node."""
 
     def __init__(self, node: Node, record: Record, draw: Draw) -> None:

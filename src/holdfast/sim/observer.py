@@ -26,7 +26,7 @@ POLLED_SECONDS: Final = PUSHED_POLL_SECONDS + IDLE_SECONDS
 PACE_SECONDS: Final = 5.0
 PACE: Final = 0.5
 """The least that the store's time goes on, of so many true seconds."""
-ASTRAY_SECONDS: Final = 1.0
+CLOCK_LAG_SECONDS_MAX: Final = 1.0
 """How far a node may be behind the store's time: what it leases ends early by so much."""
 HELD_REST: Final = capacity.CLAIM_MAX
 """Runs in memory: one claim whose tasks are all given back at once, because their workers have died."""
@@ -45,7 +45,7 @@ class Ready(NamedTuple):
     queue: str
 
 
-class Watch:
+class Observer:
     """The observer of one run."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -56,7 +56,7 @@ class Watch:
         self._claimable: dict[str, int] = {}
         """What the count of claims comes to once all workers that were free have something to do."""
         self._told: set[str] = set()
-        self._fallen: set[str] = set()
+        self._with_loop_errors: set[str] = set()
         self._closed_at: dict[str, float] = {}
         """When each queue was last seen paused."""
         self._paces: dict[str, tuple[float, float]] = {}
@@ -67,11 +67,13 @@ class Watch:
         node = self._cluster.nodes.get(life.partition("#")[0])
         if node is None or node.life != life or not node.is_up:
             return
-        calm = self._cluster.net.calm
-        if self._cluster.loop.is_frozen(life) or not calm.knows_the_time(after.by, after.at):
+        disturbances = self._cluster.net.disturbances
+        if self._cluster.loop.is_frozen(life) or not disturbances.knows_the_time(
+            after.by, after.at
+        ):
             return
-        if after.at > calm.reached_since(node.name):
-            self._record.innocent.append(
+        if after.at > disturbances.reached_since(node.name):
+            self._record.false_deaths.append(
                 f"{after.id} was taken from {life} at {after.at:.1f}, which runs and reaches the store"
             )
 
@@ -84,9 +86,9 @@ class Watch:
         self.begin()
 
     def _look(self, now: float) -> None:
-        database, calm = self._cluster.database, self._cluster.net.calm
+        database, disturbances = self._cluster.database, self._cluster.net.disturbances
         if not self._cluster.net.is_there(NAME) or (database.disk and database.disk.is_dead):
-            calm.disturb_all(now)
+            disturbances.disturb_all(now)
             self._ready_since.clear()
             return
         self._check_pace(NAME, now, database.driver.now())
@@ -95,7 +97,7 @@ class Watch:
         for node, engine in workers:
             self._check_size(node, engine)
             self._check_time(node, engine, now)
-            if now > calm.since(node.name):
+            if now > disturbances.since(node.name):
                 self._check_pace(node.life, now, engine._store.now())
             else:
                 self._paces.pop(node.life, None)
@@ -128,14 +130,14 @@ class Watch:
                 self._check_task(task, free, now)
 
     def _check_task(self, task: Ready, free: list[tuple[Node, Engine]], now: float) -> None:
-        calm = self._cluster.net.calm
+        disturbances = self._cluster.net.disturbances
         for node, engine in free:
             dispatcher = engine.dispatcher
             if task.type not in dispatcher._types() or task.queue not in dispatcher.queues:
                 continue
             since = max(self._ready_since[task.id], self._free_since[node.life])
             patience = IDLE_SECONDS if self._is_hinted(task, node, since) else POLLED_SECONDS
-            if now - since > patience and since > calm.since(node.name):
+            if now - since > patience and since > disturbances.since(node.name):
                 self._told.add(task.id)
                 self._record.idle.append(
                     f"{task.id} ({task.type}) could have run on {node.life} from {since:.1f} on "
@@ -145,10 +147,10 @@ class Watch:
 
     def _is_hinted(self, task: Ready, node: Node, since: float) -> bool:
         """Whether no hint about it can have been missed: by this node, or by the one who should send it."""
-        calm, database = self._cluster.net.calm, self._cluster.database
+        disturbances, database = self._cluster.net.disturbances, self._cluster.database
         return (
-            since - calm.heard_since(node.name) > POLLED_SECONDS
-            and since > calm.since(database.changed_by(task.id))
+            since - disturbances.heard_since(node.name) > POLLED_SECONDS
+            and since > disturbances.since(database.changed_by(task.id))
             and since - self._closed_at.get(task.queue, -POLLED_SECONDS) > POLLED_SECONDS
         )
 
@@ -183,7 +185,7 @@ class Watch:
             return
         self._paces[whose] = (now, theirs)
         if theirs - at < PACE * (now - begun):
-            self._record.stood.append(
+            self._record.stopped_clocks.append(
                 f"the store's time at {whose} went on by {theirs - at:.1f} s "
                 f"from {begun:.1f} to {now:.1f}"
             )
@@ -191,25 +193,31 @@ class Watch:
     def _check_time(self, node: Node, engine: Engine, now: float) -> None:
         """It judges leases by it, also when its machine has just woken."""
         behind = self._cluster.database.driver.now() - engine._store.now()
-        if behind > ASTRAY_SECONDS and now > self._cluster.net.calm.clock_since(node.name):
-            self._record.astray.append(
+        if behind > CLOCK_LAG_SECONDS_MAX and now > self._cluster.net.disturbances.clock_since(
+            node.name
+        ):
+            self._record.clock_lags.append(
                 f"{node.life} was {behind:.1f} s behind the store's time at {now:.1f}"
             )
 
     def _check_size(self, node: Node, engine: Engine) -> None:
-        if engine.troubles and node.life not in self._fallen:
-            self._fallen.add(node.life)
-            self._record.fell.append(f"a loop of {node.life} met an error that it did not foresee")
-        if engine.supervisor.restarts and node.life not in self._fallen:
-            self._fallen.add(node.life)
-            self._record.fell.append(f"a loop of {node.life} died before {self._record.time():.1f}")
+        if engine.troubles and node.life not in self._with_loop_errors:
+            self._with_loop_errors.add(node.life)
+            self._record.loop_errors.append(
+                f"a loop of {node.life} met an error that it did not foresee"
+            )
+        if engine.supervisor.restarts and node.life not in self._with_loop_errors:
+            self._with_loop_errors.add(node.life)
+            self._record.loop_errors.append(
+                f"a loop of {node.life} died before {self._record.time():.1f}"
+            )
         pool = engine.pool
         held, tasks = len(pool.held), self._cluster.loop.tasks_of(node.life)
         if (
             held > HELD_REST + HELD_EACH * pool.maximum
             or tasks > TASKS_REST + TASKS_EACH * pool.maximum
         ):
-            self._record.swollen.append(
+            self._record.oversized.append(
                 f"{node.life} holds {held} runs and {tasks} coroutines with {pool.maximum} workers "
                 f"at {self._record.time():.1f}"
             )

@@ -7,10 +7,10 @@ from asyncio import sleep as virtual_sleep  # the loop under test has a time of 
 
 import pytest
 
+from holdfast.sim.blocking_thread import BlockingThread, BlockingThreadClock, Killed
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import SimLoop
-from holdfast.sim.strand import Killed, Strand, StrandClock
 
 
 @pytest.fixture
@@ -19,35 +19,35 @@ def loop() -> SimLoop:
 
 
 def test_blocking_code_lets_virtual_time_pass(loop: SimLoop) -> None:
-    strand = Strand()
-    clock = StrandClock(NodeClock(loop), strand)
+    blocking_thread = BlockingThread()
+    clock = BlockingThreadClock(NodeClock(loop), blocking_thread)
 
     def work() -> float:
         clock.pause(3600)
         return clock.monotonic()
 
-    assert loop.run_until_complete(strand.run(work)) == 3600
+    assert loop.run_until_complete(blocking_thread.run(work)) == 3600
     loop.close()
 
 
 def test_an_error_of_a_call_is_raised_where_it_was_made(loop: SimLoop) -> None:
-    strand = Strand()
+    blocking_thread = BlockingThread()
 
     async def fail() -> None:
         raise OSError("no")
 
     def work() -> str:
         with pytest.raises(OSError, match="no"):
-            strand.call(fail)
+            blocking_thread.call(fail)
         return "went on"
 
-    assert loop.run_until_complete(strand.run(work)) == "went on"
+    assert loop.run_until_complete(blocking_thread.run(work)) == "went on"
     loop.close()
 
 
 def test_a_killed_strand_goes_no_further_and_leaves_no_thread(loop: SimLoop) -> None:
-    strand = Strand()
-    clock = StrandClock(NodeClock(loop), strand)
+    blocking_thread = BlockingThread()
+    clock = BlockingThreadClock(NodeClock(loop), blocking_thread)
     seen: list[str] = []
 
     def work() -> None:
@@ -60,14 +60,14 @@ def test_a_killed_strand_goes_no_further_and_leaves_no_thread(loop: SimLoop) -> 
                 clock.pause(1)  # what it cleans up reaches nothing
 
     async def main() -> None:
-        running = loop.create_task(strand.run(work))
+        running = loop.create_task(blocking_thread.run(work))
         await virtual_sleep(1)
-        strand.kill()
+        blocking_thread.kill()
         with pytest.raises(Killed):
             await running
 
     loop.run_until_complete(main())
     assert seen == ["begun"]
-    assert strand.thread is not None
-    assert strand.thread not in threading.enumerate()
+    assert blocking_thread.thread is not None
+    assert blocking_thread.thread not in threading.enumerate()
     loop.close()
