@@ -1,4 +1,4 @@
-"""`holdfast worker`: many processes, signals, and what it refuses to start."""
+"""`holdfast worker`: several processes, signals, and refused targets."""
 
 import asyncio
 import os
@@ -27,12 +27,12 @@ def local(tmp_path: Path) -> Cli:
 
 
 async def results(url: str, count: int) -> list[int]:
-    """Enqueues tasks that say where they ran, and waits for all of them."""
+    """Enqueues tasks that return the pid of their process, and waits for all of them."""
     queue = TaskQueue(url)
     handles = await queue.enqueue_many({"type": "where", "payload": {"n": n}} for n in range(count))
-    found = [await handle.result(60) for handle in handles]
+    pids = [await handle.result(60) for handle in handles]
     await queue.stop()
-    return found
+    return pids
 
 
 async def until_running(url: str, type: str = HELD) -> str:
@@ -69,16 +69,16 @@ def test_a_killed_process_is_started_again(local: Cli) -> None:
         assert worker.ends() == 0
 
 
-def test_a_second_signal_gives_back_what_runs(local: Cli) -> None:
+def test_a_second_signal_releases_running_tasks(local: Cli) -> None:
     with local.worker("--processes", "2") as worker:
         worker.ready(2)
         task = asyncio.run(until_running(local.env["HOLDFAST_URL"]))
         worker.send(signal.SIGTERM)
-        worker.until("waiting for those that run")
-        worker.send(signal.SIGINT)  # of another kind: never taken for an echo of the first
+        worker.until("waiting for running ones")
+        worker.send(signal.SIGINT)  # another signal: it cannot be an echo of the first
         assert worker.ends() == 130
-    found = local.see("task", "show", task)
-    assert (found["status"], found["attempts"], found["deaths"]) == ("queued", 0, 0)
+    row = local.see("task", "show", task)
+    assert (row["status"], row["attempts"], row["deaths"]) == ("queued", 0, 0)
     assert local.see("task", "history", task)[-1]["kind"] == "task.released"
 
 
@@ -91,11 +91,11 @@ def test_children_end_when_their_parent_is_killed(local: Cli) -> None:
     assert local.see("stats")["nodes"] == 0
 
 
-DEAF = (
+IGNORES_CANCEL = (
     APP
     + """
 @queue.task(queue="slow")
-async def deaf() -> None:
+async def stubborn() -> None:
     while True:
         try:
             await asyncio.Event().wait()
@@ -106,23 +106,23 @@ async def deaf() -> None:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_handler_that_swallows_its_cancellation_does_not_keep_the_process(
+def test_a_handler_that_ignores_cancellation_does_not_keep_the_process(
     local: Cli, processes: str
 ) -> None:
-    with local.worker("-p", processes, "--shutdown-timeout", "0.1s", app=DEAF) as worker:
+    with local.worker("-p", processes, "--shutdown-timeout", "0.1s", app=IGNORES_CANCEL) as worker:
         worker.ready(int(processes))
-        task = asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
+        task = asyncio.run(until_running(local.env["HOLDFAST_URL"], "stubborn"))
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
-    name = f"the handler of task {task} (deaf)"
+    name = f"the handler of task {task} (stubborn)"
     assert any("ignores its cancellation" in line and name in line for line in worker.said)
     assert local.see("stats")["nodes"] == 0
 
 
-def test_a_deaf_handler_ends_with_the_parent_of_its_process(local: Cli) -> None:
-    with local.worker("-p", "2", "--shutdown-timeout", "0.1s", app=DEAF) as worker:
+def test_a_handler_that_ignores_cancellation_ends_with_the_parent(local: Cli) -> None:
+    with local.worker("-p", "2", "--shutdown-timeout", "0.1s", app=IGNORES_CANCEL) as worker:
         worker.ready(2)
-        asyncio.run(until_running(local.env["HOLDFAST_URL"], "deaf"))
+        asyncio.run(until_running(local.env["HOLDFAST_URL"], "stubborn"))
         worker.send(signal.SIGKILL)
         worker.ends()  # the pipe to the children ends with the last of them
 
@@ -131,12 +131,12 @@ async def test_an_echo_of_a_signal_counts_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda *_: None)
     stops, now = Stops(), [10.0]
     monkeypatch.setattr(stops, "_now", lambda: now[0])
-    stops.hear("SIGTERM")
+    stops.receive("SIGTERM")
     now[0] += ECHO_SECONDS / 2
-    stops.hear("SIGTERM")
-    assert (stops.gentle.is_set(), stops.fast.is_set()) == (True, False)
+    stops.receive("SIGTERM")
+    assert (stops.graceful.is_set(), stops.fast.is_set()) == (True, False)
     now[0] += ECHO_SECONDS
-    stops.hear("SIGTERM")
+    stops.receive("SIGTERM")
     assert stops.fast.is_set()
 
 
@@ -144,17 +144,17 @@ async def test_another_signal_is_no_echo(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", lambda *_: None)
     stops = Stops()
     monkeypatch.setattr(stops, "_now", lambda: 10.0)
-    stops.hear("SIGTERM")
-    stops.hear("SIGINT")
+    stops.receive("SIGTERM")
+    stops.receive("SIGINT")
     assert stops.fast.is_set()
 
 
-def test_only_the_queues_asked_for_are_served(local: Cli) -> None:
+def test_only_the_given_queues_are_served(local: Cli) -> None:
     with local.worker("--queues", "slow,other") as worker:
         worker.ready()
         task = local.ok("enqueue", "add", "a=1", "b=2")
         reasons = local.see("task", "why", task)["reasons"]
-        assert [each["code"] for each in reasons] == ["queue-unserved"]
+        assert [reason["code"] for reason in reasons] == ["queue-unserved"]
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
 
@@ -188,7 +188,7 @@ def test_a_wrong_target_is_refused(local: Cli, target: str, word: str) -> None:
         ("x = 1", "BadConfig: timeout is '30s'", ("app.py", 5)),
     ],
 )
-def test_an_error_of_the_application_is_shown_with_its_place(
+def test_an_import_error_names_file_and_line(
     local: Cli, command: tuple[str, ...], source: str, error: str, at: tuple[str, int]
 ) -> None:
     """Frames of the application only, also when the error is raised within Holdfast."""
@@ -197,38 +197,38 @@ def test_an_error_of_the_application_is_shown_with_its_place(
         "@queue.task(timeout='30s')\nasync def f() -> None: ...\n"
     )
     (local.folder / "helpers.py").write_text(source)
-    said = local.fails(2, *command, "app:queue").splitlines()
+    stderr = local.fails(2, *command, "app:queue").splitlines()
     path, line = local.folder / at[0], at[1]
-    assert said[0].startswith(f"error[bad-config]: module 'app' cannot be imported: {error}")
-    assert said[0].endswith(f" ({path}, line {line})")
-    frames = [each for each in said if each.startswith("  File ")]
+    assert stderr[0].startswith(f"error[bad-config]: module 'app' cannot be imported: {error}")
+    assert stderr[0].endswith(f" ({path}, line {line})")
+    frames = [text for text in stderr if text.startswith("  File ")]
     assert f'"{path}", line {line}' in frames[-1]
     assert all(str(local.folder) in frame for frame in frames)
-    assert error in said[-1]
+    assert error in stderr[-1]
 
 
 def test_a_wrong_target_ends_all_processes(local: Cli) -> None:
-    assert "it can not start" in local.fails(2, "worker", "nowhere:queue", "--processes", "2")
+    assert "it cannot start" in local.fails(2, "worker", "nowhere:queue", "--processes", "2")
 
 
 def test_many_processes_cannot_share_a_store_in_memory(local: Cli) -> None:
     (local.folder / "shop.py").write_text(APP)
-    said = local.fails(2, "worker", "shop:queue", "--processes", "2", HOLDFAST_URL="sqlite://")
-    assert "is in memory, where only its own process sees it" in said
-    assert "it can not start" in said
+    stderr = local.fails(2, "worker", "shop:queue", "--processes", "2", HOLDFAST_URL="sqlite://")
+    assert "is in memory, where only one process sees it" in stderr
+    assert "it cannot start" in stderr
 
 
-def test_an_engine_that_gave_up_ends_the_process(local: Cli) -> None:
+def test_an_engine_failure_ends_the_process(local: Cli) -> None:
     app = APP + (
         "\nfrom holdfast.errors import EngineFailed\n"
-        "async def given_up():\n    return EngineFailed('the dispatcher died 11 times')\n"
-        "queue.wait_failed = given_up\n"
+        "async def engine_failed():\n    return EngineFailed('the dispatcher died 11 times')\n"
+        "queue.wait_failed = engine_failed\n"
     )
     (local.folder / "shop.py").write_text(app)
     assert "error[engine-failed]" in local.fails(1, "worker", "shop:queue")
 
 
-def test_an_unreachable_database_is_said_so(tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported(tmp_path: Path) -> None:
     cli = Cli(tmp_path, "postgresql://localhost:1/nothing")
     (tmp_path / "shop.py").write_text(APP)
     assert "error[store-unavailable]" in cli.fails(10, "worker", "shop:queue")

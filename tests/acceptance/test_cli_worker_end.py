@@ -1,4 +1,4 @@
-"""`holdfast worker` ends after its stop, whatever the application has left behind in its process."""
+"""`holdfast worker` exits after its stop, with any threads and tasks left in the process."""
 
 import asyncio
 import signal
@@ -35,17 +35,17 @@ async def own_thread() -> None:
     await asyncio.Event().wait()
 """
 )
-GIVEN_UP = (
+ENGINE_FAILED = (
     STUCK
     + """
 from holdfast.errors import EngineFailed
 
-async def given_up():
+async def engine_failed():
     await asyncio.sleep(0)
     asyncio.get_running_loop().run_in_executor(None, stuck_work)
     return EngineFailed("the dispatcher died 11 times")
 
-queue.wait_failed = given_up
+queue.wait_failed = engine_failed
 """
 )
 LOCKED = (
@@ -97,14 +97,14 @@ def test_a_thread_that_does_not_return_does_not_keep_the_process(
         worker.until("in the thread")
         worker.send(signal.SIGTERM)
         if signals == "two":
-            worker.until("waiting for those that run")
+            worker.until("waiting for running ones")
             worker.send(signal.SIGINT)
         assert worker.ends() == code
-    said = "".join(worker.said)
-    assert "the process ends without waiting for them" in said
-    assert "in stuck_work" in said
-    found = cli.see("task", "show", task)
-    assert (found["status"], found["attempts"], found["deaths"]) == ("queued", 0, 0)
+    stderr = "".join(worker.said)
+    assert "the process ends without waiting for them" in stderr
+    assert "in stuck_work" in stderr
+    row = cli.see("task", "show", task)
+    assert (row["status"], row["attempts"], row["deaths"]) == ("queued", 0, 0)
     assert cli.see("stats")["nodes"] == 0
 
 
@@ -117,25 +117,25 @@ def test_each_of_many_processes_ends(cli: Cli) -> None:
         assert worker.ends() == 0
 
 
-def test_an_engine_that_gave_up_is_told_before_a_thread_is_left(cli: Cli) -> None:
-    with cli.worker(app=GIVEN_UP) as worker:
+def test_an_engine_failure_is_reported_with_a_remaining_thread(cli: Cli) -> None:
+    with cli.worker(app=ENGINE_FAILED) as worker:
         assert worker.ends() == 1
     assert sum("error[engine-failed]" in line for line in worker.said) == 1
     assert "in stuck_work" in "".join(worker.said)
 
 
-def test_exit_hooks_run_where_nothing_is_left(cli: Cli) -> None:
-    """An idle thread of an executor is nothing that is left."""
+def test_exit_hooks_run_when_no_thread_is_left(cli: Cli) -> None:
+    """An idle executor thread does not count."""
     with cli.worker(app=HOOKED) as worker:
         worker.ready()
         worker.send(signal.SIGTERM)
         assert worker.ends() == 0
-    said = "".join(worker.said)
-    assert "the exit hook has run" in said
-    assert "ends without waiting" not in said
+    stderr = "".join(worker.said)
+    assert "the exit hook has run" in stderr
+    assert "ends without waiting" not in stderr
 
 
-def test_a_thread_that_holds_the_lock_of_the_log_does_not_keep_the_process(cli: Cli) -> None:
+def test_a_thread_that_holds_the_log_lock_does_not_keep_the_process(cli: Cli) -> None:
     with cli.worker(app=LOCKED) as worker:
         worker.ready()
         worker.send(signal.SIGTERM)

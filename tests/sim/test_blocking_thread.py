@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from asyncio import sleep as virtual_sleep  # the loop under test has a time of its own
+from asyncio import sleep as virtual_sleep  # runs in the virtual time of the loop under test
 
 import pytest
 
@@ -18,7 +18,7 @@ def loop() -> SimLoop:
     return SimLoop(Draw(1, "test"))  # type: ignore[abstract]
 
 
-def test_blocking_code_lets_virtual_time_pass(loop: SimLoop) -> None:
+def test_a_blocking_call_advances_virtual_time(loop: SimLoop) -> None:
     blocking_thread = BlockingThread()
     clock = BlockingThreadClock(NodeClock(loop), blocking_thread)
 
@@ -30,7 +30,7 @@ def test_blocking_code_lets_virtual_time_pass(loop: SimLoop) -> None:
     loop.close()
 
 
-def test_an_error_of_a_call_is_raised_where_it_was_made(loop: SimLoop) -> None:
+def test_an_error_is_raised_in_the_blocking_call(loop: SimLoop) -> None:
     blocking_thread = BlockingThread()
 
     async def fail() -> None:
@@ -39,25 +39,25 @@ def test_an_error_of_a_call_is_raised_where_it_was_made(loop: SimLoop) -> None:
     def work() -> str:
         with pytest.raises(OSError, match="no"):
             blocking_thread.call(fail)
-        return "went on"
+        return "continued"
 
-    assert loop.run_until_complete(blocking_thread.run(work)) == "went on"
+    assert loop.run_until_complete(blocking_thread.run(work)) == "continued"
     loop.close()
 
 
-def test_a_killed_strand_goes_no_further_and_leaves_no_thread(loop: SimLoop) -> None:
+def test_a_killed_function_stops_and_leaves_no_thread(loop: SimLoop) -> None:
     blocking_thread = BlockingThread()
     clock = BlockingThreadClock(NodeClock(loop), blocking_thread)
-    seen: list[str] = []
+    events: list[str] = []
 
     def work() -> None:
         try:
-            seen.append("begun")
+            events.append("started")
             clock.pause(100)
-            seen.append("gone on")
+            events.append("continued")
         finally:
             with pytest.raises(Killed):
-                clock.pause(1)  # what it cleans up reaches nothing
+                clock.pause(1)  # cleanup has no effect
 
     async def main() -> None:
         running = loop.create_task(blocking_thread.run(work))
@@ -67,7 +67,7 @@ def test_a_killed_strand_goes_no_further_and_leaves_no_thread(loop: SimLoop) -> 
             await running
 
     loop.run_until_complete(main())
-    assert seen == ["begun"]
+    assert events == ["started"]
     assert blocking_thread.thread is not None
     assert blocking_thread.thread not in threading.enumerate()
     loop.close()

@@ -1,4 +1,4 @@
-"""The product under simulated faults: the laws hold, and a missing safeguard is noticed."""
+"""The product under simulated faults: all laws hold, and a missing safeguard breaks one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.sim.campaign import Options, seeds_to_catch
 
 CHUNK = 25
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
-"""For the common suite; `make sim` runs as many as it is told."""
+"""For the test suite; `make sim` runs more."""
 BUSY = Options(hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), ("clients", "3")))
-"""So much work that a missing safeguard cannot hide for long."""
+"""A high load, under which a missing safeguard shows soon."""
 
 
 def begin(first_seed: int, hash_seed: str) -> subprocess.Popen[str]:
-    """A campaign in a process of its own."""
+    """Starts a campaign in another process."""
     options = ["--seed", str(first_seed), "--seeds", str(CHUNK), "--hours", "0.02", "--no-shrink"]
     return subprocess.Popen(
         [sys.executable, "-m", "holdfast", "simulate", *options, "-o", "json"],
@@ -32,8 +32,8 @@ def begin(first_seed: int, hash_seed: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("first_seed", range(0, SEEDS, CHUNK))
-def test_every_law_holds_under_faults_and_every_run_can_be_repeated(first_seed: int) -> None:
-    """Each seed twice, in fresh processes in which sets and dicts of texts have another order."""
+def test_all_laws_hold_under_faults_and_runs_are_repeatable(first_seed: int) -> None:
+    """Runs each seed twice, in processes with different hash seeds."""
     runs = [begin(first_seed, hash_seed) for hash_seed in ("1", "2")]
     first, second = (json.loads(run.communicate()[0]) for run in runs)
     assert first["broken"] == []
@@ -43,7 +43,7 @@ def test_every_law_holds_under_faults_and_every_run_can_be_repeated(first_seed: 
 
 
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
-def test_a_missing_safeguard_is_noticed(name: str) -> None:
-    """On seeds on which the whole product holds."""
+def test_a_missing_safeguard_breaks_a_law(name: str) -> None:
+    """Uses seeds with which the complete product breaks no law."""
     focused = msgspec.structs.replace(BUSY, changes=BUSY.changes + ABLATIONS[name].focus)
     assert seeds_to_catch(name, focused, limit=20) is not None

@@ -1,4 +1,4 @@
-"""Every law can be broken: one good run, told differently, is noticed by the law that it breaks."""
+"""Every law can be broken: each checker reports a good outcome that was altered to break its law."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def good() -> Outcome:
     return World(CALM.plan(5)).run()
 
 
-def changed(outcome: Outcome, want: Callable[[Change], bool], **fields: Any) -> Outcome:
-    """The first fitting change of a row was another one."""
-    n = next(n for n, change in enumerate(outcome.history) if want(change))
+def changed(outcome: Outcome, matches: Callable[[Change], bool], **fields: Any) -> Outcome:
+    """Replaces fields of the first matching row change."""
+    n = next(n for n, change in enumerate(outcome.history) if matches(change))
     history = list(outcome.history)
     history[n] = history[n]._replace(**fields)
     return replace(outcome, history=history)
@@ -58,7 +58,7 @@ def with_a_silent_death(outcome: Outcome) -> Outcome:
 
 
 def with_a_queue_jumper(outcome: Outcome) -> Outcome:
-    """Of two that stood in line, the less urgent one was claimed."""
+    """Of two ready tasks, the less urgent one was claimed."""
     first = next(change for change in outcome.history if claimed(change))
     ahead = first._replace(id="ahead", was=None, status="queued", started_at=None)
     ahead = ahead._replace(transaction=-1, due_at=first.due_at - 1.0, gate=None)
@@ -68,7 +68,7 @@ def with_a_queue_jumper(outcome: Outcome) -> Outcome:
     )
 
 
-def with_one_who_starves(outcome: Outcome) -> Outcome:
+def with_a_starving_task(outcome: Outcome) -> Outcome:
     first = outcome.history[0]
     waiting = first._replace(id="low", was=None, status="queued", transaction=-1, gate=None)
     waiting = waiting._replace(limits=None, due_at=0.0, type="quick")
@@ -85,7 +85,7 @@ def tampered(outcome: Outcome, work: Callable[[Outcome], object]) -> Outcome:
     return outcome
 
 
-def two_savers(outcome: Outcome) -> None:
+def two_quorum_holders(outcome: Outcome) -> None:
     outcome.record.quorum_holders += [
         HolderInterval("report", "a", "e0#9", outcome.seconds - 5),
         HolderInterval("report", "b", "e1#9", outcome.seconds - 4),
@@ -102,7 +102,9 @@ def a_fill_too_many(outcome: Outcome) -> None:
 
 def a_lost_order(outcome: Outcome) -> None:
     history = outcome.record.order_histories[0]
-    history.final.remove(next(o for o in history.final if o.client_order_id in history.told))
+    history.final.remove(
+        next(o for o in history.final if o.client_order_id in history.acknowledged)
+    )
 
 
 def placed_while_frozen(outcome: Outcome) -> None:
@@ -111,20 +113,20 @@ def placed_while_frozen(outcome: Outcome) -> None:
     history.placed.append(Placed("late", "hf-late", 98, 11.0))
 
 
-def noted(name: str) -> Tamper:
-    """Something that is seen while the cluster works was put on record."""
+def recorded(name: str) -> Tamper:
+    """Adds an entry to one list of the record."""
     return lambda o: tampered(o, lambda o: getattr(o.record, name).append("something"))
 
 
-def with_a_task_that_ran_and_came_back(outcome: Outcome) -> Outcome:
-    """A claim's answer was lost, says the release; but the handler had begun."""
+def with_a_released_run(outcome: Outcome) -> Outcome:
+    """The release says that the answer to the claim was lost, but the handler had started."""
     claim = next(change for change in outcome.history if claimed(change))
     back = claim._replace(was="running", status="queued", attempts=claim.attempts - 1)
     back = back._replace(transaction=10**9, before_fence=claim.fence, fence=claim.fence + 1)
     event = replace(
         outcome.events[0], kind="task.released", task_id=claim.id, data={"reason": "unknown"}
     )
-    others = [each for each in outcome.events if each.task_id != claim.id]
+    others = [event for event in outcome.events if event.task_id != claim.id]
     return replace(outcome, history=[claim, back], events=[*others, event])
 
 
@@ -142,7 +144,7 @@ def with_a_key_used_twice(outcome: Outcome) -> Outcome:
     return replace(outcome, history=both)
 
 
-def with_a_child_that_waits(outcome: Outcome) -> Outcome:
+def with_a_blocked_child(outcome: Outcome) -> Outcome:
     """Its parent has just ended."""
     child = outcome.history[-1]._replace(
         id="child", was=None, status="blocked", transaction=10**9, type="quick"
@@ -151,8 +153,8 @@ def with_a_child_that_waits(outcome: Outcome) -> Outcome:
     return replace(outcome, history=[child, parent], edges=[("child", "parent")], left=[])
 
 
-def with_one_who_fell_alone(outcome: Outcome) -> Outcome:
-    """The parent that it names as its cause is well."""
+def with_a_failed_child_of_a_completed_parent(outcome: Outcome) -> Outcome:
+    """The parent named as its cause has completed."""
     parent = next(t for t in outcome.tasks.values() if t.status is Status.COMPLETED)
     failure = Failure(FailureKind.DEPENDENCY, "its parent failed", cause=parent.id)
     failure_json = msgspec.json.encode(failure).decode()
@@ -161,17 +163,17 @@ def with_one_who_fell_alone(outcome: Outcome) -> Outcome:
 
 
 TAMPERS: dict[str, Tamper] = {
-    "dependents are settled with their parent": with_a_child_that_waits,
-    "who fell with a parent has a dead one": with_one_who_fell_alone,
-    "no worker idles beside a task that may run": noted("idle"),
-    "a task does not run beside itself": noted("overlaps"),
-    "a runner that renews keeps its tasks": noted("false_deaths"),
-    "no loop of an engine dies": noted("loop_errors"),
-    "no node is behind the store's time": noted("clock_lags"),
-    "a stop leaves nothing behind": noted("left_behind"),
-    "the store's time goes on": noted("stopped_clocks"),
-    "memory stays bounded": noted("oversized"),
-    "what runs is not given back": with_a_task_that_ran_and_came_back,
+    "dependents are settled with their parent": with_a_blocked_child,
+    "a task that failed with a parent has a dead one": with_a_failed_child_of_a_completed_parent,
+    "no worker idles beside a task that may run": recorded("idle"),
+    "a task does not run beside itself": recorded("overlaps"),
+    "a runner that renews keeps its tasks": recorded("false_deaths"),
+    "no loop of an engine dies": recorded("loop_errors"),
+    "no node is behind the store's time": recorded("clock_lags"),
+    "a stop leaves nothing behind": recorded("left_behind"),
+    "the store's time goes on": recorded("stopped_clocks"),
+    "memory stays bounded": recorded("oversized"),
+    "what runs is not given back": with_a_released_run,
     "a task has the rules of its type": with_other_rules,
     "limits are exact": with_a_key_used_twice,
     "only what has ended is pruned": lambda o: changed(
@@ -180,7 +182,7 @@ TAMPERS: dict[str, Tamper] = {
     "the feed adds up to the rows": without_an_event,
     "nothing starts before its time": lambda o: changed(o, claimed, started_at=1.0),
     "the most urgent starts first": with_a_queue_jumper,
-    "nobody starves": with_one_who_starves,
+    "no task starves": with_a_starving_task,
     "attempts count what failed": lambda o: changed(
         o, lambda c: (c.was, c.status) == ("running", "queued"), attempts=40
     ),
@@ -192,7 +194,7 @@ TAMPERS: dict[str, Tamper] = {
             Wait("attic", "l0#1", o.healed_at + 30.0, o.healed_at + 60.0)
         ),
     ),
-    "a quorum has one holder": lambda o: tampered(o, two_savers),
+    "a quorum has one holder": lambda o: tampered(o, two_quorum_holders),
     "a key has one answer": lambda o: tampered(
         o, lambda o: o.record.answers.update({"pay bill-1": {"1", "2"}})
     ),
@@ -208,30 +210,32 @@ TAMPERS: dict[str, Tamper] = {
 }
 
 
-def test_a_good_run_is_found_good(good: Outcome) -> None:
+def test_a_good_run_breaks_no_law(good: Outcome) -> None:
     assert judge(good) == {}
 
 
 @pytest.mark.parametrize("law", TAMPERS)
-def test_a_run_that_broke_the_law_is_noticed(good: Outcome, law: str) -> None:
-    kept = copy.copy(good.record)
+def test_a_broken_law_is_reported(good: Outcome, law: str) -> None:
+    record = copy.copy(good.record)
     for name, value in vars(good.record).items():
-        setattr(kept, name, copy.copy(value))
-    kept.order_histories = [copy.copy(history) for history in good.record.order_histories]
-    for history in kept.order_histories:
+        setattr(record, name, copy.copy(value))
+    record.order_histories = [copy.copy(history) for history in good.record.order_histories]
+    for history in record.order_histories:
         for name, value in vars(history).items():
             setattr(history, name, copy.copy(value))
-    assert list(CHECKERS[law](TAMPERS[law](replace(good, record=kept))))
+    assert list(CHECKERS[law](TAMPERS[law](replace(good, record=record))))
 
 
-def test_a_child_may_wait_while_the_cascade_of_its_parent_is_written_down(good: Outcome) -> None:
-    """But not for ever."""
+def test_a_child_may_be_blocked_while_the_cascade_of_its_parent_is_unfinished(
+    good: Outcome,
+) -> None:
+    """But not without end."""
     law = CHECKERS["dependents are settled with their parent"]
-    cut = with_a_child_that_waits(good)
+    cut = with_a_blocked_child(good)
     left = Left(10**9, 1.0, "w0", frozenset({"parent"}))
     ended = left._replace(transaction=10**9 + 1, parents=frozenset())
-    told = cut.history[0]._replace(was="blocked", status="queued", transaction=10**9 + 1)
-    assert not list(law(replace(cut, left=[left, ended], history=[*cut.history, told])))
+    settled = cut.history[0]._replace(was="blocked", status="queued", transaction=10**9 + 1)
+    assert not list(law(replace(cut, left=[left, ended], history=[*cut.history, settled])))
     assert list(law(replace(cut, left=[left])))
-    beside = told._replace(id="beside", was=None)
-    assert list(law(replace(cut, left=[left, ended], history=[*cut.history, beside])))
+    other = settled._replace(id="other", was=None)
+    assert list(law(replace(cut, left=[left, ended], history=[*cut.history, other])))

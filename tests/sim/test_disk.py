@@ -1,4 +1,4 @@
-"""The simulated disk: whatever fails, the record of the database says what the database did."""
+"""The simulated disk: the recorded history matches the database after any disk fault."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def database(tmp_path: Path) -> Database:
     loop = SimLoop(Draw(1, "test"))  # type: ignore[abstract]
     trace = Trace(loop.time)
     disk = Disk("test-disk", tmp_path, Draw(1, "disk"), trace)
-    made = Database(NodeClock(loop), trace, disk)
-    asyncio.run(made.open())
-    made._connection.execute("PRAGMA wal_autocheckpoint = 1")
-    return made
+    database = Database(NodeClock(loop), trace, disk)
+    asyncio.run(database.open())
+    database._connection.execute("PRAGMA wal_autocheckpoint = 1")
+    return database
 
 
 def put(database: Database, task_id: str) -> bool:
-    """Whether the caller was told yes."""
+    """Inserts a task. Returns whether it was acknowledged."""
     dialect, ids = SqliteDialect(), Ids(Draw(1, task_id))
     task = submit(EnqueueRequest(type="work"), task_id=task_id, now=1.0)
     try:
@@ -46,27 +46,27 @@ def put(database: Database, task_id: str) -> bool:
 
 
 def nth(n: int) -> Any:
-    """A fault that happens once, at the nth chance."""
-    left = [n]
+    """A fault that occurs once, at the nth opportunity."""
+    remaining = [n]
 
     def happens() -> bool:
-        left[0] -= 1
-        return left[0] == -1
+        remaining[0] -= 1
+        return remaining[0] == -1
 
     return happens
 
 
 @pytest.mark.parametrize("fault", ["finds_full", "fails_to_sync"])
-def test_a_write_is_on_record_exactly_when_it_was_done(
+def test_history_contains_exactly_the_committed_writes(
     database: Database, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    """A checkpoint that fails after the commit takes nothing back; kept seed 10139."""
-    told = []
+    """A checkpoint that fails after the commit does not undo it; kept seed 10139."""
+    acknowledged = []
     for n in range(40):
         monkeypatch.setattr(database.disk, fault, nth(n))
-        told.append(put(database, f"t{n:02}"))
+        acknowledged.append(put(database, f"t{n:02}"))
     rows = [row[0] for row in database._connection.execute("SELECT id FROM holdfast_task")]
     assert sorted(rows) == [change.id for change in database.history]
-    assert rows == [f"t{n:02}" for n in range(40) if told[n]]
-    assert not all(told)
-    assert told[-1]
+    assert rows == [f"t{n:02}" for n in range(40) if acknowledged[n]]
+    assert not all(acknowledged)
+    assert acknowledged[-1]

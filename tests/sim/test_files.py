@@ -1,4 +1,4 @@
-"""The disk of a simulated trader: what a power loss takes, and what not."""
+"""The disk of a simulated trader: which data survives a power loss."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ def lose_power(store: DurableOrderStore, disk: Files) -> None:
     disk.revive()
 
 
-def place_many(store: DurableOrderStore, told: list[str]) -> None:
+def place_many(store: DurableOrderStore, acknowledged: list[str]) -> None:
     for number in range(40):
         order = store.place_order("BTCUSDT", Side.BUY, 1, 100, f"k{number}")
-        told.append(order.client_order_id)
+        acknowledged.append(order.client_order_id)
         if number % 5 == 4:
             store.save_snapshot()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_what_was_acknowledged_survives_a_power_loss_at_any_step(tmp_path: Path, seed: int) -> None:
+def test_acknowledged_orders_survive_a_power_loss_at_any_step(tmp_path: Path, seed: int) -> None:
     disk = files(tmp_path, seed)
     store = opened(disk)
-    told: list[str] = []
+    acknowledged: list[str] = []
     disk.dying = (10 + 3 * seed, "power")
     with pytest.raises(Killed):
-        place_many(store, told)
+        place_many(store, acknowledged)
     lose_power(store, disk)
     with opened(disk) as again:
-        found = [order.client_order_id for order in again.orders()]
-    assert found[: len(told)] == told
-    assert len(found) <= len(told) + 1
+        recovered = [order.client_order_id for order in again.orders()]
+    assert recovered[: len(acknowledged)] == acknowledged
+    assert len(recovered) <= len(acknowledged) + 1
 
 
-def test_what_was_not_synced_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store without its sync: if this held all the same, the disk would not be one that loses."""
+def test_unsynced_writes_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the store without sync: if no data were lost, the simulated disk would be useless."""
     monkeypatch.setattr(disks, "DSYNC", 0)
     monkeypatch.setattr(disks.Disk, "sync", lambda *_: None)
     disk = files(tmp_path)
@@ -69,7 +69,7 @@ def test_what_was_not_synced_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert log.read_bytes() != before
 
 
-def test_a_full_disk_leaves_a_part_of_the_write(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_a_partial_write(tmp_path: Path) -> None:
     disk = files(tmp_path)
     disk.replace(tmp_path / "log", b"head", "log")
     file = disk.open(tmp_path / "log", "log")
@@ -81,14 +81,14 @@ def test_a_full_disk_leaves_a_part_of_the_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", range(2, 60, 2))
-def test_what_a_killed_process_left_is_made_durable_before_it_is_built_on(
-    tmp_path: Path, step: int
-) -> None:
-    """Killed at any step of a snapshot: the next one opens what is there, acknowledges, and loses power."""
+def test_a_restart_syncs_the_files_of_a_killed_process(tmp_path: Path, step: int) -> None:
+    """Killed at any step of a snapshot. The next process acknowledges an order and loses power."""
     disk = files(tmp_path, step)
     store = opened(disk)
     keys = ("a", "b", "c")
-    told = [store.place_order("BTCUSDT", Side.BUY, 1, 100, key).client_order_id for key in keys]
+    acknowledged = [
+        store.place_order("BTCUSDT", Side.BUY, 1, 100, key).client_order_id for key in keys
+    ]
     disk.dying = (step, "crash")
     with contextlib.suppress(Killed):
         store.save_snapshot()
@@ -96,7 +96,7 @@ def test_what_a_killed_process_left_is_made_durable_before_it_is_built_on(
     store._journal.close()
     disk.revive()
     store = opened(disk)
-    told.append(store.place_order("BTCUSDT", Side.BUY, 1, 100, "last").client_order_id)
+    acknowledged.append(store.place_order("BTCUSDT", Side.BUY, 1, 100, "last").client_order_id)
     lose_power(store, disk)
     with opened(disk) as again:
-        assert [order.client_order_id for order in again.orders()] == told
+        assert [order.client_order_id for order in again.orders()] == acknowledged

@@ -1,4 +1,4 @@
-"""Seeds that once found something, and the tests that keep what they found."""
+"""Seeds that found a fault, and the tests that cover it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One finding."""
+    """One fault that a seed found."""
 
     seed: int
     hours: float
@@ -26,17 +26,17 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     commit: str
     test: str
     changes: dict[str, str] = {}
-    """Figures of the plan that were given, not drawn."""
+    """Figures of the plan that were given and not drawn."""
 
 
 TABLE = tomllib.loads((ROOT / "tests/sim/kept_seeds.toml").read_text("utf-8"))
 AS_DRAWN_THEN = {"cascade_batch": "1000", "children": "1"}
-"""Figures that a plan did not draw yet when most of these were found."""
+"""Figures that plans did not draw when most of these faults were found."""
 KEPT = msgspec.convert(TABLE["seed"], list[Kept])
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: str(kept.seed))
-def test_a_seed_that_found_something_finds_nothing_now(kept: Kept) -> None:
+def test_seeds_that_found_a_fault_now_pass(kept: Kept) -> None:
     changes = tuple((AS_DRAWN_THEN | kept.changes).items())
     options = Options(hours=kept.hours, recover_hours=0.5, changes=changes)
     verdict = run_seed(kept.seed, options)
@@ -44,7 +44,7 @@ def test_a_seed_that_found_something_finds_nothing_now(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: str(kept.seed))
-def test_what_a_seed_found_is_kept_by_a_test_of_its_own(kept: Kept) -> None:
+def test_each_fault_found_has_its_own_test(kept: Kept) -> None:
     assert kept.law in CHECKERS
     assert kept.where in ("product", "simulator")
     path, name = kept.test.split("::")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from asyncio import sleep as virtual_sleep  # the loop under test has a time of its own
+from asyncio import sleep as virtual_sleep  # runs in the virtual time of the loop under test
 
 import pytest
 
@@ -22,7 +22,7 @@ def on(node: str) -> contextvars.Context:
     return context
 
 
-def test_time_jumps_and_nobody_waits() -> None:
+def test_time_jumps_to_the_next_timer() -> None:
     loop = make()
 
     async def main() -> float:
@@ -35,35 +35,35 @@ def test_time_jumps_and_nobody_waits() -> None:
 
 def test_within_a_node_callbacks_keep_their_order() -> None:
     loop = make()
-    seen: list[tuple[str, int]] = []
+    events: list[tuple[str, int]] = []
 
     async def main() -> None:
         for n in range(50):
             for node in ("a", "b"):
-                loop.call_soon(seen.append, (node, n), context=on(node))
+                loop.call_soon(events.append, (node, n), context=on(node))
         await virtual_sleep(1)
 
     loop.run_until_complete(main())
     for node in ("a", "b"):
-        assert [n for name, n in seen if name == node] == list(range(50))
-    assert seen != sorted(seen, key=lambda each: each[1])  # but nodes are interleaved by chance
+        assert [n for name, n in events if name == node] == list(range(50))
+    assert events != sorted(events, key=lambda event: event[1])  # nodes are interleaved at random
     loop.close()
 
 
-def test_the_same_seed_gives_the_same_order_and_another_another() -> None:
+def test_the_seed_determines_the_order() -> None:
     def order(seed: int) -> list[str]:
         loop = make(seed)
-        seen: list[str] = []
+        events: list[str] = []
 
         async def main() -> None:
             for _ in range(40):
                 for node in ("a", "b", "c"):
-                    loop.call_soon(seen.append, node, context=on(node))
+                    loop.call_soon(events.append, node, context=on(node))
             await virtual_sleep(1)
 
         loop.run_until_complete(main())
         loop.close()
-        return seen
+        return events
 
     assert order(1) == order(1)
     assert order(1) != order(2)
@@ -71,15 +71,15 @@ def test_the_same_seed_gives_the_same_order_and_another_another() -> None:
 
 def test_a_crash_runs_no_finally() -> None:
     loop = make()
-    seen: list[str] = []
+    events: list[str] = []
 
     async def victim() -> None:
         try:
-            seen.append("begun")
+            events.append("started")
             await virtual_sleep(100)
-            seen.append("gone on")
+            events.append("continued")
         finally:
-            seen.append("finally")
+            events.append("finally")
 
     async def main() -> None:
         context = on("v")
@@ -87,13 +87,13 @@ def test_a_crash_runs_no_finally() -> None:
         await virtual_sleep(1)
         loop.forget("v")
         await virtual_sleep(1000)
-        assert seen == ["begun"]
+        assert events == ["started"]
 
     loop.run_until_complete(main())
     loop.close()
 
 
-def test_a_frozen_node_goes_on_late() -> None:
+def test_timers_of_a_frozen_node_fire_late() -> None:
     loop = make()
     woken: list[float] = []
 
@@ -112,8 +112,8 @@ def test_a_frozen_node_goes_on_late() -> None:
     loop.close()
 
 
-def test_a_node_that_is_thawed_early_goes_on_at_once() -> None:
-    """Also with the timers that it had slept through; kept seed 10431."""
+def test_a_node_that_is_thawed_early_continues_at_once() -> None:
+    """Overdue timers fire at once; kept seed 10431."""
     loop = make()
     woken: list[float] = []
 
@@ -136,7 +136,7 @@ def test_a_node_that_is_thawed_early_goes_on_at_once() -> None:
     loop.close()
 
 
-def test_a_machine_that_sleeps_does_not_count_the_time_of_its_timers() -> None:
+def test_timers_do_not_count_the_time_of_a_suspend() -> None:
     loop = make()
     woken: list[float] = []
 
@@ -155,7 +155,7 @@ def test_a_machine_that_sleeps_does_not_count_the_time_of_its_timers() -> None:
     loop.close()
 
 
-def test_a_machine_that_is_woken_early_goes_on_where_it_was() -> None:
+def test_a_machine_that_is_woken_early_continues_its_timers() -> None:
     loop = make()
     woken: list[float] = []
 
@@ -176,7 +176,7 @@ def test_a_machine_that_is_woken_early_goes_on_where_it_was() -> None:
     loop.close()
 
 
-def test_a_run_in_which_nothing_can_happen_says_so() -> None:
+def test_a_run_without_events_raises_stuck() -> None:
     loop = make()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""The simulated network: what becomes of messages and calls."""
+"""The simulated network: faults of messages and calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make() -> tuple[SimLoop, Net]:
     return loop, net
 
 
-def test_a_half_open_connection_is_silent_until_its_caller_gives_up() -> None:
+def test_a_half_open_connection_loses_messages_until_its_caller_times_out() -> None:
     loop, net = make()
     served: list[float] = []
 
@@ -40,7 +40,7 @@ def test_a_half_open_connection_is_silent_until_its_caller_gives_up() -> None:
     loop.close()
 
 
-def test_what_disturbs_a_call_is_remembered_for_a_while_and_a_lost_hint_apart() -> None:
+def test_disturbances_of_calls_and_lost_hints_are_tracked_separately() -> None:
     loop, net = make()
     assert net.disturbances.since("w0") == START_SECONDS
     net.cut("db", "w0")

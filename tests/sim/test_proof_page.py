@@ -1,4 +1,4 @@
-"""The page about the proof names what there is: every law, every ablation, every case of chaos."""
+"""docs/explanation/proof.md lists every law, every ablation and every chaos case."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ PAGE = (ROOT / "docs/explanation/proof.md").read_text("utf-8")
 
 
 def table(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its own heading."""
+    """The cells of the first table below a heading, without its header row."""
     below = PAGE.partition(f"\n## {heading}\n")[2]
-    found = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
-    assert found is not None
-    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in found[0].splitlines()[2:]]
+    match = re.search(r"(?:^\|.*\n)+", below, re.MULTILINE)
+    assert match is not None
+    return [[cell.strip() for cell in row.split("|")[1:-1]] for row in match[0].splitlines()[2:]]
 
 
-def test_every_law_has_its_row() -> None:
+def test_every_law_has_a_row() -> None:
     assert sorted(row[0] for row in table("The laws")) == sorted(CHECKERS)
 
 
-def test_every_ablation_has_its_row() -> None:
+def test_every_ablation_has_a_row() -> None:
     rows = table("Is it able to fail?")
     assert {row[0].strip("`"): row[1] for row in rows} == {
-        name: each.without for name, each in ABLATIONS.items()
+        name: ablation.without for name, ablation in ABLATIONS.items()
     }
     assert {row[3] for row in rows} <= {*CHECKERS, "the run ends"}
 
 
 @pytest.mark.parametrize("page", ["docs/explanation/proof.md", "proof/chaos/README.md"])
-def test_every_case_of_chaos_is_named(page: str) -> None:
+def test_every_chaos_case_is_listed(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     assert [case.name for case in CASES if f"`{case.name}`" not in text] == []

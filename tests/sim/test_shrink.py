@@ -1,4 +1,4 @@
-"""Failures made small: the same law, fewer faults and nodes, less time; the same everywhere."""
+"""Shrinking keeps the broken law, reduces faults, nodes and time, and is deterministic."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RUNS = 15
 
 
 def make_small() -> tuple[Plan, Shrunk]:
-    """A run without new fences at claims, which every seed notices, and its smallest form."""
+    """A failing run (claims without new fences), and the smallest run found for it."""
     plan = ROUGH.plan(3)
     verdict = run_plan(plan, "new-fence")
-    return plan, shrink(plan, verdict, lambda each: run_plan(each, "new-fence"), runs=RUNS)
+    return plan, shrink(plan, verdict, lambda plan: run_plan(plan, "new-fence"), runs=RUNS)
 
 
 @pytest.fixture(scope="module")
@@ -37,57 +37,57 @@ def small() -> tuple[Plan, Shrunk]:
     return make_small()
 
 
-def test_a_failure_shrinks_to_fewer_faults_and_nodes_and_breaks_the_same_law(
+def test_a_shrunk_failure_has_fewer_faults_and_nodes_and_breaks_the_same_law(
     small: tuple[Plan, Shrunk],
 ) -> None:
-    plan, found = small
-    assert found.law == "fences rise"
-    assert found.law in found.verdict.broken
-    assert found.plan.nodes < plan.nodes
-    assert len(found.plan.faults) < len(plan.faults)
-    assert found.plan.hours < plan.hours
-    assert found.runs <= RUNS
+    plan, shrunk = small
+    assert shrunk.law == "fences rise"
+    assert shrunk.law in shrunk.verdict.broken
+    assert shrunk.plan.nodes < plan.nodes
+    assert len(shrunk.plan.faults) < len(plan.faults)
+    assert shrunk.plan.hours < plan.hours
+    assert shrunk.runs <= RUNS
 
 
-def test_the_smallest_plan_gives_the_same_run_again_from_its_texts(
+def test_the_smallest_plan_repeats_the_run_from_its_texts(
     small: tuple[Plan, Shrunk],
 ) -> None:
-    """As the command that is printed does."""
-    plan, found = small
-    again = changed(plan, differences(found.plan, plan))
-    assert again == found.plan
+    """The printed command does the same."""
+    plan, shrunk = small
+    again = changed(plan, differences(shrunk.plan, plan))
+    assert again == shrunk.plan
     verdict = run_plan(again, "new-fence")
-    assert verdict.trace_hash == found.verdict.trace_hash
-    assert verdict.broken == found.verdict.broken
+    assert verdict.trace_hash == shrunk.verdict.trace_hash
+    assert verdict.broken == shrunk.verdict.broken
 
 
-def test_the_same_failure_shrinks_in_the_same_way(small: tuple[Plan, Shrunk]) -> None:
+def test_shrinking_is_deterministic(small: tuple[Plan, Shrunk]) -> None:
     assert make_small() == small
 
 
 def test_a_run_that_breaks_another_law_is_not_the_same_failure() -> None:
     plan = ROUGH.plan(3)
 
-    def other(each: Plan) -> Verdict:
-        laws = ["one", "two"] if len(each.faults) > 2 else ["two"]
+    def other(plan: Plan) -> Verdict:
+        laws = ["one", "two"] if len(plan.faults) > 2 else ["two"]
         return Verdict(3, {law: ["x"] for law in laws}, "", 0.0, 0, 0, 0, {})
 
-    found = shrink(plan, other(plan), other)
-    assert found.law == "one"
-    assert len(found.plan.faults) == 3
+    shrunk = shrink(plan, other(plan), other)
+    assert shrunk.law == "one"
+    assert len(shrunk.plan.faults) == 3
 
 
-def test_single_faults_can_be_left_out() -> None:
+def test_single_faults_can_be_selected() -> None:
     plan = ROUGH.plan(3)
     everything = run_plan(plan)
     assert len(everything.faults) > 3
-    kept = everything.faults[1]
-    one = run_plan(changed(plan, [("only", kept)]))
-    assert one.faults == (kept,)
+    name = everything.faults[1]
+    one = run_plan(changed(plan, [("only", name)]))
+    assert one.faults == (name,)
     assert run_plan(changed(plan, [("only", "")])).faults == ()
 
 
-def test_a_kind_of_fault_less_leaves_the_others_as_they_were() -> None:
+def test_removing_a_kind_of_fault_does_not_change_the_others() -> None:
     plan = ROUGH.plan(3)
     fewer = changed(plan, [("faults", ",".join(plan.faults - {"crash"}))])
     before, after = run_plan(plan).faults, run_plan(fewer).faults
@@ -96,23 +96,23 @@ def test_a_kind_of_fault_less_leaves_the_others_as_they_were() -> None:
 
 
 @given(st.sets(st.integers(0, 30), max_size=30), st.sets(st.integers(0, 30), max_size=4))
-def test_as_few_as_fail_are_kept(things: set[int], guilty: set[int]) -> None:
-    guilty &= things
+def test_fewest_returns_a_minimal_failing_subset(items: set[int], guilty: set[int]) -> None:
+    guilty &= items
 
-    def still_fails(kept: Sequence[int]) -> bool:
-        return guilty <= set(kept)
+    def still_fails(subset: Sequence[int]) -> bool:
+        return guilty <= set(subset)
 
-    assert set(fewest(sorted(things), still_fails)) == guilty or len(things) <= 1
+    assert set(fewest(sorted(items), still_fails)) == guilty or len(items) <= 1
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("colour", "red", "a plan has no 'colour': choose from act_seconds, "),
         ("nodes", "many", "'nodes' of a plan cannot be 'many'"),
         ("together", "perhaps", "'together' of a plan cannot be 'perhaps'"),
     ],
 )
-def test_a_plan_that_cannot_be_is_refused(name: str, text: str, told: str) -> None:
-    with pytest.raises(BadConfig, match=told):
+def test_an_invalid_plan_is_refused(name: str, text: str, message: str) -> None:
+    with pytest.raises(BadConfig, match=message):
         run_seed(1, Options(changes=((name, text),)))

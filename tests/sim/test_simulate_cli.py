@@ -1,4 +1,4 @@
-"""`holdfast simulate` from a shell: verdict, what is broken, commands that show it again, exit codes."""
+"""`holdfast simulate` from a shell: verdict, broken laws, commands that repeat a run, exit codes."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ def answer(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, Any]
     return code, json.loads(out)
 
 
-def test_a_good_run_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_good_run_reports_that_every_law_held(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, *SMALL)
     assert code == 0
     assert re.search(r"^verdict +every law held$", out, re.MULTILINE)
     assert "again" not in out
 
 
-def test_every_command_that_is_printed_gives_the_run_it_stands_for(
+def test_printed_commands_repeat_their_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code, told = answer(capsys, *SMALL, "--without", "new-fence")
+    code, report = answer(capsys, *SMALL, "--without", "new-fence")
     assert code == 1
-    assert told["verdict"] == "broken"
-    small = told["smallest"]
+    assert report["verdict"] == "broken"
+    small = report["smallest"]
     assert small["law"] == "fences rise"
     assert small["runs"] > 1
     assert small["timeline"][0].startswith("time (s)")
-    for found in (told["broken"][0], small):
-        program, verb, *options = shlex.split(found["replay"])
+    for failure in (report["broken"][0], small):
+        program, verb, *options = shlex.split(failure["replay"])
         assert (program, verb) == ("holdfast", "simulate")
         code, again = answer(capsys, *options, "--no-shrink")
         assert code == 1
         assert "smallest" not in again
-        assert again["broken"][0]["laws"] == found["laws"]
-        assert again["trace_hash"] == found.get("trace_hash", told["trace_hash"])
+        assert again["broken"][0]["laws"] == failure["laws"]
+        assert again["trace_hash"] == failure.get("trace_hash", report["trace_hash"])
     assert "--faults none" in small["replay"]
 
 
-def test_a_person_gets_the_smallest_run_as_lanes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_output_shows_the_smallest_run_as_columns(capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, *SMALL, "--without", "new-fence")
     assert code == 1
     assert re.search(r"^seed 3 +fences rise: ", out, re.MULTILINE)
@@ -80,7 +80,7 @@ def test_a_person_gets_the_smallest_run_as_lanes(capsys: pytest.CaptureFixture[s
         ("--seeds", "0"),
     ],
 )
-def test_what_cannot_be_is_a_wrong_use(
+def test_invalid_options_are_usage_errors(
     capsys: pytest.CaptureFixture[str], options: tuple[str, ...]
 ) -> None:
     assert main(["simulate", *options]) == 2
@@ -88,12 +88,12 @@ def test_what_cannot_be_is_a_wrong_use(
 
 
 @pytest.mark.parametrize("name", sorted(SCENARIOS))
-def test_a_scenario_says_what_there_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, told = answer(capsys, name, "--seed", "3", "--hours", "0.005", "--no-shrink")
-    assert (code, told["verdict"]) == (0, "every law held")
+def test_every_law_holds_in_each_scenario(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, report = answer(capsys, name, "--seed", "3", "--hours", "0.005", "--no-shrink")
+    assert (code, report["verdict"]) == (0, "every law held")
 
 
-def test_an_unknown_scenario_is_told_with_the_known_ones(
+def test_an_unknown_scenario_lists_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["simulate", "nonsense"]) == 2
@@ -101,11 +101,11 @@ def test_an_unknown_scenario_is_told_with_the_known_ones(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_time_can_be_given_instead_of_a_number(
+def test_a_time_limit_replaces_the_number_of_seeds(
     processes: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("holdfast.sim.campaign.BATCH", 2)
     limits = ("--minutes", "0.000001", "--processes", processes)
-    code, told = answer(capsys, *SMALL, *limits)
-    assert (code, told["seeds"]) == (0, 1 if processes == "1" else 4)
+    code, report = answer(capsys, *SMALL, *limits)
+    assert (code, report["seeds"]) == (0, 1 if processes == "1" else 4)
     assert main(["simulate", "--minutes", "0"]) == 2

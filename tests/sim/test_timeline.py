@@ -1,4 +1,4 @@
-"""The lanes of a run: what a person reads first."""
+"""The text timeline of a run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from holdfast.sim.timeline import draw
 from holdfast.sim.trace import Line
 
 
-def test_lanes_stand_side_by_side_and_time_goes_down() -> None:
+def test_nodes_are_columns_and_time_goes_down() -> None:
     lines = [Line(1.5, "w1", "starts (1)"), Line(2.25, "db", "restarts"), Line(3.0, "w1", "x" * 40)]
     assert draw(lines).splitlines() == [
         "time (s)   db                        w1",
@@ -18,8 +18,8 @@ def test_lanes_stand_side_by_side_and_time_goes_down() -> None:
     ]
 
 
-def test_a_failure_is_drawn_with_the_messages_that_led_to_it() -> None:
-    """Runs of one task are doubled, and nothing fences them."""
+def test_a_failure_is_drawn_with_its_messages() -> None:
+    """Claims are duplicated by the network and fences are off."""
     options = Options(
         hours=0.02,
         nodes=2,

@@ -1,4 +1,4 @@
-"""The simulated workload uses every verb of a queue, so that no new one is left out by oversight."""
+"""The simulated workload uses every method of a queue, so that no new method is missed."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ UNUSED = {
     "go_on": "part of a fork",
     "start_over": "part of a fork",
     "task": "the decorator adds arguments and a schedule to what `register_handler` does",
-    "settings": "a figure that was given, not a verb",
-    "is_paused": "a figure of a view, not a verb",
+    "settings": "an attribute, not an operation",
+    "is_paused": "an attribute of a view, not an operation",
 }
-"""Public names that the workload does not use, each with the reason."""
+"""Public names that the workload does not use, with the reason."""
 
 
 def public(owner: type) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def counted(name: str, member: Callable[..., Any], used: Counter[str]) -> Callab
     return call
 
 
-def test_every_verb_of_a_queue_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_method_of_a_queue_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     used: Counter[str] = Counter()
     expected = set(UNUSED) & set(public(Queue))
 

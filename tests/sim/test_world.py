@@ -1,4 +1,4 @@
-"""One run from outside: what the judge is given belongs to one moment."""
+"""The outcome of a run is read at one point in time."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from holdfast.sim.campaign import Options
 from holdfast.sim.world import World
 
 
-def test_the_judge_looks_at_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody acts between its looks at the feed, at the rows and at the nodes; kept seed 20478."""
+def test_feed_rows_and_nodes_are_read_at_one_point_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node acts between the reads of the feed, the rows and the nodes; kept seed 20478."""
     world = World(Options(hours=0.01, changes=(("act_seconds", "1.0"),)).plan(3))
-    looks: list[tuple[str, float, int]] = []
+    reads: list[tuple[str, float, int]] = []
 
-    def noted(name: str) -> None:
-        look: Callable[..., Any] = getattr(worlds, name)
+    def record_reads(name: str) -> None:
+        original: Callable[..., Any] = getattr(worlds, name)
 
-        def looked(*args: Any) -> Any:
-            looks.append((name, world.loop.time(), world.database.transactions))
-            return look(*args)
+        def read(*args: Any) -> Any:
+            reads.append((name, world.loop.time(), world.database.transactions))
+            return original(*args)
 
-        monkeypatch.setattr(worlds, name, looked)
+        monkeypatch.setattr(worlds, name, read)
 
     for name in ("all_events", "all_tasks", "held"):
-        noted(name)
+        record_reads(name)
     outcome = world.run()
-    last = looks[-3:]
+    last = reads[-3:]
     assert [name for name, _, _ in last] == ["all_events", "all_tasks", "held"]
     assert {(at, changes) for _, at, changes in last} == {(outcome.seconds, last[0][2])}

@@ -1,13 +1,14 @@
-"""The simulator: the product's own code in virtual time, under faults that a seed draws, judged by laws.
+"""The simulator: the product's code in virtual time, under faults drawn from a seed, checked against laws.
 
-Where things are, from the outside in:
+Modules, from the outside in:
 
-- `campaign` runs many seeds, `shrink` makes a failure small, `timeline` draws it, `scenarios` names parts.
-- `swarm` says what a seed means (`Plan`); `world` builds that cluster and lets it live; `faults` breaks it.
-- `loop`, `draw`, `clock`, `net`, `disk`, `strand`: time, chance, clocks, messages, the disk, blocking code.
-- `server`, `driver`, `bus`: the database behind the network, and how a node reaches it and others.
-- `node` is a process through all its lives; `workload`, `own`, `primitives`, `quorum`, `orders/` (with
-  `trades`) are what nodes do; `part` and `parts` say how a kind of node joins.
-- `record`, `trace`, `outcome`, `recoveries`: what was seen; `checkers/` judge it; `ablations/` turn
-  safeguards off.
+- `campaign` runs many seeds, `shrink` minimizes a failure, `timeline` draws it, `scenarios` are named plans.
+- `swarm` draws a `Plan` from a seed; `world` builds that cluster and runs it; `faults` injects faults.
+- `loop`, `draw`, `clock`, `net`, `disk`, `blocking_thread`: time, random numbers, clocks, messages, the
+  database's disk, blocking code.
+- `server`, `driver`, `bus`: the database behind the network, and how a node reaches it and other nodes.
+- `node` is a process with its restarts; `workload`, `handler_outcomes`, `user_handlers`, `primitives`,
+  `quorum` and `orders/` are the work of nodes; `subsystem` and `subsystems` add further kinds of nodes.
+- `record`, `trace`, `observer`, `outcome`, `recoveries`: observations; `checkers/` evaluate them;
+  `ablations/` switch safeguards off.
 """

@@ -1,8 +1,8 @@
-"""Blocking code in virtual time: a thread that runs only while the loop waits for it.
+"""Blocking code in virtual time: a thread that runs only while the event loop waits for it.
 
-Promises: the thread and the event loop never run at once, so a run is the same every time; what blocks lets
-virtual time pass. A crash ends the code where it blocks, and every port refuses it from then on.
-Never: two strands at once, a thread that outlives its run.
+Promises: the thread and the event loop never run at the same time, so runs are deterministic; a blocking
+call lets virtual time pass. A crash ends the code at its blocking call, and later calls fail too. Never:
+two blocking threads at once, a thread that outlives its run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Killed(BaseException):
-    """The process is gone: product code does not catch this, and what it cleans up reaches nothing."""
+    """The process was killed. Product code does not catch this, and its cleanup has no effect."""
 
 
-class Ended:
-    """How the code ended."""
+class Result:
+    """A value or an error."""
 
     __slots__ = ("error", "value")
 
@@ -32,38 +32,38 @@ class Ended:
 
 
 class BlockingThread:
-    """One piece of blocking code. `run` drives it from the event loop; inside, `call` awaits."""
+    """Runs one blocking function. The event loop calls `run`; the function calls `call` to wait."""
 
     def __init__(self) -> None:
         self._go = threading.Semaphore(0)
         self._back = threading.Semaphore(0)
-        self._said: Callable[[], Awaitable[Any]] | Ended = Ended(None, None)
-        self._answer = Ended(None, None)
+        self._request: Callable[[], Awaitable[Any]] | Result = Result(None, None)
+        self._answer = Result(None, None)
         self.thread: threading.Thread | None = None
         self.is_dead = False
 
     async def run(self, work: Callable[[], T]) -> T:
-        """To its end. Raises what it raises, Killed too."""
+        """Runs the function to its end. Raises its errors, including Killed."""
         context = contextvars.copy_context()
         self.thread = threading.Thread(target=context.run, args=(self._work, work), daemon=True)
         self.thread.start()
         self._back.acquire()
-        while not isinstance(self._said, Ended):
+        while not isinstance(self._request, Result):
             try:
-                self._answer = Ended(await self._said(), None)
+                self._answer = Result(await self._request(), None)
             except Exception as error:
-                self._answer = Ended(None, error)
-            self._turn()
-        if self._said.error is not None:
-            raise self._said.error
-        value: T = self._said.value
+                self._answer = Result(None, error)
+            self._resume()
+        if self._request.error is not None:
+            raise self._request.error
+        value: T = self._request.value
         return value
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
-        """From inside: what it brings, when it is there. See `holdfast.primitives.portal.Portal`."""
+        """Awaits on the event loop and returns the result. See `holdfast.primitives.portal.Portal`."""
         if self.is_dead:
             raise Killed
-        self._said = make
+        self._request = make
         self._back.release()
         self._go.acquire()
         if self.is_dead:
@@ -74,31 +74,31 @@ class BlockingThread:
         return value
 
     def close(self) -> None:
-        """Nothing to close: the loop is not ours."""
+        """There is nothing to close: the event loop belongs to the run."""
 
     def kill(self) -> None:
-        """From the event loop: it goes no further."""
+        """Ends the function at its blocking call. Called from the event loop."""
         self.is_dead = True
         thread = self.thread
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
             self._go.release()
             thread.join()
 
-    def _turn(self) -> None:
+    def _resume(self) -> None:
         self._go.release()
         self._back.acquire()
 
     def _work(self, work: Callable[[], T]) -> None:
         try:
-            ended = Ended(work(), None)
+            result = Result(work(), None)
         except BaseException as error:
-            ended = Ended(None, error)
-        self._said = ended
+            result = Result(None, error)
+        self._request = result
         self._back.release()
 
 
 class BlockingThreadClock:
-    """The clock of a node for code that blocks: see `holdfast.clock.BlockingClock`."""
+    """The clock of a node for blocking code: see `holdfast.clock.BlockingClock`."""
 
     __slots__ = ("_blocking_thread", "_clock")
 

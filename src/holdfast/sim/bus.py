@@ -1,6 +1,6 @@
-"""Hints between simulated nodes: messages like any other, so they get lost.
+"""Hints between simulated nodes. They are messages and can be lost: nothing may depend on a hint.
 
-See `holdfast.bus.port`: nothing may depend on a hint.
+See `holdfast.bus.port`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.sim.net import Net
 
 
 class SimBus(LocalBus):
-    """Reaches every node that is alive."""
+    """Delivers to every live node."""
 
     def __init__(
         self, node: str, net: Net, others: Callable[[], Iterable[tuple[str, SimBus]]]
@@ -29,16 +29,16 @@ class SimBus(LocalBus):
         return Mode(True, "simulated network")
 
     def publish(self, topic: str) -> None:
-        self._spread(topic, topic)
+        self._broadcast(topic, topic)
 
     def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
-        """Follows the commit, but says what those say that ride along on PostgreSQL."""
+        """Published after the commit, with the same hint as a NOTIFY inside the transaction on PostgreSQL."""
         return Notification(topic, of_one(topic) if one else topic)
 
-    def committed(self, ride: Notification) -> None:
-        self._spread(ride.topic, ride.hint)
+    def committed(self, notification: Notification) -> None:
+        self._broadcast(notification.topic, notification.hint)
 
-    def _spread(self, topic: str, hint: str) -> None:
+    def _broadcast(self, topic: str, hint: str) -> None:
         self._tell(topic, hint)
         for name, bus in self._others():
             if bus is not self:

@@ -1,7 +1,7 @@
-"""Many seeds: what was broken, what was met, how long it took.
+"""Runs many seeds and reports broken laws and which faults and recoveries occurred.
 
-Promises: a campaign in which a kind of fault never happened has failed, whatever the checkers say. Seeds
-are spread over processes; the answer does not depend on how.
+Promises: a campaign in which a planned kind of fault never occurred has failed, even if every law held.
+Seeds are distributed over processes; the result does not depend on the distribution.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ MUST_MEET: Final = {
     "suspend": "suspend",
     "put-right": "put-right",
 }
-"""The counter that says that a kind of fault really happened."""
+"""The counter that shows that a kind of fault occurred."""
 
 
 BATCH: Final = 50
-"""Seeds for each process, until it is asked whether that is enough."""
+"""Seeds for each process between two checks of `is_over`."""
 CAMPAIGN: Final = 20
-"""Seeds from which on every kind of fault must have happened."""
+"""Number of seeds from which on every planned kind of fault must have occurred."""
 LONG: Final = 1_000
-"""Seeds from which on every way of recovery must have been met."""
+"""Number of seeds from which on every kind of recovery must have occurred."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What came of one seed."""
+    """The result of one run."""
 
     seed: int
     broken: dict[str, list[str]]
@@ -67,7 +67,7 @@ class Verdict(msgspec.Struct, frozen=True):
     met: dict[str, int]
     timeline: str = ""
     faults: tuple[str, ...] = ()
-    """The single faults that happened, by name."""
+    """Names of the single faults that occurred."""
 
     @property
     def is_good(self) -> bool:
@@ -75,7 +75,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What is not drawn by the seed."""
+    """Figures of the plan that are given and not drawn."""
 
     hours: float | None = None
     nodes: int | None = None
@@ -83,11 +83,11 @@ class Options(msgspec.Struct, frozen=True):
     ablation: str | None = None
     recover_hours: float = RECOVER_HOURS
     changes: tuple[tuple[str, str], ...] = ()
-    """Other figures of the plan, as texts."""
+    """Other figures of the plan, as (name, text)."""
 
     @property
     def is_drawn(self) -> bool:
-        """Whether the seeds alone say what there is, so that everything must come up."""
+        """Whether the seeds decide everything, so that every kind of recovery must occur."""
         return self.faults is None and self.ablation is None and not self.changes
 
     def plan(self, seed: int) -> Plan:
@@ -103,14 +103,14 @@ class Options(msgspec.Struct, frozen=True):
 
 
 def run_seed(seed: int, options: Options, user_handlers: UserHandlers | None = None) -> Verdict:
-    """The run of a seed, judged."""
+    """Runs a seed and checks the laws."""
     return run_plan(options.plan(seed), options.ablation, user_handlers)
 
 
 def run_plan(
     plan: Plan, ablation: str | None = None, user_handlers: UserHandlers | None = None
 ) -> Verdict:
-    """One run, judged."""
+    """Runs a plan and checks the laws."""
     logger = logging.getLogger("holdfast")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -120,7 +120,7 @@ def run_plan(
             world = World(plan, user_handlers)
             happened = world.faults.happened
             outcome = world.run()
-    except Exception as error:  # What escapes a run is a finding like any other.
+    except Exception as error:  # An error that escapes a run is a finding too.
         broken = {"the run ends": [repr(error)]}
         return Verdict(plan.seed, broken, "", 0.0, 0, 0, 0, {}, faults=tuple(happened))
     finally:
@@ -141,16 +141,16 @@ def run_plan(
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a campaign says."""
+    """The result of a campaign."""
 
     seeds: int
     hours: float
     bad: list[Verdict]
     met: dict[str, int]
     trace_hash: str
-    """Over all runs."""
+    """Hash over the traces of all runs."""
     never: Sequence[str]
-    """Kinds of faults that were planned and never happened, and ways of recovery that were never met."""
+    """Planned kinds of faults and kinds of recovery that never occurred."""
 
     @property
     def is_good(self) -> bool:
@@ -166,24 +166,24 @@ def campaign(
     on_verdict: Callable[[Verdict], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Report:
-    """Runs all seeds, or as many as it comes to until `is_over`, which is asked now and then."""
+    """Runs the seeds until they are used up or `is_over`, which is checked from time to time."""
     verdicts: list[Verdict] = []
 
-    def take(verdict: Verdict) -> None:
+    def add(verdict: Verdict) -> None:
         verdicts.append(verdict)
         on_verdict(verdict)
 
-    left = iter(seeds)
+    remaining = iter(seeds)
     if processes == 1:
-        for seed in left:
-            take(run_seed(seed, options, user_handlers))
+        for seed in remaining:
+            add(run_seed(seed, options, user_handlers))
             if is_over():
                 break
     else:
         with ProcessPoolExecutor(processes) as pool:
-            while batch := list(islice(left, processes * BATCH)):
+            while batch := list(islice(remaining, processes * BATCH)):
                 for verdict in pool.map(run_seed, batch, repeat(options), chunksize=4):
-                    take(verdict)
+                    add(verdict)
                 if is_over():
                     break
     return _report(verdicts, options)
@@ -196,7 +196,7 @@ def _report(verdicts: list[Verdict], options: Options) -> Report:
     planned = set().union(*(options.plan(verdict.seed).faults for verdict in verdicts))
     never: list[str] = [kind for kind in FAULTS if kind in planned and not met[MUST_MEET[kind]]]
     if len(verdicts) < CAMPAIGN:
-        never = []  # A few runs may miss a kind by chance.
+        never = []  # A few runs can miss a kind by chance.
     if len(verdicts) >= LONG and options.is_drawn:
         never += [name for name in RECOVERIES if not met[name]]
     return Report(
@@ -210,7 +210,7 @@ def _report(verdicts: list[Verdict], options: Options) -> Report:
 
 
 def seeds_to_catch(ablation: str, options: Options, limit: int = 50) -> tuple[int, str] | None:
-    """How many seeds it takes to notice that a safeguard is missing, and which law it broke."""
+    """The number of seeds until a run without this safeguard breaks a law, and that law."""
     for seed in range(limit):
         verdict = run_seed(seed, msgspec.structs.replace(options, ablation=ablation))
         if not verdict.is_good:

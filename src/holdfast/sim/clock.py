@@ -1,8 +1,7 @@
-"""The clock of one node: its own idea of the time, wrong in the ways that clocks are wrong.
+"""The clock of one simulated node, with the errors of a real clock.
 
-Promises: `monotonic` never goes back, but runs too fast or too slow; `now` may step. All of it follows from
-the loop's time.
-"""
+Promises: `monotonic` never goes back but may run fast or slow; `now` may also step. Both are computed from
+the loop's time."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ class NodeClock:
     ) -> None:
         self._loop = loop
         self.rate = rate
-        """Seconds that it counts in one true second."""
+        """Seconds of this clock per second of loop time."""
         self.offset = offset
-        """How far the wall time is off; a step changes it."""
+        """Offset of the wall clock; a clock step changes it."""
         self.slept = 0.0
-        """True seconds for which the machine slept. Its timers do not count them; its clocks do."""
+        """Seconds for which the machine was suspended. Its clocks count them, its timers do not."""
 
     def now(self) -> float:
         return EPOCH + self._loop.time() * self.rate + self.offset

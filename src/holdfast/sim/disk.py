@@ -1,8 +1,8 @@
-"""A disk that lies: SQLite's files through a VFS that knows what was synced and what was not.
+"""A disk that loses unsynced writes: a SQLite VFS that tracks which bytes were synced.
 
-Promises: after a power loss each file holds what was synced, and of what came later a part that chance
-picks: whole writes, or one torn in the middle. On demand a write finds the disk full, or a sync fails.
-Files live in a folder of the run's own. Never: used outside the simulator.
+Promises: after a power loss each file holds what was synced and a random part of the later writes, one of
+them possibly torn. On demand a write finds the disk full, or a sync fails. Files are in a folder of this
+run. Never: used outside the simulator.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ SECTOR: Final = 512
 
 
 class Write(NamedTuple):
-    """Bytes that were handed over and not synced since."""
+    """Bytes that were written and not synced."""
 
     offset: int
     data: bytes
 
 
 class Blocks:
-    """One file: what is safe, and what only seems to be."""
+    """One file: its synced content and its unsynced changes."""
 
     def __init__(self) -> None:
         self.safe = bytearray()
         self.loose: list[Write | int] = []
-        """Writes, and truncations as the size that is left, in order."""
+        """Writes, and truncations as the new size, in order."""
 
     def sync(self) -> None:
-        for each in self.loose:
-            _apply(self.safe, each)
+        for change in self.loose:
+            _apply(self.safe, change)
         self.loose.clear()
 
     def after_power_loss(self, draw: Draw, trace: Trace) -> bytes:
-        """What is found when the power is back."""
-        found = bytearray(self.safe)
-        for each in self.loose:
-            if isinstance(each, int) or not draw.chance(0.5):
+        """The content after the power loss."""
+        content = bytearray(self.safe)
+        for change in self.loose:
+            if isinstance(change, int) or not draw.chance(0.5):
                 continue
-            if draw.chance(0.3) and len(each.data) > SECTOR:
+            if draw.chance(0.3) and len(change.data) > SECTOR:
                 trace.sometimes("torn")
-                kept = SECTOR * draw.below(len(each.data) // SECTOR)
-                _apply(found, Write(each.offset, each.data[:kept]))
+                size = SECTOR * draw.below(len(change.data) // SECTOR)
+                _apply(content, Write(change.offset, change.data[:size]))
             else:
-                _apply(found, each)
+                _apply(content, change)
         if self.loose:
             trace.sometimes("unsynced")
-        return bytes(found)
+        return bytes(content)
 
 
 def _apply(content: bytearray, change: Write | int) -> None:
@@ -78,20 +78,21 @@ class Disk(apsw.VFS):
         self._trace = trace
         self.files: dict[str, Blocks] = {}
         self.full = 0.0
-        """Chance that a write finds the disk full."""
+        """Probability that a write finds the disk full."""
         self.failing = 0.0
-        """Chance that a sync fails."""
+        """Probability that a sync fails."""
         self.dying: int | None = None
-        """After so many more operations the power fails."""
+        """Number of operations until the power fails."""
         self.is_dead = False
         self.has_committed = False
-        """SQLite says so. The checkpoint that may follow can fail: nothing is lost, the log has it, and
-        SQLite goes on; but a VFS in Python fails by an exception, which the committer gets to see."""
+        """Whether SQLite has committed. The checkpoint after a commit can fail without a loss, because the
+        log has the data, and SQLite continues. A VFS in Python fails by an exception, though, which reaches
+        the caller of the commit."""
         super().__init__(name, "unix")
 
     @property
     def url(self) -> str:
-        """How SQLite opens the database on it."""
+        """The URL under which SQLite opens the database on this disk."""
         return f"file:{self.folder / 'sim.db'}?vfs={self.name}"
 
     def xOpen(self, name: Any, flags: list[int]) -> DiskFile:  # noqa: N802
@@ -103,14 +104,14 @@ class Disk(apsw.VFS):
         super().xDelete(filename, syncdir)
 
     def xRandomness(self, numbytes: int) -> bytes:  # noqa: N802
-        """WAL salts come from here; they must follow from the seed."""
+        """WAL salts come from here; they must be determined by the seed."""
         return self._salt.getrandbits(8 * numbytes).to_bytes(numbytes, "little")
 
     def blocks(self, filename: str) -> Blocks:
         return self.files.setdefault(filename, Blocks())
 
     def operate(self) -> None:
-        """Each write and sync passes here; one of them is the last before the power fails."""
+        """Called by each write and sync; fails when the power fails during it."""
         if self.dying is not None:
             self.dying -= 1
             if self.dying < 0:
@@ -132,30 +133,31 @@ class Disk(apsw.VFS):
         return False
 
     def syncs_at_last(self) -> bool:
-        """Whether a sync in which the power fails has done its work: it is durable, and nobody knows."""
+        """Whether a sync during which the power fails is durable although it raised."""
         return self._last.chance(0.5)
 
     def die(self) -> dict[str, bytes]:
-        """The power fails now: what each file will hold afterwards. Until `revive` nothing works."""
+        """The power fails: returns the content of each file afterwards. All operations fail until
+        `revive`."""
         self.dying, self.is_dead = None, True
         return {
             name: blocks.after_power_loss(self._draw, self._trace)
             for name, blocks in sorted(self.files.items())
         }
 
-    def revive(self, found: dict[str, bytes]) -> None:
-        """The power is back; the database is closed."""
+    def revive(self, contents: dict[str, bytes]) -> None:
+        """The power is back; the database must be closed."""
         for path in self.folder.iterdir():
             path.unlink()
         self.files.clear()
-        for name, content in found.items():
+        for name, content in contents.items():
             Path(name).write_bytes(content)
             self.blocks(name).safe = bytearray(content)
         self.is_dead = False
 
 
 class DiskFile(apsw.VFSFile):
-    """A file of the disk; the real one beneath always has everything."""
+    """A file of the disk. The real file below it always has all writes."""
 
     def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
         self._disk = disk

@@ -1,8 +1,8 @@
-"""Which nodes were left in peace, and since when: a law about speed only holds where nothing was broken.
+"""Tracks until when faults disturb each node: laws about speed hold for undisturbed nodes only.
 
-Promises: whatever keeps a node from its store is noted with the moment from which it must not be felt any
-more: a message of a call that was lost, late or stuck, a refusal of the store, a stopped process, a clock
-that was set. A hint that was lost is noted apart: it may cost a poll, no more.
+Promises: records the end of the effect of everything that keeps a node from its store: a lost, late or
+stuck message of a call, a refusal of the store, a stopped process, a clock that was set. A lost hint is
+recorded separately: it may delay work until the next poll, no more.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Final
 
 HINT: Final = "hint"
 UNREST_SECONDS: Final = 30.0
+"""Effect of a disturbance: two calls that time out, and the longest pause of a loop after them."""
 WAKE_SECONDS: Final = 5.0
-"""In which a node that wakes has asked its store for something."""
-"""After a disturbance: two calls that are waited for in vain, and the longest pause of a loop after them."""
+"""Time within which a node that wakes has called its store."""
 START_SECONDS: Final = 2.0
-"""After the start of a process."""
+"""Time that a process needs to start."""
 
 
 class Disturbances:
-    """The moments from which on nodes are in peace."""
+    """End of the effect of faults, by node."""
 
     def __init__(self) -> None:
         self._calls: dict[str, float] = {}
@@ -28,12 +28,12 @@ class Disturbances:
         self._all = 0.0
         self._clocks = 0.0
         self._jumps = (float("-inf"), float("-inf"))
-        """The last two that went forward."""
-        self._begun: dict[str, float] = {}
+        """The last two times at which a clock was set forward."""
+        self._started_at: dict[str, float] = {}
         self._slept: dict[str, tuple[float, float]] = {}
 
     def harmed(self, source: str, target: str, what: str, until: float) -> None:
-        """A message did not arrive as it should."""
+        """A message was lost or late."""
         if what == HINT:
             self._hints[target] = max(until, self._hints.get(target, 0.0))
         else:
@@ -48,18 +48,18 @@ class Disturbances:
         self._all = max(until + UNREST_SECONDS, self._all)
 
     def set_clock(self, now: float, by: float) -> None:
-        """The database's clock was set, or a node's."""
+        """The clock of the database or of a node was set."""
         if by > 0.0:
             self._jumps = (self._jumps[1], now)
         self._clocks = now + UNREST_SECONDS
 
     def begin(self, node: str, now: float) -> None:
-        """A new process: what befell the one before is none of its business."""
+        """A new process starts: disturbances of the one before do not count."""
         self._calls[node] = now + START_SECONDS
-        self._begun[node] = now
+        self._started_at[node] = now
 
     def since(self, node: str) -> float:
-        """From when on a node is in peace."""
+        """The time since which a node is undisturbed."""
         return max(self._clocks, self.reached_since(node))
 
     def sleep(self, node: str, now: float, until: float) -> None:
@@ -67,27 +67,27 @@ class Disturbances:
         self._slept[node] = (now, until)
 
     def clock_since(self, node: str) -> float:
-        """From when on a node has a good reading of the store's clock. One that slept while the clock was set
-        learns of it with its first call."""
+        """The time since which a node has a correct reading of store time. A node that was suspended while
+        the clock was set corrects its reading with its first call."""
         slept, woke = self._slept.get(node, (0.0, 0.0))
-        missed_it = slept <= self._clocks - UNREST_SECONDS <= woke
+        missed_step = slept <= self._clocks - UNREST_SECONDS <= woke
         since = max(self._clocks, self._messages.get(node, 0.0))
-        return max(since, woke + WAKE_SECONDS) if missed_it else since
+        return max(since, woke + WAKE_SECONDS) if missed_step else since
 
     def knows_the_time(self, node: str, now: float) -> bool:
-        """Whether a node has seen the clock before it was set, or it was set long ago: one that has just
-        started cannot tell a jump from the time for which it was not there. After two jumps in a row nobody
-        waits for a third."""
+        """Whether a node can detect a clock jump: it read the clock before it was set, or the clock was set
+        long ago. A node that has just started cannot tell a jump from its downtime. Two jumps in a row are
+        not covered."""
         before_last, last = self._jumps
         if last - before_last < UNREST_SECONDS and now - last < UNREST_SECONDS:
             return False
         set_at = self._clocks - UNREST_SECONDS
-        return now > self._clocks or self._begun.get(node, 0.0) < set_at
+        return now > self._clocks or self._started_at.get(node, 0.0) < set_at
 
     def reached_since(self, node: str) -> float:
-        """From when on a node is in peace, whatever clocks say."""
+        """The time since which a node is undisturbed, apart from clocks."""
         return max(self._all, self._calls.get(node, 0.0))
 
     def heard_since(self, node: str) -> float:
-        """When the last hint to a node was lost or late."""
+        """The time at which the last hint to a node was lost or late."""
         return self._hints.get(node, 0.0)

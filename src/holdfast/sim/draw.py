@@ -1,7 +1,7 @@
-"""Chance, by name: each concern has a stream of its own, so that one more draw here moves nothing there.
+"""Named random streams, one for each concern: a draw from one does not change the others.
 
-Promises: the same seed and name give the same numbers in every process. Never: `hash()`, the machine's
-randomness.
+Promises: the same seed and name give the same numbers in every process. Never: uses `hash()` or the
+machine's randomness.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Draw:
-    """One stream of chance."""
+    """One random stream."""
 
     __slots__ = ("_name", "_random")
 
@@ -23,35 +23,35 @@ class Draw:
         self._random = random.Random(self._name)
 
     def stream(self, name: str) -> Draw:
-        """A stream of its own below this one."""
-        below = Draw.__new__(Draw)
-        below._name = f"{self._name}:{name}"
-        below._random = random.Random(below._name)
-        return below
+        """An independent stream, named below this one."""
+        stream = Draw.__new__(Draw)
+        stream._name = f"{self._name}:{name}"
+        stream._random = random.Random(stream._name)
+        return stream
 
     def unit(self) -> float:
-        """In [0, 1)."""
+        """A number in [0, 1)."""
         return self._random.random()
 
     def chance(self, probability: float) -> bool:
         return probability > 0.0 and self._random.random() < probability
 
     def below(self, n: int) -> int:
-        """0 to n - 1."""
+        """A whole number from 0 to n - 1."""
         return int(self._random.random() * n)
 
     def between(self, low: float, high: float) -> float:
         return low + (high - low) * self._random.random()
 
     def whole(self, low: int, high: int) -> int:
-        """Low to high, both included."""
+        """A whole number from low to high, both included."""
         return low + self.below(high - low + 1)
 
     def pick(self, choices: Sequence[T]) -> T:
         return choices[self.below(len(choices))]
 
     def wait(self, mean_seconds: float) -> float:
-        """Seconds until the next of events that come at random, so many seconds apart on average."""
+        """Seconds until the next event of a Poisson process with this mean."""
         return self._random.expovariate(1.0 / mean_seconds)
 
     def getrandbits(self, k: int, /) -> int:

@@ -1,8 +1,7 @@
-"""How a simulated node reaches the store: over the network, as with PostgreSQL.
+"""The store driver of a simulated node: it reaches the database over the network, as with PostgreSQL.
 
-Promises: a script goes as one message and its outcome as another; no answer in time is StoreUnavailable,
-though the work may be done. The store's time is the server's, read off now and then.
-"""
+Promises: a script is one message and its outcome another. A missing answer raises StoreUnavailable, though
+the transaction may have committed. Store time is the server's clock, sampled now and then."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ class RemoteDriver:
         self._database = database
         self._clock = clock
         self._true_now = now
-        self._theirs = ServerClock(clock)
+        self._server_clock = ServerClock(clock)
 
     file = None
 
@@ -46,13 +45,13 @@ class RemoteDriver:
         return False
 
     def now(self) -> float:
-        return self._theirs.now()
+        return self._server_clock.now()
 
     def adopt(self, at: float) -> None:
-        self._theirs.adopt(at)
+        self._server_clock.adopt(at)
 
     async def open(self) -> None:
-        await self._read_off_clock()
+        await self._sample_clock()
 
     async def close(self) -> None:
         return
@@ -79,8 +78,8 @@ class RemoteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
-    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
-        return await self.write_one(lambda: one(wanted))
+    async def call(self, call: StatementCall, *, small: bool = False) -> Rows:
+        return await self.write_one(lambda: one(call))
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         return await self._run(lambda: self._database.read(make))
@@ -96,21 +95,21 @@ class RemoteDriver:
         may_clash: bool = False,
         limit_seconds: float | None = None,
     ) -> T:
-        raise InvalidInput("a simulated node has no connection of its own")
+        raise InvalidInput("a simulated node has no connection to run in")
 
     async def _run(self, serve: Callable[[], T]) -> T:
-        """Once more after no answer, as the driver of PostgreSQL does."""
-        if self._theirs.is_due():
-            await self._read_off_clock()
+        """Retries once when no answer arrives, as the PostgreSQL driver does."""
+        if self._server_clock.is_due():
+            await self._sample_clock()
         try:
             return await self._net.call(self._node, NAME, "script", serve)
         except StoreUnavailable:
             return await self._net.call(self._node, NAME, "script", serve)
 
     async def _run_marked(self, serve: Callable[[], T]) -> T:
-        """After no answer the server is asked what became of it, as the driver of PostgreSQL does."""
-        if self._theirs.is_due():
-            await self._read_off_clock()
+        """When no answer arrives, asks the server for the outcome, as the PostgreSQL driver does."""
+        if self._server_clock.is_due():
+            await self._sample_clock()
         once = _Once(serve)
         try:
             return await self._net.call(self._node, NAME, "script", once.run)
@@ -119,24 +118,24 @@ class RemoteDriver:
                 return once.run()
         return await self._net.call(self._node, NAME, "script", _Once(serve).run)
 
-    async def _read_off_clock(self) -> None:
-        await self._theirs.read_off(
+    async def _sample_clock(self) -> None:
+        await self._server_clock.read_off(
             lambda: self._net.call(self._node, NAME, "clock", self._database.driver.now)
         )
 
 
 class _Once(Generic[T]):
-    """A transaction that is run at most once, however often it is asked for, and remembers its outcome."""
+    """A transaction that runs at most once and remembers its outcome."""
 
     def __init__(self, serve: Callable[[], T]) -> None:
         self._serve = serve
-        self._is_begun = False
+        self._started = False
         self._answer: list[T] = []
         self._error: Exception | None = None
 
     def run(self) -> T:
-        if not self._is_begun:
-            self._is_begun = True
+        if not self._started:
+            self._started = True
             try:
                 self._answer.append(self._serve())
             except HoldfastError as error:
@@ -144,12 +143,12 @@ class _Once(Generic[T]):
         if self._error is not None:
             raise self._error
         if not self._answer:
-            raise StoreUnavailable("the transaction was given up before it came here")
+            raise StoreUnavailable("the transaction was abandoned before it reached the server")
         return self._answer[0]
 
     def was_committed(self) -> bool:
-        """False settles it: what is still on its way will not be run."""
-        if self._is_begun and not self._answer and self._error is None:
-            raise StoreUnavailable("the server died in the middle: what became of it is not known")
-        self._is_begun = True
+        """Whether it committed. After False it never runs: a message still in transit has no effect."""
+        if self._started and not self._answer and self._error is None:
+            raise StoreUnavailable("the server died during the transaction: its outcome is unknown")
+        self._started = True
         return bool(self._answer) or self._error is not None

@@ -1,7 +1,7 @@
-"""The bad days of a cluster: loops that break things, as often as the plan says.
+"""Injects the faults of a plan into a cluster.
 
-Promises: each kind of fault, and each single fault, has a stream of chance of its own, so that a run with one
-less is the same run but for that one. That is what makes a failure shrink.
+Promises: each kind of fault and each single fault has its own random stream. Without one of them the
+others stay the same, which makes shrinking possible.
 """
 
 from __future__ import annotations
@@ -17,37 +17,37 @@ from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME
 from holdfast.sim.swarm import Plan
 
-EVERY_SECONDS: Final = 420.0
-"""Between two faults of one kind at one node."""
-BY_AND_BY: Final = frozenset(
+PERIOD_SECONDS: Final = 420.0
+"""Mean time between two faults of one kind at one node."""
+RECURRING: Final = frozenset(
     {
         *("cut", "clog", "crash", "freeze", "step", "restart", "power"),
         *("half-open", "suspend", "put-right"),
     }
 )
 AHEAD_SECONDS_MAX: Final = 3_600.0
-"""How far a clock goes ahead before it is put right; less than tasks are kept, or a request whose answer was
-lost would be forgotten before it is repeated."""
+"""How far a clock runs ahead before it is corrected. It is less than the retention of tasks: otherwise a
+request whose answer was lost would be pruned before it is repeated."""
 OPERATIONS_MAX: Final = 60
-"""Writes and syncs until the power fails in the middle of one."""
+"""Upper bound of writes and syncs before the power fails during one."""
 
 
 class FaultInjector:
-    """Breaks what the plan allows, until it is told to stop; then heals everything."""
+    """Injects faults until `end`, which removes all of them."""
 
     def __init__(self, plan: Plan, cluster: Cluster, nodes: list[Node], draw: Draw) -> None:
         self._plan = plan
         self._cluster = cluster
         self._nodes = nodes
         self._draw = draw
-        self._back_after = draw.stream("back")
+        self._restart_delay = draw.stream("back")
         self._incarnation = 1
         self._is_over = False
         self.happened: list[str] = []
-        """The single faults of this run, by name: `crash:3` is the third crash that was drawn."""
+        """Names of the single faults of this run: `crash:3` is the third crash drawn."""
 
     def begin(self) -> None:
-        """The weather of the whole run, and clocks that run wrong."""
+        """Sets what lasts for the whole run: network conditions, disk errors, clock drift."""
         has, draw, rate = self._plan.faults.__contains__, self._draw, self._plan.rate
         self._cluster.net.conditions = NetConditions(
             latency_seconds=draw.stream("latency").between(0.0005, 0.02),
@@ -70,13 +70,13 @@ class FaultInjector:
             self._cluster.trace.sometimes("drift")
 
     async def run(self) -> None:
-        """For ever; every kind by itself."""
+        """Injects recurring faults, each kind independently, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for kind in sorted(self._plan.faults & BY_AND_BY):
-                group.create_task(self._again_and_again(kind, group))
+            for kind in sorted(self._plan.faults & RECURRING):
+                group.create_task(self._repeat(kind, group))
 
-    async def _again_and_again(self, kind: str, group: asyncio.TaskGroup) -> None:
-        pause = EVERY_SECONDS / (self._plan.rate * len(self._nodes))
+    async def _repeat(self, kind: str, group: asyncio.TaskGroup) -> None:
+        pause = PERIOD_SECONDS / (self._plan.rate * len(self._nodes))
         for n in count(1):
             name, draw = f"{kind}:{n}", self._draw.stream(f"{kind} {n}")
             await asyncio.sleep(draw.wait(pause))
@@ -84,9 +84,9 @@ class FaultInjector:
                 return
             if self._plan.only is None or name in self._plan.only:
                 self.happened.append(name)
-                group.create_task(self._break(kind, draw.pick(self._nodes), draw))
+                group.create_task(self._inject(kind, draw.pick(self._nodes), draw))
 
-    async def _break(self, kind: str, node: Node, draw: Draw) -> None:
+    async def _inject(self, kind: str, node: Node, draw: Draw) -> None:
         net = self._cluster.net
         seconds = draw.wait(self._plan.lease_seconds)
         peer = node.peers[0] if len(node.peers) == 1 else draw.pick(node.peers)
@@ -119,7 +119,7 @@ class FaultInjector:
                 victim.offset += by
                 net.disturbances.set_clock(self._cluster.loop.time(), by)
             case _:
-                await self._break_database(kind, min(seconds, 10.0), draw)
+                await self._inject_at_database(kind, min(seconds, 10.0), draw)
 
     async def _cut(self, name: str, peer: str, draw: Draw, seconds: float) -> None:
         net = self._cluster.net
@@ -132,7 +132,7 @@ class FaultInjector:
         await asyncio.sleep(seconds)
         net.mend(name, peer)
 
-    async def _break_database(self, kind: str, seconds: float, draw: Draw) -> None:
+    async def _inject_at_database(self, kind: str, seconds: float, draw: Draw) -> None:
         match kind:
             case "put-right":
                 await self._set_ahead(draw, seconds)
@@ -142,7 +142,7 @@ class FaultInjector:
                 await self._fail_power(seconds, draw)
 
     async def _set_ahead(self, draw: Draw, seconds: float) -> None:
-        """The database's clock goes far ahead and, a while later, is put right."""
+        """Sets the database's clock far ahead and corrects it later."""
         ahead = min(draw.between(60.0, AHEAD_SECONDS_MAX), self._plan.keep_seconds / 2)
         clock, disturbances = self._cluster.database.clock, self._cluster.net.disturbances
         self._cluster.trace.note(NAME, f"has a clock that goes {ahead:.0f} s ahead")
@@ -156,7 +156,7 @@ class FaultInjector:
             disturbances.set_clock(self._cluster.loop.time(), -ahead)
 
     async def _fail_power(self, seconds: float, draw: Draw) -> None:
-        """At once, or in the middle of a write that is to come."""
+        """Fails now, or during a later write."""
         disk = self._cluster.database.disk
         if disk is None:
             return
@@ -166,32 +166,32 @@ class FaultInjector:
         await self._restart(seconds)
 
     def server_gone(self) -> None:
-        """The power failed while the database was at work."""
+        """The power failed during a transaction."""
         self._cluster.trace.note(NAME, "loses power")
         self._cluster.net.leave(NAME)
         self._cluster.loop.call_later(
-            self._back_after.between(0.1, 10.0), self._back, context=contextvars.Context()
+            self._restart_delay.between(0.1, 10.0), self._come_back, context=contextvars.Context()
         )
 
     async def _restart(self, seconds: float) -> None:
-        """The database goes away and comes back; what is on its way then is lost."""
+        """Restarts the database. Messages in transit are lost."""
         self._cluster.trace.note(NAME, "restarts")
         self._cluster.trace.sometimes("restart")
         self._cluster.net.leave(NAME)
         await asyncio.sleep(seconds)
-        self._back()
+        self._come_back()
 
-    def _back(self) -> None:
+    def _come_back(self) -> None:
         self._cluster.database.power_loss()
         self._incarnation += 1
         self._cluster.net.join(NAME, self._incarnation)
 
     def forget(self) -> None:
-        """The run is over; nothing of the nodes is to be kept."""
+        """Releases the nodes at the end of the run."""
         self._nodes = []
 
     def end(self) -> None:
-        """Everything heals, everybody is up again. Clocks keep their rates: they always have one."""
+        """Removes all faults and starts all nodes. Clocks keep their drift."""
         self._is_over = True
         self._cluster.net.heal()
         for node in self._nodes:
@@ -199,6 +199,6 @@ class FaultInjector:
         self._cluster.loop.thaw_all()
         if (disk := self._cluster.database.disk) is not None:
             disk.full = disk.failing = 0.0
-        self._back()
+        self._come_back()
         for node in self._nodes:
             node.start()

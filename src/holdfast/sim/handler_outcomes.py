@@ -1,7 +1,7 @@
-"""How the handlers of a simulated node behave: quick, slow, failing, stubborn, deadly.
+"""The handlers of simulated workers: quick, slow, failing, slow to cancel, fatal to their process.
 
-Promises: every way to end an attempt is there, also a handler that is slow to stop and one that loses a lock
-of its own. Each run is on record from its first step to its last.
+Promises: every outcome of an attempt occurs, including a handler that is slow to stop and one that loses a
+lock it holds. The record has the start and end of each run. Stored tracebacks name `_do`: seeds depend on it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RATE_SECONDS: Final = 10
 KEY_CONCURRENCY: Final = 1
 TICK: Final = "tick"
 NIGHTLY: Final = "nightly"
-"""A scheduled type with rules of its own that only some nodes know."""
+"""A scheduled type with its own rules, which only some nodes have a handler for."""
 NIGHTLY_CONCURRENCY: Final = 1
 NIGHTLY_ATTEMPTS: Final = 7
 TYPES: Final = (
@@ -39,8 +39,8 @@ RULES: Final[dict[str, dict[str, object]]] = {
 }
 
 
-def knows(node: str, task_type: str) -> bool:
-    """Whether a worker has a handler of a type: of the nightly one, every other node."""
+def has_handler(node: str, task_type: str) -> bool:
+    """Whether a worker has a handler of this type: every other worker has the nightly one."""
     return task_type != NIGHTLY or int(node.removeprefix("w")) % 2 == 0
 
 
@@ -53,9 +53,9 @@ class HandlerOutcomes:
         self._draw = draw
 
     def register(self, queue: Queue) -> None:
-        """Every type that this node knows, on one queue."""
+        """Registers the types of this node on a queue."""
         for name in (*TYPES, TICK, NIGHTLY):
-            if knows(self._node.name, name):
+            if has_handler(self._node.name, name):
                 rules: dict[str, object] = RULES.get(name, {})
                 queue.register_handler(name, self._run, **rules)  # type: ignore[arg-type]
 
@@ -101,7 +101,7 @@ class HandlerOutcomes:
         return {"type": task.type}
 
     async def _unwind_slowly(self, seconds: float, cleanup_seconds: float) -> None:
-        """Long work that, when it is cancelled, takes its time to clean up."""
+        """Works, and takes `cleanup_seconds` to clean up when cancelled."""
         done = False
         try:
             await self._node.clock.sleep(seconds)

@@ -1,9 +1,9 @@
-"""An asyncio event loop whose time and order come from a seed.
+"""An asyncio event loop whose time and order are determined by a seed.
 
-Promises: the same seed gives the same run, step by step, in every process; time moves only when nobody has
-anything to do; each node's callbacks run in the order in which they were registered, as asyncio promises,
-and which node runs next is drawn. When nothing can ever happen again, it says so and does not hang.
-Never: threads, sockets, the machine's clock.
+Promises: the same seed gives the same run, step by step, in every process; time advances only when no
+callback is ready; the callbacks of a node run in the order of registration, as asyncio promises, and the
+next node is drawn. Raises `Stuck` instead of hanging when no event can occur any more. Never: uses
+threads, sockets or the machine's clock.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from holdfast.sim.draw import Draw
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 NODE: Final[contextvars.ContextVar[str]] = contextvars.ContextVar("holdfast_sim_node")
-"""Which node the running code belongs to; tasks hand it down to those they start."""
+"""The node that the running code belongs to; tasks inherit it."""
 OUTSIDE: Final = ""
-"""The node of what belongs to none: the world itself."""
+"""The name used for code that belongs to no node."""
 
 
 class Stuck(Exception):
-    """Nothing is ready and no timer is set, yet the run is not over."""
+    """No callback is ready and no timer is set, but the run has not ended."""
 
 
 class SimHandle(asyncio.TimerHandle):
-    """A callback that waits for its turn or its time; asyncio's own keeps more than is needed here."""
+    """A scheduled callback. It holds less state than asyncio's handle."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class SimHandle(asyncio.TimerHandle):
 
 
 class SimLoop(asyncio.AbstractEventLoop):
-    """See the module. Only what asyncio's tasks, futures, locks and timeouts need is there."""
+    """Implements what asyncio's tasks, futures, locks and timeouts need."""
 
     def __init__(self, draw: Draw, *, start: float = 0.0) -> None:
         self._draw = draw
@@ -73,10 +73,10 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._frozen: dict[str, float] = {}
         self._dead: set[str] = set()
         self._tasks: dict[str, weakref.WeakSet[asyncio.Task[Any]]] = {}
-        self._buried: list[asyncio.Task[Any]] = []
+        self._dead_tasks: list[asyncio.Task[Any]] = []
         self.steps = 0
         self.failures: list[dict[str, Any]] = []
-        """What nobody caught: a run with any has failed."""
+        """Uncaught exceptions; a run with any has failed."""
 
     # -- time --------------------------------------------------------------------------------------
 
@@ -131,37 +131,37 @@ class SimLoop(asyncio.AbstractEventLoop):
     # -- nodes -------------------------------------------------------------------------------------
 
     def forget(self, node: str) -> None:
-        """A crash: whatever the node would have done next is not done, ever. No `finally` runs: its
-        tasks are kept as they are until the run is over."""
+        """A crash: no code of the node runs any more, not even `finally`. Its tasks are kept as they are
+        until the run ends."""
         self._dead.add(node)
-        self._buried += list(self._tasks.pop(node, ()))
+        self._dead_tasks += list(self._tasks.pop(node, ()))
         self._ready.pop(node, None)
         self._frozen.pop(node, None)
         self._timers = [timer for timer in self._timers if timer[2] != node]
         heapq.heapify(self._timers)
 
     def freeze(self, node: str, seconds: float) -> None:
-        """The node does nothing for so long (a stopped process); then it goes on, late."""
+        """Stops the node for `seconds`, like a stopped process. Its timers then fire late."""
         self._frozen[node] = self._time + seconds
         self.call_later(seconds, self._thaw, node, context=contextvars.Context())
 
     def tasks_of(self, node: str) -> int:
-        """How many coroutines of a node are under way."""
+        """Number of asyncio tasks of a node."""
         return len(self._tasks.get(node, ()))
 
     def is_frozen(self, node: str) -> bool:
         return node in self._frozen
 
     def suspend(self, node: str, seconds: float) -> None:
-        """The machine of the node sleeps for so long: its timers do not count that time."""
+        """Suspends the machine of the node for `seconds`: its timers do not count that time."""
         self._shift(node, seconds)
         self.freeze(node, seconds)
 
     def wake(self, node: str) -> float:
-        """The machine of a node that sleeps wakes now; how many seconds it would have slept on."""
-        left = self._frozen.pop(node, self._time) - self._time
-        self._shift(node, -left)
-        return left
+        """Ends a suspend and returns the seconds that were left of it."""
+        remaining = self._frozen.pop(node, self._time) - self._time
+        self._shift(node, -remaining)
+        return remaining
 
     def _shift(self, node: str, seconds: float) -> None:
         self._timers = [
@@ -171,7 +171,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         heapq.heapify(self._timers)
 
     def thaw_all(self) -> None:
-        """Everybody goes on, and notices the timers that it has slept through."""
+        """Resumes all nodes; timers that are overdue fire now."""
         frozen, now = self._frozen, self._time
         self._timers = [
             (now if frozen.get(node) == when else when, order, node, handle)
@@ -198,14 +198,14 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._running, self._stopping = True, False
         asyncio.events._set_running_loop(self)
         try:
-            while not self._stopping and self._turn():
+            while not self._stopping and self._run_one():
                 pass
         finally:
             self._running = False
             asyncio.events._set_running_loop(None)
 
-    def _turn(self) -> bool:
-        """One callback of one node, or a jump to the next timer; False when there is neither."""
+    def _run_one(self) -> bool:
+        """Runs one callback of one node or advances to the next timer; False when there is neither."""
         ready = self._ready
         nodes = [node for node in ready if node not in self._frozen] if self._frozen else [*ready]
         if not nodes:
@@ -225,7 +225,7 @@ class SimLoop(asyncio.AbstractEventLoop):
             if handle._cancelled:
                 continue
             if node in self._frozen and self._frozen[node] > when:
-                # A stopped process notices its timers when it goes on.
+                # The timers of a stopped process fire when it continues.
                 self._order += 1
                 heapq.heappush(self._timers, (self._frozen[node], self._order, node, handle))
                 continue
@@ -246,7 +246,7 @@ class SimLoop(asyncio.AbstractEventLoop):
     def stop(self) -> None:
         self._stopping = True
 
-    # -- what asyncio asks of a loop ---------------------------------------------------------------
+    # -- the interface of asyncio loops --------------------------------------------------------------
 
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
@@ -270,24 +270,24 @@ class SimLoop(asyncio.AbstractEventLoop):
         return self._closed
 
     def close(self) -> None:
-        """Nothing runs any more; what is left of dead nodes is let go without a word."""
+        """Discards all remaining tasks without warnings."""
         self._closed = True
         for node in [*self._tasks, *self._ready]:
             self._dead.add(node)
         for tasks in self._tasks.values():
-            self._buried += list(tasks)
+            self._dead_tasks += list(tasks)
         self._ready.clear()
         self._timers.clear()
-        for task in self._buried:
+        for task in self._dead_tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         with _silence(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            # One by one, from the outside in: the collector would take them apart in an order of its
-            # own, which the interpreter does not always survive.
-            for task in self._buried:
+            # Closed one by one, outermost first: the garbage collector would use another order, which can
+            # crash the interpreter.
+            for task in self._dead_tasks:
                 with suppress(BaseException):
                     task.get_coro().close()
-            self._buried.clear()
+            self._dead_tasks.clear()
             self._tasks.clear()
             gc.collect()
 
@@ -310,22 +310,22 @@ class SimLoop(asyncio.AbstractEventLoop):
         return
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Left in the heap; skipped when its time comes."""
+        """The handle stays in the heap and is skipped when it is due."""
 
 
 def _nothing() -> None:
-    """What is left of a callback that was cancelled."""
+    """Replaces a cancelled callback."""
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Coroutines that are let go complain about awaits in their `finally`."""
-    before = sys.unraisablehook
+    """Suppresses the complaints of discarded coroutines about awaits in their `finally`."""
+    original = sys.unraisablehook
     sys.unraisablehook = lambda _: None
     try:
         yield
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook = original
 
 
 def _node_of(context: contextvars.Context | None) -> str:

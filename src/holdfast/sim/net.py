@@ -1,7 +1,7 @@
-"""The network at the level of messages: late, lost, doubled, out of order, cut in one direction.
+"""The simulated network: messages can be late, lost, duplicated, reordered or cut in one direction.
 
-Promises: what arrives, and when, follows from the seed; a message to a node that has died since it was
-sent is gone. A call is two messages, so that an answer can be lost when the work is done.
+Promises: delivery is determined by the seed; a message to a node that has died since it was sent is lost.
+A call is two messages, so the answer can be lost after the work is done.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from holdfast.sim.trace import Trace
 
 T = TypeVar("T")
 CALL_SECONDS: Final = 10.0
-"""After this a caller takes the other side for gone."""
+"""Timeout of a call."""
 
 
 class ServerGone(Exception):
-    """The one who serves went away in the middle: nobody gets an answer."""
+    """The server died during a call: the caller gets no answer."""
 
 
 class NetConditions(msgspec.Struct):
-    """How the network behaves just now."""
+    """Current behaviour of the network."""
 
     latency_seconds: float = 0.001
     loss: float = 0.0
     double: float = 0.0
     slow: float = 0.0
-    """Share of messages that take up to `slow_seconds`, so that others overtake them."""
+    """Share of messages that take up to `slow_seconds`, so that others arrive first."""
     slow_seconds: float = 2.0
 
 
 class Net:
-    """Carries messages between nodes, by name."""
+    """Delivers messages between nodes, by name."""
 
     def __init__(self, loop: SimLoop, draw: Draw, trace: Trace) -> None:
         self._loop = loop
@@ -50,17 +50,17 @@ class Net:
         self._trace = trace
         self.conditions = NetConditions()
         self.disturbances = Disturbances()
-        self._nobody = contextvars.Context()
-        """A message on its way belongs to no node."""
+        self._no_node = contextvars.Context()
+        """The context of a message in transit, which belongs to no node."""
         self._on_server_gone: Callable[[], None] = lambda: None
         self._cut: set[tuple[str, str]] = set()
         self._clogged: dict[tuple[str, str], float] = {}
         self._half_open: set[frozenset[str]] = set()
-        """Links between two nodes."""
+        """Connections that are dead without either side knowing."""
         self._alive: dict[str, int] = {}
-        """The incarnation that a node is in."""
+        """The incarnation of each live node."""
 
-    # -- who is there ------------------------------------------------------------------------------
+    # -- membership ------------------------------------------------------------------------------
 
     def join(self, node: str, incarnation: int) -> None:
         self._alive[node] = incarnation
@@ -74,7 +74,7 @@ class Net:
         return node in self._alive
 
     def when_server_gone(self, call: Callable[[], None]) -> None:
-        """What to do when the one who serves goes away in the middle of it."""
+        """Registers a callback for a server that dies during a call."""
         self._on_server_gone = call
 
     # -- faults ------------------------------------------------------------------------------------
@@ -92,8 +92,8 @@ class Net:
         self._clogged[source, target] = self._loop.time() + seconds
 
     def half_open(self, one: str, other: str) -> None:
-        """The connection is dead and neither side knows: whatever is sent is lost without a word, until a
-        caller gives up waiting and connects again."""
+        """The connection is dead and neither side knows: all messages are lost until a caller times out and
+        connects again."""
         self._half_open.add(frozenset((one, other)))
 
     def heal(self) -> None:
@@ -105,7 +105,7 @@ class Net:
     # -- messages ----------------------------------------------------------------------------------
 
     def send(self, source: str, target: str, what: str, deliver: Callable[[], None]) -> None:
-        """Calls `deliver` at the target, perhaps: never, later than others, twice."""
+        """Calls `deliver` at the target: late, twice or not at all, as the faults decide."""
         if (fate := self._fate(source, target)) is not None:
             self._trace.message(fate, source, target, what)
             self.disturbances.harmed(source, target, what, self._loop.time())
@@ -123,11 +123,11 @@ class Net:
                 what,
                 self._alive.get(target),
                 deliver,
-                context=self._nobody,
+                context=self._no_node,
             )
 
     def _fate(self, source: str, target: str) -> str | None:
-        """The fault that takes this message, if any."""
+        """The fault that loses this message, if any."""
         if (source, target) in self._cut:
             return "cut"
         if self._half_open and frozenset((source, target)) in self._half_open:
@@ -160,7 +160,7 @@ class Net:
             self.disturbances.harmed(source, target, what, self._loop.time())
 
     async def call(self, source: str, target: str, what: str, serve: Callable[[], T]) -> T:
-        """Runs `serve` at the target and brings back what it answers or raises."""
+        """Runs `serve` at the target and returns its answer or raises its error."""
         answer: asyncio.Future[Any] = self._loop.create_future()
 
         def settle(value: Any, error: Exception | None) -> None:
@@ -191,11 +191,11 @@ class Net:
             settle(None, StoreUnavailable(f"no answer to {what} within {CALL_SECONDS:g} s"))
 
         self.send(source, target, what, work)
-        patience = self._loop.call_later(CALL_SECONDS, give_up)
+        timer = self._loop.call_later(CALL_SECONDS, give_up)
         try:
-            found: T = await answer
-            return found
+            value: T = await answer
+            return value
         finally:
-            patience.cancel()
-            if answer.cancelled():  # The caller lost its patience first, and connects again.
+            timer.cancel()
+            if answer.cancelled():  # The caller was cancelled first, and connects again.
                 self._half_open.discard(frozenset((source, target)))

@@ -1,7 +1,7 @@
-"""A node of the cluster: a process with workers, as the world sees it.
+"""A node of the simulated cluster: one process with its restarts.
 
-Promises: a crash loses what is volatile and runs nothing more of it; a restart begins from the store alone,
-under a new incarnation; a frozen node goes on later with old beliefs.
+Promises: a crash loses volatile state and runs no more of its code; a restart begins from the store alone,
+as a new incarnation; a frozen node continues later with stale state.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from holdfast.store.store import Store
 
 
 class ManyWriters(SqliteDialect):
-    """As seen from a node that is one of many: a claim is a transaction of its own."""
+    """The dialect of one node among many: a claim is a separate transaction."""
 
     __slots__ = ()
     one_writer = False
 
 
 class Cluster:
-    """What nodes share: the loop, the network, the database."""
+    """Shared by all nodes: loop, network, database, trace, record."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ Main = Callable[["Node", Queue], Coroutine[Any, Any, None]]
 
 
 async def idle(node: Node, queue: Queue) -> None:
-    """Of a node that only answers."""
+    """The main of a node that only answers requests."""
 
 
 class Node:
-    """One process, through all its lives."""
+    """One process with its restarts."""
 
     def __init__(
         self,
@@ -93,19 +93,19 @@ class Node:
         self.incarnation = 0
         self.is_up = False
         self.peers: tuple[str, ...] = (NAME,)
-        """Whom it talks with: links that can be cut."""
+        """Nodes it exchanges messages with: links that can be cut."""
         self.hears = True
         """Whether hints reach it."""
         self.local_disk: LocalDisk | None = None
-        """Its own disk, if it has one."""
+        """The disk of this node, if it has one."""
         self.when_dead: Callable[[], None] = lambda: None
-        """What the system cleans up after it."""
-        self._kept: list[asyncio.Task[Any]] = []
-        self._sleeps_until = 0.0
+        """Called after a crash."""
+        self._background: list[asyncio.Task[Any]] = []
+        self._suspended_until = 0.0
         self.main = main
         self._settings = settings
         self._together = together
-        """Enqueue and claim may share a transaction."""
+        """Whether enqueue and claim may share a transaction."""
         self._cascade_batch = cascade_batch
 
     @property
@@ -114,7 +114,7 @@ class Node:
         return f"{self.name}#{self.incarnation}"
 
     def start(self) -> None:
-        """A new life, from the store alone."""
+        """Starts a new incarnation from the store alone."""
         if self.is_up:
             return
         self.incarnation += 1
@@ -149,7 +149,7 @@ class Node:
         return Backend(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
 
     def crash(self) -> None:
-        """As by kill -9."""
+        """Ends the process as kill -9 does."""
         if self.is_up:
             self.cluster.trace.note(self.name, "crashes")
             self.cluster.record.died[self.life] = self.cluster.loop.time()
@@ -163,30 +163,32 @@ class Node:
         self.cluster.loop.forget(self.life)
         self.bus = None
         self.queue = None
-        self._kept = []
+        self._background = []
 
     def retire(self, seconds: float) -> None:
-        """The end of a process that has stopped in order; the next one starts after a while."""
+        """Ends a process that has stopped gracefully. The next one starts after `seconds`."""
         cluster = self.cluster
         cluster.trace.note(self.name, "has stopped")
         cluster.trace.sometimes("stopped")
         if cluster.loop.time() > cluster.net.disturbances.reached_since(self.name):
-            left = cluster.database.running_on(self.life)
-            cluster.record.left_behind += [f"{each} still runs on {self.life}" for each in left]
+            task_ids = cluster.database.running_on(self.life)
+            cluster.record.left_behind += [
+                f"{task_id} still runs on {self.life}" for task_id in task_ids
+            ]
         self._end()
         cluster.loop.call_later(seconds, self.start, context=contextvars.Context())
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """As long as the node lives."""
-        self._kept.append(task)
+        """Keeps a reference to a background task while the process runs."""
+        self._background.append(task)
 
     def die(self, seconds: float) -> None:
-        """A crash of its own making; whoever watches over processes starts it again after a while."""
+        """Crashes from inside. A supervisor starts it again after `seconds`."""
         self.crash()
         self.cluster.loop.call_later(seconds, self.start, context=contextvars.Context())
 
     def freeze(self, seconds: float) -> None:
-        """As by SIGSTOP and, later, SIGCONT."""
+        """Stops the process as SIGSTOP does; it continues after `seconds`."""
         if self.is_up and not self.cluster.loop.is_frozen(self.life):
             self.cluster.trace.note(self.name, f"freezes for {seconds:.1f} s")
             self.cluster.trace.sometimes("freeze")
@@ -196,7 +198,7 @@ class Node:
             self.cluster.loop.freeze(self.life, seconds)
 
     def suspend(self, seconds: float) -> None:
-        """The machine sleeps, and with it the timers of the process: they come late by so much."""
+        """Suspends the machine: the timers of the process fire `seconds` late."""
         if self.is_up and not self.cluster.loop.is_frozen(self.life):
             self.cluster.trace.note(self.name, f"sleeps for {seconds:.1f} s")
             self.cluster.trace.sometimes("suspend")
@@ -206,9 +208,12 @@ class Node:
             self.cluster.net.disturbances.sleep(self.name, now, now + seconds)
             self.cluster.loop.suspend(self.life, seconds)
             self.clock.slept += seconds
-            self._sleeps_until = now + seconds
+            self._suspended_until = now + seconds
 
     def wake(self) -> None:
-        """If its machine sleeps, not for longer."""
-        if self.cluster.loop.is_frozen(self.life) and self._sleeps_until > self.cluster.loop.time():
+        """Ends a suspend."""
+        if (
+            self.cluster.loop.is_frozen(self.life)
+            and self._suspended_until > self.cluster.loop.time()
+        ):
             self.clock.slept -= self.cluster.loop.wake(self.life)

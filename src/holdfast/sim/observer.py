@@ -1,8 +1,8 @@
-"""Looks at a cluster while it works: at rest everything is in order, or seems to be.
+"""Observes a cluster while it runs and records violations that the final state does not show.
 
-Promises: sees what the store has ready, what each node could run, what it holds and whether its time goes on,
-twice a simulated second; speaks up only about nodes that nothing has disturbed since. Changes nothing: it is
-no node, sends nothing and draws nothing.
+Promises: twice a simulated second it reads which tasks are ready, what each node could run, what it holds and
+its reading of store time; it reports only nodes that no fault has disturbed recently. Never: sends a message,
+draws a random number or changes anything.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from holdfast.engine.engine import Engine
 from holdfast.sim.node import Cluster, Node
 from holdfast.sim.server import NAME, Change
 
-LOOK_SECONDS: Final = 0.5
+OBSERVE_SECONDS: Final = 0.5
 IDLE_SECONDS: Final = 1.0
-"""For which a task may wait beside a free worker: some messages there and back."""
+"""How long a ready task may wait for a free worker: a few round trips."""
 POLLED_SECONDS: Final = PUSHED_POLL_SECONDS + IDLE_SECONDS
-"""The same where a hint may have been lost."""
+"""The same when a hint may have been lost."""
 PACE_SECONDS: Final = 5.0
 PACE: Final = 0.5
-"""The least that the store's time goes on, of so many true seconds."""
+"""Least advance of store time per second of loop time, over `PACE_SECONDS`."""
 CLOCK_LAG_SECONDS_MAX: Final = 1.0
-"""How far a node may be behind the store's time: what it leases ends early by so much."""
-HELD_REST: Final = capacity.CLAIM_MAX
-"""Runs in memory: one claim whose tasks are all given back at once, because their workers have died."""
-HELD_EACH: Final = 4
-"""More for each worker: at work, claimed ahead, unwinding, on their way to the store."""
-TASKS_REST: Final = 60
-TASKS_EACH: Final = 6
-"""Coroutines for each worker, beside those of a node at rest."""
+"""How far a node's reading may be behind store time: its leases end early by as much."""
+HELD_BASE: Final = capacity.CLAIM_MAX
+"""Runs in memory: one claim whose tasks are all released because their workers have died."""
+HELD_PER_WORKER: Final = 4
+"""Further runs for each worker: running, claimed ahead, unwinding, being written."""
+TASKS_BASE: Final = 60
+TASKS_PER_WORKER: Final = 6
+"""Further coroutines for each worker."""
 
 
 class Ready(NamedTuple):
-    """A task that the rows allow to run."""
+    """A task that may run according to the rows."""
 
     id: str
     type: str
@@ -54,15 +54,15 @@ class Observer:
         self._ready_since: dict[str, float] = {}
         self._free_since: dict[str, float] = {}
         self._claimable: dict[str, int] = {}
-        """What the count of claims comes to once all workers that were free have something to do."""
-        self._told: set[str] = set()
+        """The count of claims at which all workers that were free are busy, by process."""
+        self._reported: set[str] = set()
         self._with_loop_errors: set[str] = set()
         self._closed_at: dict[str, float] = {}
-        """When each queue was last seen paused."""
+        """When each queue was last paused."""
         self._paces: dict[str, tuple[float, float]] = {}
 
     def lost(self, before: Change, after: Change) -> None:
-        """A runner was taken for dead. If nothing kept it from its renewals, it was not."""
+        """A task was taken from its runner. That is false when nothing kept the runner from renewing."""
         life = (before.node or "").partition(":")[0]
         node = self._cluster.nodes.get(life.partition("#")[0])
         if node is None or node.life != life or not node.is_up:
@@ -78,14 +78,14 @@ class Observer:
             )
 
     def begin(self) -> None:
-        """From now on, until the loop ends."""
-        self._cluster.loop.call_later(LOOK_SECONDS, self._again, context=contextvars.Context())
+        """Observes from now on, until the loop ends."""
+        self._cluster.loop.call_later(OBSERVE_SECONDS, self._tick, context=contextvars.Context())
 
-    def _again(self) -> None:
-        self._look(self._cluster.loop.time())
+    def _tick(self) -> None:
+        self._observe(self._cluster.loop.time())
         self.begin()
 
-    def _look(self, now: float) -> None:
+    def _observe(self, now: float) -> None:
         database, disturbances = self._cluster.database, self._cluster.net.disturbances
         if not self._cluster.net.is_there(NAME) or (database.disk and database.disk.is_dead):
             disturbances.disturb_all(now)
@@ -93,7 +93,7 @@ class Observer:
             return
         self._check_pace(NAME, now, database.driver.now())
         workers = [(node, engine) for node in self._up() if (engine := _engine(node)) is not None]
-        free = [each for each in workers if self._is_free(*each, now)]
+        free = [worker for worker in workers if self._is_free(*worker, now)]
         for node, engine in workers:
             self._check_size(node, engine)
             self._check_time(node, engine, now)
@@ -113,7 +113,7 @@ class Observer:
     # -- no idle worker beside a task that may run -------------------------------------------------
 
     def _is_free(self, node: Node, engine: Engine, now: float) -> bool:
-        """Whether it has a free worker, and claimed less since the look before than it had room for."""
+        """Whether it has a free worker, and claimed less than it had room for since the last observation."""
         pool, claimed = engine.pool, engine.dispatcher.claimed
         room = 0 if engine.dispatcher.stopping else pool.maximum - pool.busy - len(pool._buffer)
         if room < 1 or claimed >= self._claimable.get(node.life, 0):
@@ -126,7 +126,7 @@ class Observer:
         ready = self._ready() if free else []
         self._ready_since = {task.id: before.get(task.id, now) for task in ready}
         for task in ready:
-            if task.id not in self._told:
+            if task.id not in self._reported:
                 self._check_task(task, free, now)
 
     def _check_task(self, task: Ready, free: list[tuple[Node, Engine]], now: float) -> None:
@@ -138,7 +138,7 @@ class Observer:
             since = max(self._ready_since[task.id], self._free_since[node.life])
             patience = IDLE_SECONDS if self._is_hinted(task, node, since) else POLLED_SECONDS
             if now - since > patience and since > disturbances.since(node.name):
-                self._told.add(task.id)
+                self._reported.add(task.id)
                 self._record.idle.append(
                     f"{task.id} ({task.type}) could have run on {node.life} from {since:.1f} on "
                     f"and still waited at {now:.1f}"
@@ -146,7 +146,7 @@ class Observer:
                 return
 
     def _is_hinted(self, task: Ready, node: Node, since: float) -> bool:
-        """Whether no hint about it can have been missed: by this node, or by the one who should send it."""
+        """Whether no fault at the sender or at this node can have lost the hint about this task."""
         disturbances, database = self._cluster.net.disturbances, self._cluster.database
         return (
             since - disturbances.heard_since(node.name) > POLLED_SECONDS
@@ -155,7 +155,7 @@ class Observer:
         )
 
     def _ready(self) -> list[Ready]:
-        """What the rows allow to run now: due, of a queue that is open, with a permit of each limit."""
+        """Tasks that may run now: due, in a queue that is not paused, with a permit of each limit."""
         database = self._cluster.database
         now = database.driver.now()
         rows: list[Any] = database.rows(
@@ -168,44 +168,42 @@ class Observer:
             rows = [row for row in rows if row[2] != name]
         if not any(row[3] for row in rows):
             return [Ready(*row[:3]) for row in rows]
-        found: list[Any] = database.rows(
+        limit_rows: list[Any] = database.rows(
             "SELECT name, rule_json, running, parked, full_until, opens_at, rule_at FROM holdfast_limit"
         )
-        limits = [rules.Limit(row[0], _rule(row[1]), *row[2:]) for row in found]
-        full = {each.name for each in limits if rules.permits(each, now) < 1}
+        limits = [rules.Limit(row[0], _rule(row[1]), *row[2:]) for row in limit_rows]
+        full = {limit.name for limit in limits if rules.permits(limit, now) < 1}
         return [
             Ready(*row[:3]) for row in rows if not row[3] or full.isdisjoint(row[3].split("\n"))
         ]
 
     # -- time and memory ---------------------------------------------------------------------------
 
-    def _check_pace(self, whose: str, now: float, theirs: float) -> None:
-        begun, at = self._paces.setdefault(whose, (now, theirs))
-        if now - begun < PACE_SECONDS:
+    def _check_pace(self, reader: str, now: float, store_now: float) -> None:
+        since, at = self._paces.setdefault(reader, (now, store_now))
+        if now - since < PACE_SECONDS:
             return
-        self._paces[whose] = (now, theirs)
-        if theirs - at < PACE * (now - begun):
+        self._paces[reader] = (now, store_now)
+        if store_now - at < PACE * (now - since):
             self._record.stopped_clocks.append(
-                f"the store's time at {whose} went on by {theirs - at:.1f} s "
-                f"from {begun:.1f} to {now:.1f}"
+                f"store time at {reader} advanced by {store_now - at:.1f} s "
+                f"from {since:.1f} to {now:.1f}"
             )
 
     def _check_time(self, node: Node, engine: Engine, now: float) -> None:
-        """It judges leases by it, also when its machine has just woken."""
+        """A node judges leases by its reading of store time, also after a suspend."""
         behind = self._cluster.database.driver.now() - engine._store.now()
         if behind > CLOCK_LAG_SECONDS_MAX and now > self._cluster.net.disturbances.clock_since(
             node.name
         ):
             self._record.clock_lags.append(
-                f"{node.life} was {behind:.1f} s behind the store's time at {now:.1f}"
+                f"{node.life} was {behind:.1f} s behind store time at {now:.1f}"
             )
 
     def _check_size(self, node: Node, engine: Engine) -> None:
         if engine.troubles and node.life not in self._with_loop_errors:
             self._with_loop_errors.add(node.life)
-            self._record.loop_errors.append(
-                f"a loop of {node.life} met an error that it did not foresee"
-            )
+            self._record.loop_errors.append(f"a loop of {node.life} caught an unexpected error")
         if engine.supervisor.restarts and node.life not in self._with_loop_errors:
             self._with_loop_errors.add(node.life)
             self._record.loop_errors.append(
@@ -214,8 +212,8 @@ class Observer:
         pool = engine.pool
         held, tasks = len(pool.held), self._cluster.loop.tasks_of(node.life)
         if (
-            held > HELD_REST + HELD_EACH * pool.maximum
-            or tasks > TASKS_REST + TASKS_EACH * pool.maximum
+            held > HELD_BASE + HELD_PER_WORKER * pool.maximum
+            or tasks > TASKS_BASE + TASKS_PER_WORKER * pool.maximum
         ):
             self._record.oversized.append(
                 f"{node.life} holds {held} runs and {tasks} coroutines with {pool.maximum} workers "

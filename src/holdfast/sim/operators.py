@@ -1,7 +1,7 @@
-"""Interventions: what an operator does to tasks, queues, dead letters and schedules while the cluster works.
+"""Operators of a simulated cluster: they cancel, pause, replay, edit and inspect while it runs.
 
-Promises: each verb is aimed at something that it fits (what runs is paused, what failed is replayed), and may
-fail like any other call. A yes to a cancel is on record.
+Promises: each action targets an object it applies to (a running task is paused, a dead one replayed) and
+may fail like any other call. Acknowledged cancellations are recorded.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from holdfast.sim.record import Record
 
 Verb = Callable[[], Awaitable[None]]
 EXTRA: Final = "extra"
-"""What the names of schedules of operators begin with."""
+"""Prefix of the names of schedules that operators add."""
 
 
 class Operator:
-    """One of them."""
+    """One operator."""
 
     def __init__(self, name: str, queue: Queue, record: Record, draw: Draw) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class Operator:
 
     @property
     def of_any_task(self) -> tuple[Verb, ...]:
-        """Verbs that need to know nothing of the handlers."""
+        """Actions that apply to tasks of any type."""
         return (self._cancel, self._replay, self._pause_queue, self._pause_running, self._look)
 
     @property
@@ -44,9 +44,9 @@ class Operator:
 
     async def _cancel(self) -> None:
         if self._record.acks:
-            victim = self._draw.pick(self._record.acks).task_id
-            await self._queue.cancel(victim, actor=self._name)
-            self._record.aborted.add(victim)
+            task_id = self._draw.pick(self._record.acks).task_id
+            await self._queue.cancel(task_id, actor=self._name)
+            self._record.aborted.add(task_id)
 
     async def _replay(self) -> None:
         for task in await self._queue.get_dead_tasks(limit=5):
@@ -54,7 +54,7 @@ class Operator:
                 await self._queue.replay_dead_task(task.id)
 
     async def _replay_many(self) -> None:
-        """By filter, at a pace that the store keeps."""
+        """Replays by filter, with or without a rate."""
         rate = self._draw.pick((None, 1.0))
         await self._queue.replay_dead(type=self._draw.pick(TYPES), rate=rate, limit=5)
 
@@ -62,7 +62,7 @@ class Operator:
         await self._queue.discard_dead(type=self._draw.pick(TYPES), limit=3, actor=self._name)
 
     async def _edit(self) -> None:
-        """Another payload for what waits."""
+        """Replaces the payload of a queued task."""
         if (task := await self._any(Status.QUEUED)) is not None:
             await self._queue.edit_task(task.id, {"edited": self._name}, actor=self._name)
 
@@ -72,7 +72,7 @@ class Operator:
         await self._queue.resume_queue(actor=self._name)
 
     async def _pause_running(self) -> None:
-        """What runs is paused and, sooner or later, goes on: often while the handler still cleans up."""
+        """Pauses a running task and often resumes it at once, while the handler still cleans up."""
         if (task := await self._any(Status.RUNNING)) is not None:
             await self._queue.pause_task(task.id, actor=self._name)
             if self._draw.chance(0.7):
@@ -83,9 +83,9 @@ class Operator:
             await self._queue.resume_task(task.id, actor=self._name)
 
     async def _any(self, status: Status) -> Task | None:
-        found = await self._queue.find_tasks(status=status, limit=20)
-        found = [task for task in found if task.type in TYPES]
-        return self._draw.pick(found) if found else None
+        tasks = await self._queue.find_tasks(status=status, limit=20)
+        tasks = [task for task in tasks if task.type in TYPES]
+        return self._draw.pick(tasks) if tasks else None
 
     async def _schedule(self) -> None:
         name = f"{EXTRA} {self._draw.below(2)}"
@@ -107,7 +107,7 @@ class Operator:
             await self._queue.history(task_id)
 
     async def _inspect(self) -> None:
-        """What screens show."""
+        """Calls the read methods that a dashboard uses."""
         await self._queue.get_schedules()
         await self._queue.get_queue_size()
         await self._queue.get_dead_groups()

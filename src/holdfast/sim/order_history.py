@@ -1,4 +1,4 @@
-"""What became of one trader's orders, as seen from outside: for the checkers."""
+"""The orders of one trader as observed from outside, for the checkers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from holdfast.orders.rules import is_unheard
 
 
 class Placed(NamedTuple):
-    """An order that a caller was told is in the store."""
+    """An order whose placement was acknowledged to a caller."""
 
     key: str
     client_order_id: str
     epoch: int
     asked_at: float
-    """When anybody asked for this key first."""
+    """When this key was first requested."""
 
 
 class OrderHistory:
-    """Filled by a trader through all its lives; times are the world's."""
+    """Written by a trader through all its restarts; times are loop time."""
 
     def __init__(self, name: str, kind: str, time: Callable[[], float]) -> None:
         self.name = name
@@ -29,45 +29,45 @@ class OrderHistory:
         self._time = time
         self._asked: dict[str, float] = {}
         self.placed: list[Placed] = []
-        self.told: dict[str, Order] = {}
-        """The newest that a caller was told of each order."""
+        self.acknowledged: dict[str, Order] = {}
+        """The newest version of each order that a caller received."""
         self.frozen: dict[int, float] = {}
-        """When a freeze was answered with its epoch, first."""
+        """When a freeze was first acknowledged, by epoch."""
         self.thawed: dict[int, float] = {}
-        """When somebody asked to thaw an epoch, first."""
+        """When a thaw was first requested, by epoch."""
         self.blind: list[str] = []
         self.lost: list[str] = []
-        """Restarts that found another state than the one before."""
+        """Restarts that recovered a state other than the last one."""
         self.given_up: list[str] = []
-        """Orders that the store took for ended and the exchange had open."""
+        """Orders that had ended in the store and were open at the exchange."""
         self.late: list[str] = []
-        """Orders that were placed after a freeze was asked for."""
+        """Orders placed after a freeze was requested."""
         self.final: list[Order] = []
         self.truth: list[ExchangeOrder] = []
         self.acted: list[str] = []
         self.wrong: list[str] = []
-        """What the store says of its own indexes."""
+        """Errors that the store found in its indexes."""
         self.restless = ""
-        """Why it did not come to rest."""
+        """Why the trader did not reach quiescence."""
 
     def asks(self, key: str) -> None:
         self._asked.setdefault(key, self._time())
 
     def tells(self, key: str, order: Order) -> None:
-        """A placement was answered."""
+        """A placement was acknowledged."""
         name = order.client_order_id
         self.placed.append(Placed(key, name, order.epoch, self._asked[key]))
         self.sees(order)
 
     def is_accepted(self, client_order_id: str) -> bool:
-        """Whether the store is known to have heard of it from the exchange."""
-        order = self.told.get(client_order_id)
+        """Whether the store has received news of it from the exchange."""
+        order = self.acknowledged.get(client_order_id)
         return order is not None and order.version > 1 and not is_unheard(order)
 
     def sees(self, order: Order) -> None:
-        known = self.told.get(order.client_order_id)
-        if known is None or known.version < order.version:
-            self.told[order.client_order_id] = order
+        newest = self.acknowledged.get(order.client_order_id)
+        if newest is None or newest.version < order.version:
+            self.acknowledged[order.client_order_id] = order
 
     def freezes(self, epoch: int) -> None:
         self.frozen.setdefault(epoch, self._time())

@@ -1,4 +1,4 @@
-"""What a run leaves behind, for the checkers."""
+"""The outcome of a run, as the checkers read it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 1000
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Everything that the checkers need."""
+    """Plan, record and final state of a run."""
 
     plan: Plan
     record: Record
@@ -33,58 +33,58 @@ class Outcome(msgspec.Struct, frozen=True):
     edges: list[tuple[str, str]]
     """(child, parent)"""
     left: list[Left]
-    """Parents whose dependents were not all told, as of each transaction that changed which."""
+    """Unfinished cascades after each transaction that changed the set."""
     counters: list[tuple[str, str, int, str, int]]
     held: dict[str, int]
-    """Tasks that each worker still holds."""
+    """Number of tasks that each worker still holds."""
     lost: list[str]
-    """Commits that a power loss took."""
+    """Acknowledged commits that a power loss destroyed."""
     unfinished: list[Task]
-    """What had not come to rest when the time to recover was over."""
+    """Tasks that had not ended when the recovery phase was over."""
     failures: list[str]
-    """What nobody caught in product code."""
+    """Uncaught exceptions of product code."""
     healed_at: float
-    """When the bad days were over."""
+    """End of the fault phase."""
     seconds: float
     trace: Trace
     steps: int
 
 
 async def all_tasks(store: Store) -> list[Task]:
-    found: list[Task] = []
+    tasks: list[Task] = []
     while True:
-        page = await store.find(after=found[-1].id if found else None, limit=PAGE)
-        found += page
+        page = await store.find(after=tasks[-1].id if tasks else None, limit=PAGE)
+        tasks += page
         if len(page) < PAGE:
-            return found
+            return tasks
 
 
 async def all_events(store: Store) -> list[Event]:
-    found: list[Event] = []
+    events: list[Event] = []
     while True:
-        page = await store.events(found[-1].position if found else None)
+        page = await store.events(events[-1].position if events else None)
         assert isinstance(page, Page)
         if not page.events:
-            return found
-        found += page.events
+            return events
+        events += page.events
 
 
 def held(nodes: Iterable[Node]) -> dict[str, int]:
-    """What each node has in its hands: tasks, outcomes that are not written, new tasks on their way. The
-    schedules go on, so one of theirs may be among them at any moment; it does not count."""
-    found = {}
+    """Tasks, unwritten outcomes and pending new tasks in the memory of each node. Scheduled tasks do not
+    count: the schedules continue, so one of them may be there at any time."""
+    counts = {}
     for node in nodes:
         engine = node.queue._engine if node.queue is not None else None
         if engine is not None:
-            tasks = [each.task for each in engine.pool.held.values()]
+            tasks = [run.task for run in engine.pool.held.values()]
             tasks += [task for task, _ in engine.completer._waiting]
             taking = len(engine.dispatcher._taking)
-            found[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
-    return found
+            counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
+    return counts
 
 
 def describe_failures(failures: Iterable[dict[str, Any]]) -> list[str]:
-    """What nobody caught, in words; but for the end of a process, which nobody should."""
+    """Uncaught exceptions as text, without `Killed`, which no code should catch."""
     return [
         f"{failure.get('message')}: {failure.get('exception')!r}"
         for failure in failures

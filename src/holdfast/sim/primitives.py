@@ -1,8 +1,8 @@
-"""State primitives under simulation: nodes that fight for locks, and callers that repeat themselves.
+"""Locks and the idempotency ledger in the simulator: nodes that compete for locks and repeat payments.
 
-Promises: a holder's belief and what the store accepted from it are both on record, so that a checker can
-tell the one from the other; an effect of the ledger is a task, so that it can be counted. Callers are
-cancelled at any moment of a call, and locks are closed under those who wait.
+Promises: both the time in which a holder assumes it holds a lock and the writes the store accepted are
+recorded, so a checker can compare them; an effect of the ledger is a task, so it can be counted. Callers
+are cancelled at any point of a call, and locks are closed while others wait for them.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ PAYMENTS: Final = 40
 CALM_SECONDS: Final = 20.0
 
 
-async def live(node: Node, queue: Queue, record: Record, draw: Draw) -> None:
-    """Both, side by side, as long as the node lives."""
+async def run_primitives(node: Node, queue: Queue, record: Record, draw: Draw) -> None:
+    """Runs a holder and a payer while the node is up."""
     backend: Backend | None = None
     while backend is None:
         try:
@@ -61,7 +61,7 @@ async def live(node: Node, queue: Queue, record: Record, draw: Draw) -> None:
 
 
 class Holder:
-    """Wants a lock, works under it, writes with its fence."""
+    """Takes a lock, works under it and writes with its fence."""
 
     def __init__(self, node: Node, backend: Backend, record: Record, draw: Draw) -> None:
         self._node = node
@@ -70,12 +70,12 @@ class Holder:
         self._draw = draw
         self._bus = backend.bus
         self._ids = Ids(draw.stream("claims"))
-        self._locks = self._connected()
+        self._locks = self._make_locks()
 
-    def _connected(self) -> Locks:
+    def _make_locks(self) -> Locks:
         return Locks(
-            _Lent(self._store),
-            cast("Bus", _LentBus(self._bus)),
+            _BorrowedStore(self._store),
+            cast("Bus", _BorrowedBus(self._bus)),
             clock=self._node.clock,
             ids=self._ids,
             owner=self._node.life,
@@ -90,17 +90,18 @@ class Holder:
                     case 0:
                         await self._close_under_waiters(resource)
                     case 1 | 2:
-                        await impatiently(self._node, self._draw, self._hold(resource))
+                        await with_random_cancel(self._node, self._draw, self._hold(resource))
                     case _:
                         await self._hold(resource)
-            except Impatient:
+            except CallCancelled:
                 self._node.cluster.trace.sometimes("lock-cancelled")
             except HoldfastError as error:
                 self._node.cluster.trace.sometimes(f"lock {error.code}")
 
     async def _close_under_waiters(self, resource: str) -> None:
-        """Nobody who waits is granted by locks that are closed, and closing waits for the store only."""
-        locks, self._locks = self._locks, self._connected()
+        """Closes locks while others wait: closed locks grant nothing, and closing waits for the store
+        only."""
+        locks, self._locks = self._locks, self._make_locks()
         first = await locks.acquire(resource, ttl=10.0, wait=self._draw.between(0.0, 20.0))
         interval = HolderInterval(resource, first.fence, self._node.life, self._record.time())
         self._record.holders.append(interval)
@@ -109,22 +110,22 @@ class Holder:
             asyncio.ensure_future(locks.acquire(resource, ttl=10.0, wait=60.0)) for _ in range(2)
         ]
         await self._node.clock.sleep(self._draw.between(0.0, 3.0))
-        began = self._record.time()
+        closing_at = self._record.time()
         await locks.close()
         interval.end(self._record.time())
         ended = await asyncio.gather(*waiting, return_exceptions=True)
-        self._closed(resource, began, self._record.time(), ended)
+        self._closed(resource, closing_at, self._record.time(), ended)
 
     def _closed(
         self, resource: str, since: float, until: float, ended: list[Lease | BaseException]
     ) -> None:
         self._node.cluster.trace.sometimes("locks-closed-under-waiters")
-        late = [each for each in ended if isinstance(each, Lease) and not each.lost.is_set()]
+        late = [lease for lease in ended if isinstance(lease, Lease) and not lease.lost.is_set()]
         if late:
             self._record.close_errors.append(f"{resource}: granted by locks that were closed")
         frozen = self._record.frozen.get(self._node.life, [])
-        stood_still = sum(max(0.0, min(until, b) - max(since, a)) for a, b in frozen)
-        if until - since - stood_still > CLOSING_SECONDS:
+        frozen_seconds = sum(max(0.0, min(until, b) - max(since, a)) for a, b in frozen)
+        if until - since - frozen_seconds > CLOSING_SECONDS:
             self._record.close_errors.append(
                 f"{resource}: closing took {until - since:.3f} s ({self._node.life})"
             )
@@ -149,7 +150,7 @@ class Holder:
         interval = HolderInterval(resource, lease.fence, self._node.life, self._record.time())
         self._note_take_over(resource)
         self._record.holders.append(interval)
-        # A stubborn one works on, and knows better: the store must refuse it.
+        # Some holders continue after the loss of the lease: the store must refuse their writes.
         lease.when_lost(lambda: interval.end(self._record.time()))
         try:
             for _ in range(self._draw.whole(1, 4)):
@@ -159,7 +160,7 @@ class Holder:
             interval.end(self._record.time())
 
     def _note_take_over(self, resource: str) -> None:
-        """Whether the one before died with the lock."""
+        """Counts a takeover when the previous holder died with the lock."""
         before = next((b for b in reversed(self._record.holders) if b.resource == resource), None)
         if before is not None and before.until is None and before.life in self._record.died:
             self._node.cluster.trace.sometimes("lock-taken-over")
@@ -176,16 +177,16 @@ class Holder:
             raise LeaseLost("the store has a newer fence")
 
 
-class _Lent(StoreBackend):
-    """The store of the node: locks that are closed do not close it."""
+class _BorrowedStore(StoreBackend):
+    """The store of the node, which closing the locks does not close."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.open = self.close = _nothing
 
 
-class _LentBus:
-    """The node's bus, the same way."""
+class _BorrowedBus:
+    """The bus of the node, which closing the locks does not stop."""
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
@@ -199,28 +200,28 @@ async def _nothing() -> None:
     return
 
 
-class Impatient(Exception):
+class CallCancelled(Exception):
     """The caller gave up: its call was cancelled and has ended."""
 
 
-async def impatiently(node: Node, draw: Draw, call: Coroutine[Any, Any, T]) -> T:
-    """Cancels the call after a while, at whichever await it is then, and waits for its end."""
+async def with_random_cancel(node: Node, draw: Draw, call: Coroutine[Any, Any, T]) -> T:
+    """Cancels the call after a random time and waits for its end."""
     task = asyncio.ensure_future(call)
     seconds = draw.pick((0.0, draw.between(0.0, 0.005), draw.wait(2.0)))
-    giving_up = asyncio.ensure_future(node.clock.sleep(seconds))
-    await asyncio.wait([task, giving_up], return_when=asyncio.FIRST_COMPLETED)
-    giving_up.cancel()
+    timer = asyncio.ensure_future(node.clock.sleep(seconds))
+    await asyncio.wait([task, timer], return_when=asyncio.FIRST_COMPLETED)
+    timer.cancel()
     if task.done():
         return task.result()
     task.cancel()
     await asyncio.wait([task])
     if task.cancelled():
-        raise Impatient
+        raise CallCancelled
     return task.result()
 
 
 class Payer:
-    """Pays each bill once, although several nodes pay the same bills and ask again when unanswered."""
+    """Pays each bill once, although several nodes pay the same bills and repeat unanswered calls."""
 
     def __init__(self, node: Node, backend: Backend, record: Record, draw: Draw) -> None:
         self._node = node
@@ -230,7 +231,7 @@ class Payer:
         self._store = backend.store
         self._ledger = Ledger(backend.store, clock=node.clock, owner=node.life, lease_seconds=5.0)
         self._unsure: set[str] = set()
-        """Keys that a call may have left in progress: the store did not answer."""
+        """Keys that a call may have left in progress because the store did not answer."""
 
     async def run(self) -> None:
         while True:
@@ -239,7 +240,7 @@ class Payer:
             try:
                 match self._draw.below(10):
                     case 0 if key in self._record.paid:
-                        await self._confuse(key)
+                        await self._send_conflict(key)
                     case n if n < 5:
                         await self._pay_inside(key)
                     case _:
@@ -252,8 +253,8 @@ class Payer:
         self._record.paid.add(key)
         self._answered("pay", key, answer)
 
-    async def _confuse(self, key: str) -> None:
-        """Another request under the same key."""
+    async def _send_conflict(self, key: str) -> None:
+        """Sends a different request under a used key."""
         try:
             await self._ledger.run_script("sim", "pay", key, {"bill": 0}, self._pay(key))
         except IdempotencyConflict:
@@ -267,25 +268,25 @@ class Payer:
         self._record.answers.setdefault(f"{operation} {key}", set()).add(repr(answer))
 
     def _pay(self, key: str) -> Callable[[EntryLease], Script[object]]:
-        def effect(turn: EntryLease) -> Script[object]:
+        def effect(lease: EntryLease) -> Script[object]:
             now = self._store.now()
             request = EnqueueRequest(type=PAID, payload={"bill": key}, queue="payments")
-            made = submit(request, task_id=self._ids.task(now), now=now)
-            found = yield from insert.insert(
-                [made], now=now, record_id=self._ids.record(now), recorder=SqliteDialect()
+            task = submit(request, task_id=self._ids.task(now), now=now)
+            inserted = yield from insert.insert(
+                [task], now=now, record_id=self._ids.record(now), recorder=SqliteDialect()
             )
-            return found[0].task_id
+            return inserted[0].task_id
 
         return effect
 
     async def _pay_outside(self, key: str) -> None:
-        """An effect that is not in our store: it may be tried again, under the same id."""
+        """Performs an effect outside the store. It may be repeated, under the same id."""
 
-        async def effect(turn: EntryLease) -> object:
-            if self._draw.chance(0.7):  # Else its end is written at once.
+        async def effect(lease: EntryLease) -> object:
+            if self._draw.chance(0.7):  # Otherwise its end is written at once.
                 await self._node.clock.sleep(self._draw.wait(3.0))
-            self._record.outside.setdefault(key, set()).add(turn.id)
-            if turn.taken_over_from is not None:
+            self._record.outside.setdefault(key, set()).add(lease.id)
+            if lease.taken_over_from is not None:
                 self._node.cluster.trace.sometimes("ledger-taken-over")
             return f"{key} by {self._node.life} at {self._record.time()!r}"
 
@@ -301,16 +302,18 @@ class Payer:
             self._answered("outside", key, await call())
             return
         try:
-            answer = await impatiently(self._node, self._draw, call())
-        except Impatient:
-            await self._look_after(key)
+            answer = await with_random_cancel(self._node, self._draw, call())
+        except CallCancelled:
+            await self._check_cancelled(key)
         else:
             self._answered("outside", key, answer)
 
-    async def _look_after(self, key: str) -> None:
-        """What a call that was cancelled has left behind: its key is free, or answered."""
+    async def _check_cancelled(self, key: str) -> None:
+        """Checks that a cancelled call left its key free or answered."""
         self._node.cluster.trace.sometimes("ledger-cancelled")
-        await self._node.clock.sleep(1.0)  # What was sent before may come after.
+        await self._node.clock.sleep(
+            1.0
+        )  # Messages sent before the cancellation may arrive after it.
         entry = await self._ledger.get("sim", "outside", key)
         if entry is None or entry.state is not State.IN_PROGRESS or key in self._unsure:
             return
@@ -319,7 +322,7 @@ class Payer:
 
 
 class Holders:
-    """A part of the world (`sim.part.Part`): locks are granted again once everything works."""
+    """The holders as a `sim.subsystem.Subsystem`: locks must be granted again after the fault phase."""
 
     def __init__(self, names: list[str], record: Record) -> None:
         self._names = names
@@ -330,18 +333,20 @@ class Holders:
         self._since = self._record.time() + CALM_SECONDS
 
     def is_at_rest(self) -> bool:
-        """Each has stood in line once more, since the leases of the dead have ended."""
+        """Whether each holder has waited for a lock again since the leases of dead holders expired."""
         since = self._since
-        stood = {
+        waited = {
             wait.life.partition("#")[0]
             for wait in self._record.waits
             if since is not None and wait.since > since
         }
-        return stood >= set(self._names)
+        return waited >= set(self._names)
 
     async def report(self) -> None:
         if not self.is_at_rest():
-            self._record.ungranted.append("not every holder stood in line again after the faults")
+            self._record.ungranted.append(
+                "not every holder waited for a lock again after the faults"
+            )
 
     def end(self) -> None:
         return

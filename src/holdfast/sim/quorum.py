@@ -1,8 +1,8 @@
-"""Redlock under simulation: lock servers that share nothing, and holders that ask a majority of them.
+"""Redlock in the simulator: independent lock servers, and holders that ask a majority of them.
 
-Promises: the quorum's talk, the efficiency locks and the renewals are the product's own; each server is the
-memory twin of a Redis behind the network, with a clock of its own. A server that restarts has lost its
-memory. What each server granted, and what it forgot, is on record.
+Promises: the quorum protocol, the efficiency locks and the renewals are product code; each server is an
+in-memory Redis behind the network with its own clock. A server that restarts has lost its state. Grants
+and restarts of servers are recorded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESOURCES: Final = ("report", "cache")
 
 
 class Server:
-    """One lock server. Its node only lives and dies; what it knows is here."""
+    """One lock server. Its node provides start and crash; the state is here."""
 
     def __init__(self, node: Node, record: Record) -> None:
         self.node = node
@@ -35,48 +35,48 @@ class Server:
         self._kv = MemoryKV(node.clock.now)
         node.when_dead = self._forget
 
-    def answer(self, order: QuorumRequest) -> bool:
-        """One command of a Redis."""
-        key = KEYS + order.resource
+    def answer(self, request: QuorumRequest) -> bool:
+        """Executes one Redis command."""
+        key = KEYS + request.resource
         op: Op[bool]
-        match order.verb:
+        match request.verb:
             case Verb.TAKE:
-                op = strings.set(key, order.token, nx=True, px=order.ttl_ms)
+                op = strings.set(key, request.token, nx=True, px=request.ttl_ms)
             case Verb.REFRESH:
-                # As the script does: only what is held under this token gets a new end.
-                op = compare.compare_and_set(key, order.token, order.token, px=order.ttl_ms)
+                # As in the script: only a lock held under this token is extended.
+                op = compare.compare_and_set(key, request.token, request.token, px=request.ttl_ms)
             case _:
-                op = compare.compare_and_delete(key, order.token)
-        done = self._kv.execute(op)
-        if done and order.verb is not Verb.RELEASE:
+                op = compare.compare_and_delete(key, request.token)
+        applied = self._kv.execute(op)
+        if applied and request.verb is not Verb.RELEASE:
             self._record.granted.append(
-                Granted(self.node.name, order.resource, order.token, self._record.time())
+                Granted(self.node.name, request.resource, request.token, self._record.time())
             )
-        return done
+        return applied
 
     def _forget(self) -> None:
-        """The restart of a server that keeps nothing on disk."""
+        """Loses all state, as a server without persistence does when it restarts."""
         self._kv = MemoryKV(self.node.clock.now)
         self._record.restarts.setdefault(self.node.name, []).append(self._record.time())
         self.node.cluster.trace.sometimes("lock-server-forgot")
 
 
 class RemoteNode:
-    """How a holder reaches a server: see `holdfast.primitives.locks.redlock.AsyncNode`."""
+    """A server as a holder reaches it: see `holdfast.primitives.locks.redlock.AsyncNode`."""
 
     def __init__(self, server: Server, node: Node) -> None:
         self._server = server
         self._node = node
 
-    async def ask(self, order: QuorumRequest) -> bool | None:
+    async def ask(self, request: QuorumRequest) -> bool | None:
         net = self._node.cluster.net
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS / self._node.clock.rate):
                 return await net.call(
                     self._node.name,
                     self._server.node.name,
-                    order.verb.value,
-                    lambda: self._server.answer(order),
+                    request.verb.value,
+                    lambda: self._server.answer(request),
                 )
         except (TimeoutError, StoreUnavailable):
             return None
@@ -86,7 +86,7 @@ class RemoteNode:
 
 
 class QuorumHolder:
-    """Holds a lock that saves work, again and again. A part of the world: see `sim.part.Part`."""
+    """Takes and releases quorum locks in a loop. See `sim.subsystem.Subsystem`."""
 
     def __init__(self, node: Node, servers: list[Server], record: Record, draw: Draw) -> None:
         self.node = node
@@ -100,7 +100,7 @@ class QuorumHolder:
         self._is_calm = True
 
     def is_at_rest(self) -> bool:
-        """Free locks are granted again, once everything works."""
+        """Whether a lock was granted after the fault phase."""
         return self._holds_since_calm > 0
 
     async def report(self) -> None:

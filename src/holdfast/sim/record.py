@@ -1,4 +1,4 @@
-"""What the world saw from outside: what was promised to whom, and who ran what when."""
+"""Observations from outside the product: acknowledged writes, handler runs, locks, orders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.sim.order_history import OrderHistory
 
 
 class Ack(NamedTuple):
-    """A task that a client was told is in the store."""
+    """An enqueue that was acknowledged to a client."""
 
     task_id: str
     type: str
@@ -18,7 +18,7 @@ class Ack(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A handler that was entered."""
+    """The start of a handler."""
 
     task_id: str
     fence: int
@@ -27,7 +27,7 @@ class Run(NamedTuple):
 
 
 class ActiveRun:
-    """A handler at work in one process."""
+    """A handler that is running in one process."""
 
     __slots__ = ("_ctx", "fence", "life", "task_id")
 
@@ -38,19 +38,19 @@ class ActiveRun:
         self._ctx = ctx
 
     @property
-    def is_told_to_stop(self) -> bool:
+    def cancel_requested(self) -> bool:
         return self._ctx.cancel_requested
 
 
 class CancelState(Protocol):
-    """What a run knows of its own end."""
+    """The part of a task context that says whether the run was asked to stop."""
 
     @property
     def cancel_requested(self) -> bool: ...
 
 
 class HolderInterval:
-    """A holder of a lock, for as long as it took itself for one."""
+    """The time in which a holder assumed that it held a lock."""
 
     __slots__ = ("fence", "life", "resource", "since", "until")
 
@@ -62,13 +62,13 @@ class HolderInterval:
         self.until: float | None = None
 
     def end(self, at: float) -> None:
-        """The first word counts."""
+        """Ends the interval; later calls have no effect."""
         if self.until is None:
             self.until = at
 
 
 class Granted(NamedTuple):
-    """A yes of one lock server of a quorum."""
+    """A lock granted by one server of a quorum."""
 
     server: str
     resource: str
@@ -77,7 +77,7 @@ class Granted(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A while in which a node stood in line for a lock."""
+    """The time in which a node waited for a lock."""
 
     resource: str
     life: str
@@ -93,60 +93,60 @@ class Record:
         self.acks: list[Ack] = []
         self.runs: list[Run] = []
         self.keys: dict[str, set[str]] = {}
-        """The ids that were answered for an idempotency key."""
+        """Task ids returned for each idempotency key."""
         self.completed: dict[str, list[int]] = {}
-        """Fences under which a handler returned, by task."""
-        self.seen: dict[str, list[str]] = {}
-        """Positions that each subscriber was given, in its order."""
+        """Fences under which a handler returned, by task id."""
+        self.positions_read: dict[str, list[str]] = {}
+        """Feed positions that each subscriber received, in order."""
         self.holders: list[HolderInterval] = []
         self.accepted: list[tuple[str, int]] = []
-        """(resource, fence) of each write that the store took under a lock, in its order."""
+        """(resource, fence) of each write that the store accepted under a lock, in order."""
         self.waits: list[Wait] = []
         self.answers: dict[str, set[str]] = {}
-        """What the ledger answered for each operation and key."""
+        """Answers of the ledger, by operation and key."""
         self.key_conflicts_accepted: list[str] = []
-        """Other requests under a known key that were not refused."""
+        """Keys that accepted a second, different request."""
         self.paid: set[str] = set()
-        """Bills that a caller was told are paid."""
+        """Bills whose payment was acknowledged to a caller."""
         self.outside: dict[str, set[str]] = {}
-        """The ids under which each outside effect was tried."""
+        """Entry ids under which each external effect was attempted."""
         self.order_histories: list[OrderHistory] = []
-        """Of each trader."""
+        """One of each trader."""
         self.quorum_holders: list[HolderInterval] = []
-        """Holders of locks on a quorum; their fence is the token."""
+        """Holders of quorum locks; the fence is the token."""
         self.granted: list[Granted] = []
         self.restarts: dict[str, list[float]] = {}
-        """When each lock server lost its memory."""
+        """Times at which each lock server restarted and lost its state."""
         self.ungranted: list[str] = []
-        """Who asked for a free lock and was not granted it in time."""
+        """Requests for a free lock that were not granted in time."""
         self.left_open: list[str] = []
-        """Keys of the ledger that a cancelled caller left in progress."""
+        """Ledger keys that a cancelled call left in progress."""
         self.close_errors: list[str] = []
-        """Locks that were closed and granted all the same, or that hung."""
+        """`Locks` objects that granted a lock after close(), or whose close() hung."""
         self.died: dict[str, float] = {}
         self.stopping: dict[str, float] = {}
-        """When processes began to stop in order."""
+        """Start of the graceful stop of each process."""
         self.frozen: dict[str, list[tuple[float, float]]] = {}
         self.running: dict[tuple[str, str], list[ActiveRun]] = {}
-        """Handlers at work, by process and task."""
+        """Running handlers, by process and task id."""
         self.overlaps: list[str] = []
-        """Tasks that ran beside themselves in one process."""
+        """Tasks with two runs at the same time in one process."""
         self.idle: list[str] = []
-        """Tasks that could have run while a worker was free, for too long."""
+        """Tasks that stayed ready too long while a worker was free."""
         self.stopped_clocks: list[str] = []
-        """Clocks of the store that did not go on."""
+        """Readings of store time that did not advance."""
         self.left_behind: list[str] = []
-        """What still ran, by the rows, under the name of a process that had stopped in order."""
+        """Tasks whose row names a process that has stopped gracefully."""
         self.clock_lags: list[str] = []
-        """Nodes that were behind the store's time."""
+        """Nodes whose reading of store time was late."""
         self.loop_errors: list[str] = []
-        """Loops of engines that died of an error, or met one that they did not foresee."""
+        """Engine loops that died, or caught an unexpected error."""
         self.false_deaths: list[str] = []
-        """Deaths that were counted against tasks whose runners live."""
+        """Deaths counted for tasks whose runner was alive."""
         self.oversized: list[str] = []
-        """What a node held in memory beyond its bound."""
+        """Nodes that held more runs or coroutines than their bound."""
         self.aborted: set[str] = set()
-        """Tasks whose cancel was answered with yes."""
+        """Tasks whose cancellation was acknowledged."""
 
     def acked(self, task_id: str, task_type: str, key: str | None = None) -> None:
         self.acks.append(Ack(task_id, task_type, self.time(), key))
@@ -157,16 +157,16 @@ class Record:
         self.runs.append(Run(task_id, fence, life, self.time()))
 
     def entered(self, task_id: str, fence: int, life: str, ctx: CancelState) -> ActiveRun:
-        """A handler begins; whether another run of the same task goes on beside it."""
+        """A handler starts. Records an overlap with another run of the same task."""
         self.ran(task_id, fence, life)
         run = ActiveRun(task_id, fence, life, ctx)
-        beside = self.running.setdefault((life, task_id), [])
+        active = self.running.setdefault((life, task_id), [])
         self.overlaps += [
             f"{task_id} runs under fences {other.fence} and {fence} in {life} at {self.time():.3f}"
-            for other in beside
-            if not other.is_told_to_stop
+            for other in active
+            if not other.cancel_requested
         ]
-        beside.append(run)
+        active.append(run)
         return run
 
     def left(self, run: ActiveRun) -> None:

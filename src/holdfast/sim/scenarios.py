@@ -1,6 +1,6 @@
-"""Named parts of the whole: what a cluster has to do, where that is not left to the seed.
+"""Named scenarios: plans with some figures fixed.
 
-Promises: a scenario only says figures of the plan; the seed draws the rest.
+Promises: a scenario sets figures of the plan only; the seed draws the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from holdfast.errors import BadConfig
 
 
 class Scenario(NamedTuple):
-    """What it is for, and the figures that it sets, as texts."""
+    """A description, and the figures it sets as (name, text)."""
 
     about: str
     changes: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ SCENARIOS: Final = {
 
 
 def changes_of(name: str) -> tuple[tuple[str, str], ...]:
-    """The figures that a scenario sets."""
+    """The figures set by the scenario of this name."""
     if name not in SCENARIOS:
         raise BadConfig(f"there is no scenario '{name}': choose from {', '.join(SCENARIOS)}")
     return SCENARIOS[name].changes

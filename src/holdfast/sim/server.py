@@ -1,8 +1,8 @@
-"""The database of a simulated cluster: the real SQLite store behind the network, with every change of a
-row on record.
+"""The database of a simulated cluster: the SQLite store behind the network, with a history of all row
+changes.
 
-Promises: a script runs at the server in one transaction when its message arrives; what it committed
-survives the server's crash; whatever changed a task's row is in the history, in order.
+Promises: a script runs at the server in one transaction when its message arrives; committed data survives
+a crash of the server; the history contains every change of a task row, in order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.store.sqlite.driver import SqliteDriver
 T = TypeVar("T")
 NAME: Final = "db"
 PRUNED: Final = "pruned"
-"""The status, in the history, of a task whose row is gone."""
+"""The status in the history of a task whose row was deleted."""
 COLUMNS: Final = """id, type, queue, was, status, fence, version, before_fence, before_version,
     attempts, node, limits, waiting_on, started_at, due_at, deaths, gate"""
 WATCH: Final = f"""
@@ -55,7 +55,7 @@ TAKE: Final = f"DELETE FROM sim_change RETURNING {COLUMNS}, seq"
 
 
 class Change(NamedTuple):
-    """One change of one task's row; those of a transaction share its number."""
+    """One change of a task row; changes of one transaction share its number."""
 
     transaction: int
     at: float
@@ -80,7 +80,7 @@ class Change(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Parents whose dependents were not all told when a transaction had ended."""
+    """Parents with an unfinished cascade at the end of a transaction."""
 
     transaction: int
     at: float
@@ -89,7 +89,7 @@ class Left(NamedTuple):
 
 
 class Database:
-    """The server's side. Without a disk, what is committed is safe by definition."""
+    """The server. Without a disk, commits are always durable."""
 
     def __init__(self, clock: NodeClock, trace: Trace, disk: Disk | None = None) -> None:
         self.clock = clock
@@ -98,19 +98,19 @@ class Database:
         self.driver = SqliteDriver(disk.url if disk else "", clock, inline=True)
         self.history: list[Change] = []
         self.left: list[Left] = []
-        """Of each commit that changed which cascades are left."""
+        """One entry for each commit that changed the set of unfinished cascades."""
         self.transactions = 0
         self.lost: list[str] = []
-        """Commits that were acknowledged and are not there after a power loss."""
+        """Acknowledged commits that are missing after a power loss."""
         self._state: dict[str, Change] = {}
         self._maybe: dict[str, list[Change]] = {}
-        """What transactions without a known end would have made of each task."""
+        """Changes of transactions with an unknown outcome, by task."""
         self._pending: list[Change] = []
         self._pending_left: Left | None = None
         self._maybe_left: dict[int, Left] = {}
-        """The same of cascades, by transaction."""
+        """Unfinished cascades of transactions with an unknown outcome, by transaction."""
         self.when_lost: Callable[[Change, Change], None] = lambda before, after: None
-        """Called when a runner is taken for dead."""
+        """Called when a task is taken from its runner."""
 
     async def open(self) -> None:
         await self.driver.open()
@@ -129,46 +129,46 @@ class Database:
         return [(row[0], row[1]) for row in rows]
 
     def cascades(self) -> frozenset[str]:
-        """Parents whose dependents are not all told yet."""
+        """Parents with an unfinished cascade."""
         rows: list[Any] = self._connection.execute(
             "SELECT parent_id FROM holdfast_cascade"
         ).fetchall()
         return frozenset(row[0] for row in rows)
 
     def rows(self, text: str, *values: object) -> list[Any]:
-        """What an onlooker reads."""
-        found: list[Any] = self._connection.execute(text, values).fetchall()
-        return found
+        """Runs a query outside any simulated transaction."""
+        rows: list[Any] = self._connection.execute(text, values).fetchall()
+        return rows
 
     def running_on(self, life: str) -> list[str]:
-        """What the rows say that a process runs."""
-        found = self.rows("SELECT id, node FROM holdfast_task WHERE status = 'running' ORDER BY id")
-        return [task_id for task_id, node in found if (node or "").partition(":")[0] == life]
+        """Ids of the running tasks whose row names this process."""
+        running = self.rows(
+            "SELECT id, node FROM holdfast_task WHERE status = 'running' ORDER BY id"
+        )
+        return [task_id for task_id, node in running if (node or "").partition(":")[0] == life]
 
     def changed_by(self, task_id: str) -> str:
-        """Who made the latest change of a task."""
+        """The node that made the latest change of a task."""
         return self._state[task_id].by if task_id in self._state else NAME
 
     def run(self, make: Callable[[], Script[T]], by: str, at: float) -> T:
-        """One script, committed."""
+        """Runs and commits one script."""
         self.transactions += 1
         self._pending, self._pending_left = [], None
         answers: list[T] = []
         if self.disk is not None:
             self.disk.has_committed = False
-        caller = NODE.set(
-            by
-        )  # The code of a script is the caller's, and runs where the caller does.
+        caller = NODE.set(by)  # A script is code of its caller.
         try:
             self.driver._write_inline(
-                lambda writer: connection.run(writer, self._watched(make, by, at, answers))
+                lambda writer: connection.run(writer, self._recorded(make, by, at, answers))
             )
         except StoreUnavailable:
             if self.disk is not None and self.disk.is_dead:
-                self._unknown()
+                self._outcome_unknown()
                 raise ServerGone from None
             if self.disk is None or not self.disk.has_committed:
-                self._unknown()
+                self._outcome_unknown()
                 raise
         finally:
             NODE.reset(caller)
@@ -176,7 +176,7 @@ class Database:
         return answers[-1]
 
     def read(self, make: Callable[[], Script[T]]) -> T:
-        """A script that changes nothing."""
+        """Runs a read-only script."""
         try:
             return connection.run(self._connection, make())
         except apsw.Error as error:
@@ -184,7 +184,7 @@ class Database:
                 raise ServerGone from None
             raise connection.translated(error, "SQLite refused to read") from error
 
-    def _watched(
+    def _recorded(
         self, make: Callable[[], Script[T]], by: str, at: float, answers: list[T]
     ) -> Script[None]:
         before = self._connection.total_changes()
@@ -206,55 +206,57 @@ class Database:
             self._state[change.id] = change
             self._trace.step(f"{change.id} {change.was} {change.status} {change.fence} {change.by}")
 
-    def _unknown(self) -> None:
+    def _outcome_unknown(self) -> None:
         for change in self._pending:
             self._maybe.setdefault(change.id, []).append(change)
         if self._pending_left is not None:
             self._maybe_left[self.transactions] = self._pending_left
 
     def power_loss(self) -> None:
-        """The machine dies and comes back: what was acknowledged must be there."""
+        """The machine loses power and restarts: acknowledged commits must survive."""
         if self.disk is None:
             return
-        found = self.disk.die()
+        contents = self.disk.die()
         with contextlib.suppress(apsw.Error):
             self._connection.close()
         self.driver._writer = None
-        self.disk.revive(found)
+        self.disk.revive(contents)
         self.driver._open_writer()
         self._connection.execute(WATCH)
         self._compare()
 
     def _compare(self) -> None:
-        """Restart equals the state before, but for what had no known end."""
+        """Compares the rows with the state before, apart from transactions with an unknown outcome."""
         rows: list[Any] = self._connection.execute(
             "SELECT id, version, status, fence FROM holdfast_task"
         ).fetchall()
-        there = {row[0]: row[1:] for row in rows}
+        found_rows = {row[0]: row[1:] for row in rows}
         for task_id, change in self._state.items():
-            if change.status == PRUNED or (task_id not in there and self._was_pruned(task_id)):
+            if change.status == PRUNED or (task_id not in found_rows and self._was_pruned(task_id)):
                 continue
-            if task_id not in there or there[task_id][0] < change.version:
+            if task_id not in found_rows or found_rows[task_id][0] < change.version:
                 self.lost.append(
-                    f"{task_id} was at version {change.version}, now {there.get(task_id)}"
+                    f"{task_id} was at version {change.version}, now {found_rows.get(task_id)}"
                 )
-        for task_id, state in sorted(there.items()):
-            known = self._state.get(task_id)
-            if known is None or state[0] > known.version:
+        for task_id, state in sorted(found_rows.items()):
+            last = self._state.get(task_id)
+            if last is None or state[0] > last.version:
                 self._adopt(task_id, state)
         self._maybe.clear()
         self._maybe_left.clear()
 
     def _was_pruned(self, task_id: str) -> bool:
-        """By a transaction without an answer that was durable after all."""
+        """Whether an unanswered but durable transaction pruned this task."""
         gone = [change for change in self._maybe.get(task_id, []) if change.status == PRUNED]
         if gone:
             self.history.append(gone[0])
-            self._state[task_id] = gone[0]  # The next power loss must not miss it once more.
+            self._state[task_id] = gone[
+                0
+            ]  # So that the next power loss does not report it as lost.
         return bool(gone)
 
     def _adopt(self, task_id: str, state: tuple[int, str, int]) -> None:
-        """A transaction without an answer that was durable after all."""
+        """Adds an unanswered but durable transaction to the history."""
         maybe = self._maybe.get(task_id, [])
         for change in maybe:
             if (change.version, change.status, change.fence) == state:
@@ -264,4 +266,4 @@ class Database:
                     [c for c in maybe if c.transaction == wrote], self._maybe_left.get(wrote)
                 )
                 return
-        self.lost.append(f"{task_id} is in a state {state} that nobody wrote")
+        self.lost.append(f"{task_id} is in a state {state} that no transaction wrote")

@@ -1,7 +1,7 @@
-"""A worker process from its start to its orderly end: its schedules, its operator's wishes, its restarts.
+"""The main of a simulated worker: starts the queue, registers schedules, scales and restarts.
 
-Promises: workers are added and taken away while they work; some processes are stopped in order and replaced,
-in a hurry or not. A stop that nothing disturbed leaves nothing running under the old process's name.
+Promises: workers are added and removed at run time; some processes stop gracefully or fast and are
+replaced. An undisturbed stop leaves no running task of the old process.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.schedules import put_schedules
 
-WISH_SECONDS: Final = 60.0
-"""Between two wishes of the operator of a process."""
+REQUEST_SECONDS: Final = 60.0
+"""Mean time between two requests of an operator to one process."""
 HURRY_SECONDS: Final = 3.0
 
 
 async def serve(
     node: Node, queue: Queue, draw: Draw, *, has_schedules: bool, is_calm: Callable[[], bool]
 ) -> None:
-    """Until the process is replaced; an engine that gives up is an error."""
+    """Runs until the process is replaced. Raises when the engine fails."""
     while not queue.is_running():
         try:
             await queue.start()
@@ -32,15 +32,15 @@ async def serve(
                 await put_schedules(node, queue)
         except StoreUnavailable:
             await node.clock.sleep(1.0)
-    node.keep(asyncio.create_task(_wish(node, queue, draw, is_calm)))
+    node.keep(asyncio.create_task(_operate(node, queue, draw, is_calm)))
     failure = await queue.wait_failed()
     raise failure
 
 
-async def _wish(node: Node, queue: Queue, draw: Draw, is_calm: Callable[[], bool]) -> None:
-    """What an operator asks of this process."""
+async def _operate(node: Node, queue: Queue, draw: Draw, is_calm: Callable[[], bool]) -> None:
+    """Scales the workers or replaces the process, at random times."""
     while True:
-        await node.clock.sleep(draw.wait(WISH_SECONDS))
+        await node.clock.sleep(draw.wait(REQUEST_SECONDS))
         if is_calm():
             return
         try:
@@ -53,7 +53,7 @@ async def _wish(node: Node, queue: Queue, draw: Draw, is_calm: Callable[[], bool
 
 
 async def _replace(node: Node, queue: Queue, draw: Draw) -> None:
-    """Stops in order; the next process comes a little later."""
+    """Stops the process; the next one starts a little later."""
     if draw.chance(0.5):
         hurry = node.cluster.loop.call_later(draw.wait(HURRY_SECONDS), queue.hurry)
     else:

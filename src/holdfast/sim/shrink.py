@@ -1,8 +1,9 @@
-"""A failure made small: fewer faults, fewer nodes, less time, less work, while the same law complains.
+"""Minimizes a failing run: fewer faults, fewer nodes, less time, less work, while the same law stays
+broken.
 
-Promises: the smallest run that was found breaks the same law, and its plan gives that run again; the same
-failure shrinks to the same run everywhere; never more than so many runs. Never: a run that breaks another law
-is taken for the same failure.
+Promises: the smallest run found breaks the same law, and its plan reproduces it; the same failure shrinks
+to the same run everywhere; the number of runs is bounded. Never: accepts a run that breaks another law
+only.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.sim.swarm import FAULTS, Plan
 T = TypeVar("T")
 RUNS_MAX: Final = 80
 ACT_SECONDS_MAX: Final = 60.0
-"""Clients that want less than this are not worth a try: there is hardly any work."""
+"""Longest time between two requests of a client that is tried: beyond it there is hardly any work."""
 HOURS_MIN: Final = 0.001
 FEWER: Final = (
     ("clients", 1),
@@ -28,7 +29,7 @@ FEWER: Final = (
     ("traders", ()),
     ("children", 1),
 )
-"""Whom a run may do without, and what is left of them."""
+"""Figures that can be reduced, with their least value."""
 
 Run = Callable[[Plan], Verdict]
 
@@ -39,26 +40,26 @@ class Shrunk(msgspec.Struct, frozen=True):
     plan: Plan
     verdict: Verdict
     law: str
-    """The one that it breaks as the first run did."""
+    """The law that it breaks, as the first run did."""
     runs: int
-    """How many it took to find."""
+    """Runs that the search took."""
 
 
 class _Search:
-    """The smallest so far, and what may still be spent."""
+    """The smallest run so far, and the budget of runs."""
 
     def __init__(self, plan: Plan, verdict: Verdict, run: Run, runs: int) -> None:
         self.plan = plan
         self.verdict = verdict
         self.law = next(iter(verdict.broken))
         self._run = run
-        self._left = runs
+        self._runs_max = runs
         self.runs = 0
         self._tried = {plan}
 
     def try_out(self, plan: Plan) -> bool:
-        """Whether this one fails in the same way; then it is the smallest."""
-        if plan in self._tried or self.runs >= self._left:
+        """Runs a plan. If it breaks the same law, it becomes the smallest one."""
+        if plan in self._tried or self.runs >= self._runs_max:
             return False
         self._tried.add(plan)
         self.runs += 1
@@ -70,7 +71,7 @@ class _Search:
 
 
 def shrink(plan: Plan, verdict: Verdict, run: Run, *, runs: int = RUNS_MAX) -> Shrunk:
-    """Again and again over all that can be less, until nothing can or the runs are used up."""
+    """Reduces every dimension in turn until nothing can be reduced or the runs are used up."""
     search = _Search(plan, verdict, run, runs)
     before: Plan | None = None
     while before != search.plan:
@@ -91,13 +92,13 @@ def _less_time(search: _Search) -> None:
 
 
 def _short(hours: float) -> float:
-    """So that it is not a long number to type."""
+    """Two significant digits, so that the number is short to type."""
     return float(f"{hours:.2g}")
 
 
 def _fewer_kinds(search: _Search) -> None:
     kinds = [kind for kind in FAULTS if kind in search.plan.faults]
-    fewest(kinds, lambda kept: search.try_out(replace(search.plan, faults=frozenset(kept))))
+    fewest(kinds, lambda subset: search.try_out(replace(search.plan, faults=frozenset(subset))))
 
 
 def _fewer_nodes(search: _Search) -> None:
@@ -116,31 +117,31 @@ def _less_work(search: _Search) -> None:
 
 
 def _fewer_faults(search: _Search) -> None:
-    """Only some of the single faults of the kinds that are left."""
+    """Keeps only some of the single faults of the remaining kinds."""
     fewest(
         search.verdict.faults,
-        lambda kept: search.try_out(replace(search.plan, only=frozenset(kept))),
+        lambda subset: search.try_out(replace(search.plan, only=frozenset(subset))),
     )
 
 
-def fewest(things: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> list[T]:
-    """As few as possible of these, so that it still fails: none, then without halves, quarters and so on
-    down to single ones (Zeller's ddmin)."""
-    kept = list(things)
-    if kept and still_fails([]):
+def fewest(items: Sequence[T], still_fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """A minimal subset that still fails: tries the empty one, then removes halves, quarters and so on down
+    to single items (Zeller's ddmin)."""
+    subset = list(items)
+    if subset and still_fails([]):
         return []
-    size = (len(kept) + 1) // 2
-    while size and len(kept) > 1:
-        for rest in _without_parts(kept, size):
+    size = (len(subset) + 1) // 2
+    while size and len(subset) > 1:
+        for rest in _without_chunks(subset, size):
             if rest and still_fails(rest):
-                kept = rest
+                subset = rest
                 break
         else:
             size = (size + 1) // 2 if size > 1 else 0
-        size = min(size, len(kept) - 1)
-    return kept
+        size = min(size, len(subset) - 1)
+    return subset
 
 
-def _without_parts(things: list[T], size: int) -> Iterator[list[T]]:
-    for begin in range(0, len(things), size):
-        yield things[:begin] + things[begin + size :]
+def _without_chunks(items: list[T], size: int) -> Iterator[list[T]]:
+    for begin in range(0, len(items), size):
+        yield items[:begin] + items[begin + size :]

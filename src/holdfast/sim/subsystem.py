@@ -1,7 +1,7 @@
-"""A part of a simulated world: nodes of another kind than workers and clients, with what they have to say.
+"""The interface of a subsystem: simulated nodes other than workers and clients.
 
-To add one: nodes whose main is the part's own coroutine, and a line in `parts.py`. What a checker needs
-goes to `sim/record.py`.
+To add one, give its nodes a coroutine as `main` and build it in `subsystems.py`. Data for checkers goes to
+`record.py`.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from typing import Protocol
 
 
 class Subsystem(Protocol):
-    """What the world asks of it."""
+    """How the world controls a subsystem."""
 
     def calm(self) -> None:
-        """The bad days are over: nothing new is wanted, and all must come to rest."""
+        """The fault phase is over: start no new work and reach quiescence."""
         ...
 
     def is_at_rest(self) -> bool: ...
 
     async def report(self) -> None:
-        """Puts on record how things stand in the end."""
+        """Adds the final state to the record."""
         ...
 
     def end(self) -> None:
-        """Lets go of threads and files; the run is over."""
+        """Releases threads and files at the end of the run."""
         ...
 
 
 class LocalDisk(Protocol):
-    """A node's own disk, for faults of it."""
+    """The disk of one node, as fault injection controls it."""
 
     def spoil(self, full: float, failing: float) -> None:
-        """The chance that a write finds no room, and that it fails."""
+        """Sets the probability that a write finds the disk full, and that it fails."""
         ...
 
     def die_after(self, operations: int, kind: str) -> None:
-        """A crash, or a power loss, in the middle of an operation of the disk that is to come."""
+        """Schedules a crash or a power loss in the middle of a later disk operation."""
         ...
 
     def lose_power(self) -> None:
-        """While the node is down."""
+        """Applies a power loss while the node is down."""
         ...

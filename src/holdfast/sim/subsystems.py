@@ -1,4 +1,4 @@
-"""Which parts a plan has beside workers, clients and holders."""
+"""Builds the subsystems of a plan: traders, and lock servers with their clients."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from holdfast.sim.subsystem import Subsystem
 from holdfast.sim.swarm import Plan
 
 Add = Callable[[str], Node]
-SAVERS: Final = 3
+QUORUM_HOLDERS: Final = 3
 SKEW_SECONDS: Final = 0.4
-"""Of an exchange's clock; less than the execution loop allows for."""
+"""Skew of an exchange's clock at most; the execution loop tolerates more."""
 
 
 def subsystems_of(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
-    """They add their nodes."""
-    made: list[Subsystem] = []
+    """Builds the subsystems and adds their nodes."""
+    subsystems: list[Subsystem] = []
     for n, kind in enumerate(plan.traders):
         trader = _trader(n, kind, plan, add, draw.stream(f"trader {n}"))
         record.order_histories.append(trader.history)
-        made.append(trader)
+        subsystems.append(trader)
     if plan.lock_servers:
-        made += _savers(plan, add, record, draw.stream("savers"))
-    return made
+        subsystems += _quorum_holders(plan, add, record, draw.stream("savers"))
+    return subsystems
 
 
 def _trader(n: int, kind: str, plan: Plan, add: Add, draw: Draw) -> Trader:
@@ -44,26 +44,26 @@ def _trader(n: int, kind: str, plan: Plan, add: Add, draw: Draw) -> Trader:
     return trader
 
 
-def _savers(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
+def _quorum_holders(plan: Plan, add: Add, record: Record, draw: Draw) -> list[Subsystem]:
     servers = []
     for n in range(plan.lock_servers):
         node = add(f"k{n}")
         node.hears = False
-        node.peers = tuple(f"e{each}" for each in range(SAVERS))
+        node.peers = tuple(f"e{k}" for k in range(QUORUM_HOLDERS))
         servers.append(LockServer(node, record))
-    savers: list[Subsystem] = []
-    for n in range(SAVERS):
-        saver = _saver(f"e{n}", add, servers, record, draw.stream(str(n)))
-        saver.node.peers = tuple(server.node.name for server in servers)
-        saver.node.hears = False
-        savers.append(saver)
-    return savers
+    holders: list[Subsystem] = []
+    for n in range(QUORUM_HOLDERS):
+        holder = _quorum_holder(f"e{n}", add, servers, record, draw.stream(str(n)))
+        holder.node.peers = tuple(server.node.name for server in servers)
+        holder.node.hears = False
+        holders.append(holder)
+    return holders
 
 
-def _saver(
+def _quorum_holder(
     name: str, add: Add, servers: list[LockServer], record: Record, draw: Draw
 ) -> QuorumHolder:
     node = add(name)
-    saver = QuorumHolder(node, servers, record, draw)
-    node.main = saver.main
-    return saver
+    holder = QuorumHolder(node, servers, record, draw)
+    node.main = holder.main
+    return holder

@@ -1,7 +1,7 @@
-"""What a seed means: which faults exist, how often, how large the cluster is, what it has to do.
+"""Draws a plan from a seed: which kinds of faults exist, how often, the size of the cluster, its work.
 
-Each seed first draws which kinds of faults there are at all; a run with every fault at once hides more
-than it shows.
+Each seed first draws which kinds of faults it has at all: a run with every fault at once hides more than
+it shows.
 """
 
 from __future__ import annotations
@@ -19,63 +19,62 @@ FAULTS: Final = (
     *("loss", "double", "slow", "cut", "clog", "crash", "freeze", "drift", "step", "restart"),
     *("power", "full", "sync", "half-open", "suspend", "put-right"),
 )
-"""loss, double, slow: of messages. cut, clog: of one direction of a link; half-open: of a connection. crash,
-freeze, suspend: of a node; the last stops its timers too. drift, step: of a node's clock; put-right: the
-database's goes ahead and is set back. restart: of the database. power, full, sync: of its disk: it loses what
-was not synced, has no room, fails to sync."""
+"""Messages: loss, double, slow. Links: cut, clog (one direction), half-open (a connection). Nodes: crash,
+freeze, suspend (also stops timers). Clocks: drift, step; put-right sets the database's clock ahead and back.
+Database: restart. Its disk: power (unsynced writes are lost), full, sync (a sync fails)."""
 CLOCKS: Final = frozenset({"step", "put-right"})
 """Faults that set the database's clock."""
 
 
 RECOVER_HOURS: Final = 2.0
 CASCADE_BATCHES: Final = (1, 2, 3, 1_000)
-"""Small ones cut the cascade of every family, so that crashes fall between two batches."""
+"""Small batches split every cascade, so that crashes fall between two batches."""
 TRADERS: Final = ((), (), (), (), ("files",), ("files",), ("database",), ("database", "files"))
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One run."""
+    """The figures of one run."""
 
     seed: int
     nodes: int
     clients: int
     holders: int
-    """Nodes that fight for locks and pay bills once."""
+    """Nodes that compete for locks and make idempotent payments."""
     faults: frozenset[str]
     rate: float
-    """How rough it is: 1 is a fault of each kind about every seven minutes of a node."""
+    """Fault rate: 1 is a fault of each kind about every seven minutes per node."""
     hours: float
     act_seconds: float
-    """Between two wishes of a client."""
+    """Mean time between two requests of a client."""
     lease_seconds: float
     max_workers: int
 
     @property
     def has_disk(self) -> bool:
-        """Whether the database is on a disk that can fail; else in memory, which is faster."""
+        """Whether the database is on a disk that can fail. Otherwise it is in memory, which is faster."""
         return bool(self.faults & {"power", "full", "sync"})
 
     @property
     def sets_clocks(self) -> bool:
-        """Whether the database's clock may jump."""
+        """Whether faults set the database's clock."""
         return bool(self.faults & CLOCKS)
 
     recover_hours: float
-    """Without faults, within which everything must end."""
+    """Time without faults within which all tasks must end."""
     keep_seconds: float
-    """For which finished tasks are kept."""
+    """Retention of finished tasks."""
     traders: tuple[str, ...]
     """Where each trader keeps its orders: files or database."""
     lock_servers: int
-    """Of a quorum for locks; 0: there is none."""
+    """Servers of the lock quorum; 0 for no quorum."""
     together: bool
-    """Enqueue and claim in one transaction, as within one process."""
+    """Whether enqueue and claim share a transaction, as within one process."""
     cascade_batch: int
-    """Edges to dependents that one transaction looks at."""
+    """Edges to dependents that one transaction processes."""
     children: int
-    """Of each family of tasks."""
+    """Children in each family of tasks."""
     only: frozenset[str] | None = None
-    """The single faults that happen, such as `crash:3`; None for all that are drawn."""
+    """The single faults to inject, such as `crash:3`; None for all that are drawn."""
 
 
 def plan(
@@ -86,8 +85,8 @@ def plan(
     faults: frozenset[str] | None = None,
     recover_hours: float = RECOVER_HOURS,
 ) -> Plan:
-    """The plan of a seed; what is given is not drawn. Each figure has a stream of its own, so that a new
-    one does not change what a seed meant before."""
+    """The plan of a seed; given figures are not drawn. Each figure has its own random stream, so a new
+    figure does not change the meaning of existing seeds."""
     draw = Draw(seed, "plan")
     if faults is not None and (unknown := faults - set(FAULTS)):
         raise BadConfig(f"unknown faults {sorted(unknown)}: choose from {', '.join(FAULTS)}")
@@ -114,14 +113,14 @@ def plan(
 
 
 def changed(plan: Plan, changes: Iterable[tuple[str, str]]) -> Plan:
-    """The plan with other figures, each given by name as a text; lists are joined by commas."""
+    """The plan with changed figures, given as (name, text); items of a list are separated by commas."""
     for name, text in changes:
         field = _fields().get(name)
         if field is None:
             raise BadConfig(f"a plan has no '{name}': choose from {', '.join(sorted(_fields()))}")
         value: object = text
         if isinstance(getattr(plan, name), (tuple, frozenset)) or name == "only":
-            value = [each for each in text.split(",") if each]
+            value = [item for item in text.split(",") if item]
         try:
             plan = msgspec.structs.replace(
                 plan, **{name: msgspec.convert(value, field, strict=False)}
@@ -132,7 +131,7 @@ def changed(plan: Plan, changes: Iterable[tuple[str, str]]) -> Plan:
 
 
 def differences(plan: Plan, other: Plan) -> list[tuple[str, str]]:
-    """What to change in the other plan to come to this one."""
+    """The changes that turn the other plan into this one."""
     return [
         (name, _text(getattr(plan, name)))
         for name in Plan.__struct_fields__
@@ -148,6 +147,6 @@ def _text(value: object) -> str:
 
 @cache
 def _fields() -> dict[str, type]:
-    """What can be changed, and what it must be."""
+    """Figures that can be changed, with their types."""
     hints = get_type_hints(Plan)
     return {name: hints[name] for name in Plan.__struct_fields__ if name != "seed"}

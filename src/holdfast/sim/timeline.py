@@ -1,4 +1,4 @@
-"""A run that went wrong, as lanes that a person can read: one column a node, time going down."""
+"""Draws a failing run as text: one column for each node, time going down."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from holdfast.sim.trace import Line
 WIDTH: Final = 26
 LINES: Final = 60
 TASKS_MAX: Final = 3
-BESIDE_SECONDS: Final = 0.1
+NEAR_SECONDS: Final = 0.1
 _ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def timeline(outcome: Outcome, broken: Mapping[str, Sequence[str]], lines: int = LINES) -> str:
-    """The tasks that the complaints name, from their first to their last change, with what befell the
-    nodes in between, and messages at the moments of the changes; the newest moments when none is named."""
+    """Shows the tasks named in the complaints from their first to their last change, faults of nodes in
+    between, and messages close to the changes. Without named tasks, shows the newest lines."""
     named = list(
-        dict.fromkeys(_ID.findall(" ".join(text for each in broken.values() for text in each)))
+        dict.fromkeys(_ID.findall(" ".join(text for texts in broken.values() for text in texts)))
     )
     moments = _changes(outcome, named[:TASKS_MAX])
     if moments and named:
         first, last = moments[0].at, moments[-1].at
-        near = [line for line in outcome.trace.messages if _is_beside(line, moments)]
+        near = [line for line in outcome.trace.messages if _is_near(line, moments)]
         moments += [line for line in outcome.trace.lines if first - 30 <= line.at <= last + 30]
         moments += near[-max(0, lines - len(moments)) :] if len(moments) < lines else []
     else:
@@ -34,8 +34,8 @@ def timeline(outcome: Outcome, broken: Mapping[str, Sequence[str]], lines: int =
     return draw(moments[-lines:])
 
 
-def _is_beside(line: Line, changes: Sequence[Line]) -> bool:
-    return any(abs(line.at - change.at) <= BESIDE_SECONDS for change in changes)
+def _is_near(line: Line, changes: Sequence[Line]) -> bool:
+    return any(abs(line.at - change.at) <= NEAR_SECONDS for change in changes)
 
 
 def _changes(outcome: Outcome, named: Sequence[str]) -> list[Line]:
@@ -51,13 +51,13 @@ def _changes(outcome: Outcome, named: Sequence[str]) -> list[Line]:
 
 
 def draw(lines: Iterable[Line]) -> str:
-    """Lanes of equal width; a text that is too long for its lane is cut."""
+    """Columns of equal width; a longer text is cut."""
     shown = list(lines)
     nodes = sorted({line.node for line in shown})
     head = "time (s)".ljust(11) + "".join(node.ljust(WIDTH) for node in nodes).rstrip()
     rows = [head, "-" * len(head)]
     for line in shown:
-        lane = nodes.index(line.node)
+        column = nodes.index(line.node)
         text = line.text if len(line.text) < WIDTH else line.text[: WIDTH - 2] + "~"
-        rows.append(f"{line.at:<11.3f}" + " " * (WIDTH * lane) + text)
+        rows.append(f"{line.at:<11.3f}" + " " * (WIDTH * column) + text)
     return "\n".join(rows)

@@ -1,7 +1,7 @@
-"""What a simulated cluster is asked for: clients hand in work of every kind, and intervene as operators do.
+"""The clients of a simulated cluster: they enqueue all kinds of tasks and act as operators.
 
-Promises: every verb of a queue is used (`tests/sim/test_verbs.py`); what a client was promised is on record.
-Chance comes from the draw that is handed in.
+Promises: every method of a queue is used (`tests/sim/test_verbs.py`); acknowledged writes are recorded.
+All random choices come from the given draw.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAIT_SECONDS: Final = 5.0
 
 
 class Client:
-    """Asks for work, changes its mind, repairs what failed."""
+    """Enqueues, cancels, replays and inspects tasks."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Client:
         self._queue = queue
         self._record = record
         self._draw = draw
-        self._asked = 0
+        self._requests = 0
         self._operator = Operator(name, queue, record, draw)
 
     async def act(self) -> None:
-        """One thing, whatever comes of it: an outage is no news here."""
+        """Makes one random request. Errors of the store are expected."""
         verbs: tuple[Callable[[], Awaitable[None]], ...] = (
             *(self._enqueue,) * 8,
             *(
@@ -72,7 +72,7 @@ class Client:
         delay = self._draw.wait(30.0) if self._draw.chance(0.2) else 0.0
         handle = await self._queue.enqueue(
             task_type,
-            {"n": self._asked},
+            {"n": self._requests},
             priority=self._draw.pick(PRIORITIES),
             delay=delay,
             max_attempts=self._draw.whole(1, 4),
@@ -81,7 +81,7 @@ class Client:
         self._record.acked(handle.id, task_type)
 
     async def _enqueue_user_task(self) -> None:
-        """A task of the user's, with one of the payloads given for its type."""
+        """Enqueues a task of a user's handler with one of the payloads of its type."""
         assert self._user_handlers is not None
         task_type = self._draw.pick(self._user_handlers.types)
         payload = self._draw.pick(self._user_handlers.payloads.get(task_type) or ({},))
@@ -89,9 +89,9 @@ class Client:
         self._record.acked(handle.id, task_type)
 
     async def _enqueue_keyed(self) -> None:
-        """Asks again and again until it is answered: one task, however often it was asked for."""
-        self._asked += 1
-        key = f"{self._name}-{self._asked}"
+        """Repeats a request under one idempotency key: it must create one task."""
+        self._requests += 1
+        key = f"{self._name}-{self._requests}"
         for _ in range(self._draw.whole(1, 3)):
             try:
                 handle = await self._queue.enqueue("quick", {"key": key}, idempotency_key=key)
@@ -103,15 +103,19 @@ class Client:
         types = [self._draw.pick(TYPES) for _ in range(self._draw.whole(1, 12))]
         handles = await self._queue.enqueue_many(
             [
-                {"type": each, "payload": None, **({"key": KEYS[0]} if each == "keyed" else {})}
-                for each in types
+                {
+                    "type": task_type,
+                    "payload": None,
+                    **({"key": KEYS[0]} if task_type == "keyed" else {}),
+                }
+                for task_type in types
             ]
         )
         for handle, task_type in zip(handles, types, strict=True):
             self._record.acked(handle.id, task_type)
 
     async def _enqueue_family(self) -> None:
-        """Parents and children; the first child's child fails or not as the edges say."""
+        """Enqueues parents, children and one grandchild, with a random dependency policy."""
         parents = []
         for _ in range(self._draw.whole(1, 3)):
             parent = await self._queue.enqueue(self._draw.pick(("quick", "flaky", "rejecting")))
@@ -127,13 +131,13 @@ class Client:
         self._record.acked(grandchild.id, "quick")
 
     async def _trickle(self) -> None:
-        """One after the other, so that the second comes while its rate is closed."""
+        """Enqueues two tasks in turn: the second arrives while the rate limit is used up."""
         for _ in range(2):
             handle = await self._queue.enqueue("rated")
             self._record.acked(handle.id, "rated")
 
     async def _wait(self) -> None:
-        """For the end of a task, but not for ever."""
+        """Waits for the end of a task, with a timeout."""
         handle = await self._queue.enqueue("quick")
         self._record.acked(handle.id, "quick")
         await self._queue.wait_task(handle.id, timeout=WAIT_SECONDS)

@@ -1,7 +1,7 @@
-"""One run: a cluster, its work, its bad days, and then the time to recover in which all must end well.
+"""One run: a cluster with its workload, a phase with faults, and a recovery phase.
 
-Promises: the same plan gives the same run. First the safety phase with faults; then everything heals and
-within the plan's `recover_hours` every task must have come to rest; then the checkers judge all of it.
+Promises: the same plan gives the same run. After the fault phase all faults end, and within the plan's
+`recover_hours` every task must end; then the checkers evaluate the outcome.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.observer import Observer
 from holdfast.sim.outcome import Outcome, all_events, all_tasks, describe_failures, held
-from holdfast.sim.primitives import PAID, Holders, live
+from holdfast.sim.primitives import PAID, Holders, run_primitives
 from holdfast.sim.record import Record
 from holdfast.sim.schedules import SCHEDULED
 from holdfast.sim.server import NAME, Database
@@ -43,13 +43,13 @@ from holdfast.sim.zones import zoneless
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.store import Store
 
-LOOK_SECONDS: Final = 20.0
+POLL_SECONDS: Final = 20.0
 ENDLESS: Final = frozenset({*SCHEDULED, PAID})
-"""What goes on coming, or that nobody runs."""
+"""Types that are enqueued without end, or that no worker runs."""
 
 
 class World:
-    """Builds a cluster for a plan and lets it live."""
+    """Builds the cluster of a plan and runs it."""
 
     def __init__(self, plan: Plan, user_handlers: UserHandlers | None = None) -> None:
         self.plan = plan
@@ -103,7 +103,7 @@ class World:
         self.cluster.nodes[name] = node
         return node
 
-    # -- what nodes do -----------------------------------------------------------------------------
+    # -- mains of nodes -------------------------------------------------------------------------
 
     async def _worker(self, node: Node, queue: Queue) -> None:
         if self._user_handlers is None:
@@ -116,11 +116,11 @@ class World:
                 queue._handlers,
                 lambda t: self.record.ran(t.id, t.fence, node.life),
             )
-        wishes = self._draw.stream(f"wishes {node.life}")
+        requests = self._draw.stream(f"wishes {node.life}")
         await serve(
             node,
             queue,
-            wishes,
+            requests,
             has_schedules=self._user_handlers is None,
             is_calm=lambda: self._calm,
         )
@@ -136,18 +136,18 @@ class World:
                 await client.act()
 
     async def _holder(self, node: Node, queue: Queue) -> None:
-        await live(node, queue, self.record, self._draw.stream(f"holder {node.life}"))
+        await run_primitives(node, queue, self.record, self._draw.stream(f"holder {node.life}"))
 
     async def _subscriber(self, node: Node, queue: Queue) -> None:
-        """Reads the feed from where it was, through all its lives."""
-        seen = self.record.seen.setdefault(node.name, [])
-        if seen:
+        """Reads the feed, and resumes after a restart at the position it had reached."""
+        positions = self.record.positions_read.setdefault(node.name, [])
+        if positions:
             self.trace.sometimes("feed-resumed")
         queue.on_event(lambda event: self.trace.step(f"heard {event.kind}"))
         while True:
             try:
-                async for event in queue.events(seen[-1] if seen else None):
-                    seen.append(str(event.position))
+                async for event in queue.events(positions[-1] if positions else None):
+                    positions.append(str(event.position))
             except StoreUnavailable:
                 await node.clock.sleep(1.0)
 
@@ -174,13 +174,13 @@ class World:
         for node in self.cluster.nodes.values():
             node.start()
         self.cluster.net.when_server_gone(self.faults.server_gone)
-        watch = Observer(self.cluster)
-        self.database.when_lost = watch.lost
-        watch.begin()
+        observer = Observer(self.cluster)
+        self.database.when_lost = observer.lost
+        observer.begin()
         self.faults.begin()
-        breaking = asyncio.create_task(self.faults.run())
+        injecting = asyncio.create_task(self.faults.run())
         await asyncio.sleep(self.plan.hours * 3600)
-        breaking.cancel()
+        injecting.cancel()
         self._calm = True
         for subsystem in self.subsystems:
             subsystem.calm()
@@ -190,11 +190,11 @@ class World:
         return await self._outcome(unfinished)
 
     async def _recover(self) -> list[Task]:
-        """Helps what waits for a person, and waits for the rest."""
+        """Resumes paused tasks and queues until all tasks have ended. Returns the tasks that have not."""
         store = self._store()
         end = self.loop.time() + self.plan.recover_hours * 3600
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             waiting = [task for task in (await all_tasks(store)) if task.status not in ENDED]
             waiting = [task for task in waiting if task.type not in ENDLESS]
             is_at_rest = not (waiting or self.database.cascades())
@@ -219,12 +219,12 @@ class World:
             self.trace.step(f"operator {error}")
 
     def _store(self) -> Store:
-        """The store without a network in between."""
+        """The store, accessed directly and not over the network."""
         return Store(self.database.driver, SqliteDialect(), Ids(self._draw.stream("judge")))
 
     async def _outcome(self, unfinished: Sequence[Task]) -> Outcome:
         for subsystem in self.subsystems:
-            await subsystem.report()  # Time may pass meanwhile; from here on it does not.
+            await subsystem.report()  # Virtual time may pass here, and not after it.
         store = self._store()
         events = await all_events(store)
         tasks = {task.id: task for task in await all_tasks(store)}

@@ -1,4 +1,4 @@
-"""Machines without time zones: a schedule that one node can evaluate, and another cannot."""
+"""Machines without time zone data: some nodes can evaluate a zoned schedule, others cannot."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from holdfast.sim.loop import NODE, OUTSIDE
 
 NAME: Final = ZoneInfo.__name__
 LACKING: Final = frozenset({"w1", "w3"})
-"""The workers whose machines have none."""
+"""Workers whose machines have no time zone data."""
 
 
 @contextmanager
 def zoneless() -> Iterator[None]:
-    """For the length of a run."""
-    before: Callable[[str], ZoneInfo] = getattr(schedule, NAME)
+    """Removes the time zone data of these workers while the context is open."""
+    original: Callable[[str], ZoneInfo] = getattr(schedule, NAME)
 
     def look_up(name: str) -> Any:
         if name != "UTC" and NODE.get(OUTSIDE).partition("#")[0] in LACKING:
             raise ZoneInfoNotFoundError(f"no time zone found with key {name}")
-        return before(name)
+        return original(name)
 
     setattr(schedule, NAME, look_up)
     try:
         yield
     finally:
-        setattr(schedule, NAME, before)
+        setattr(schedule, NAME, original)

@@ -1,12 +1,12 @@
-"""For tests of code that uses Holdfast: the real engine, in virtual time, in memory.
+"""Test support for applications: the real engine, in memory and in virtual time.
 
     async with testing.harness(queue) as h:
         await send_email.enqueue("a@example.com")
         await h.run_until_idle()
         await h.advance(3600)
 
-Nothing sleeps: time moves when the test says so, and everything that is due happens at its moment.
-Names are imported when they are first used: the pytest plugin beside this is loaded with every pytest.
+Nothing sleeps: time moves only when the test advances it, and work runs at its due time. Names are imported
+on first use, because pytest loads the plugin in this package in every session.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
     from holdfast.testing.drive import NeverIdle
-    from holdfast.testing.harness import Harness, harness
     from holdfast.testing.simulate import simulated
+    from holdfast.testing.virtual_time import Harness, harness
 
-_PLACES = {
-    "Harness": "holdfast.testing.harness",
+_MODULES = {
+    "Harness": "holdfast.testing.virtual_time",
     "NeverIdle": "holdfast.testing.drive",
     "VirtualClock": "holdfast.clock",
-    "harness": "holdfast.testing.harness",
+    "harness": "holdfast.testing.virtual_time",
     "simulated": "holdfast.testing.simulate",
 }
 
@@ -31,11 +31,11 @@ __all__ = ["Harness", "NeverIdle", "VirtualClock", "harness", "simulated"]
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'holdfast.testing' has no attribute '{name}'")
     import importlib
 
-    value = getattr(importlib.import_module(place), name)
+    value = getattr(importlib.import_module(module), name)
     globals()[name] = value
     return value

@@ -1,7 +1,7 @@
-"""Driving an engine by hand: its loops are stepped when they are due, in virtual time.
+"""Steps the loops of an engine in virtual time.
 
-Promises: the same loops, pool and store as in production; a moment is worked off completely before the
-clock goes on to the next. Never: moves the clock by itself beyond what was asked.
+Promises: uses the same loops, pool and store as production; all work of one point in time is finished
+before the clock advances to the next. Never: moves the clock further than requested.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from holdfast.store.store import Store
 
 ROUNDS_MAX: Final = 100_000
 SPINS: Final = 25
-"""Turns of the event loop without any change after which a handler counts as waiting."""
+"""Iterations of the event loop without a change after which a handler counts as waiting."""
 PATIENCE_SECONDS: Final = 0.05
-"""Real time that a handler in the event loop gets to come back from real input and output."""
+"""Real time that a handler in the event loop gets for real input and output."""
 THREAD_SECONDS: Final = 10.0
 """Real time that handlers in threads and processes get."""
 PAUSE_SECONDS: Final = 0.001
 
 
 class NeverIdle(Exception):
-    """Work makes more work without end."""
+    """Tasks create new tasks without end."""
 
 
 class Driver:
@@ -42,7 +42,7 @@ class Driver:
         self._waiting: frozenset[RunId] = frozenset()
 
     async def run_until_idle(self) -> None:
-        """Works off everything that is due now."""
+        """Runs all work that is due now."""
         for _ in range(ROUNDS_MAX):
             due = [loop for loop in self.engine.loops if self._is_due(loop)]
             for loop in due:
@@ -58,77 +58,77 @@ class Driver:
         )
 
     async def advance_to(self, target: float) -> None:
-        """Through every moment at which something is due, in order."""
+        """Advances the clock to `target` and stops at each time at which work is due."""
         await self.run_until_idle()
         while True:
-            moment = min(await self._next_moment(), target)
+            due_at = min(await self._next_due(), target)
             wake = self._clock.next_wake()
-            if wake is not None and wake < moment:
+            if wake is not None and wake < due_at:
                 self._clock.set(wake)
                 await self.run_until_idle()
                 continue
-            self._clock.set(moment)
+            self._clock.set(due_at)
             self.engine.pool.deadlines.ring()
             self._due.update(self.engine.loops)
             await self.run_until_idle()
-            if moment >= target:
+            if due_at >= target:
                 return
 
     def _is_due(self, loop: Loop) -> bool:
         return loop.is_woken or loop in self._due
 
-    async def _next_moment(self) -> float:
-        """The first time after now at which something is to happen. Polling is left out: what a poll
-        would find is asked for by name."""
+    async def _next_due(self) -> float:
+        """The next time at which work is due. Polls do not count: the store is asked for what they would
+        find."""
         now = self._clock.now()
         engine = self.engine
-        ahead = await self._store.next_due(engine.dispatcher.queues)
-        moments = [
-            ahead.due_at,
-            ahead.opens_at,
+        upcoming = await self._store.next_due(engine.dispatcher.queues)
+        times = [
+            upcoming.due_at,
+            upcoming.opens_at,
             *[s.next_at for s in await self._schedules() if not s.paused],
         ]
         held = engine.pool.held
         if held:
-            moments.append(now + engine.config.lease_seconds / 3)
+            times.append(now + engine.config.lease_seconds / 3)
         running = await self._store.find(status=Status.RUNNING, limit=1_000)
-        moments += [task.lease_until for task in running if task.run not in held]
+        times += [task.lease_until for task in running if task.run not in held]
         deadline = engine.pool.deadlines.next_at()
         if deadline is not None:
-            moments.append(now + deadline - self._clock.monotonic())
+            times.append(now + deadline - self._clock.monotonic())
         if engine.pool.workers > engine.pool.minimum:
-            moments.append(now + 1.0)
-        return min((at for at in moments if at is not None and at > now), default=math.inf)
+            times.append(now + 1.0)
+        return min((at for at in times if at is not None and at > now), default=math.inf)
 
     async def _schedules(self) -> list[Schedule]:
         return [Schedule(*row) for row in await self._store.query("schedules")]
 
     async def _settle(self) -> None:
-        """Lets handlers run until they have ended or wait for something that is not here."""
-        patience = 0.0
+        """Runs handlers until they have ended or wait for something outside the engine."""
+        waited = 0.0
         while True:
             before = self._state()
             for _ in range(SPINS):
                 await asyncio.sleep(0)
             if self._state() != before:
-                patience = 0.0
+                waited = 0.0
                 continue
-            busy = frozenset(h.run for h in self.engine.pool.held.values() if h.worker)
+            busy = frozenset(run.run for run in self.engine.pool.held.values() if run.worker)
             limit = THREAD_SECONDS if self._is_elsewhere() else PATIENCE_SECONDS
-            if not busy or busy == self._waiting or patience >= limit:
+            if not busy or busy == self._waiting or waited >= limit:
                 self._waiting = busy
                 return
             await asyncio.sleep(PAUSE_SECONDS)
-            patience += PAUSE_SECONDS
+            waited += PAUSE_SECONDS
 
     def _state(self) -> tuple[object, ...]:
-        """What changes whenever a handler gets on."""
+        """A value that changes whenever a handler makes progress."""
         pool = self.engine.pool
         woken = tuple(loop.is_woken for loop in self.engine.loops)
         return pool.busy, len(pool.held), woken, self._clock.next_wake()
 
     def _is_elsewhere(self) -> bool:
-        """Whether a handler runs in a thread or a process, whose time is real."""
+        """Whether a handler runs in a thread or a process, which needs real time."""
         pool = self.engine.pool
         busy = (held.task.type for held in pool.held.values() if held.worker)
         return any(self.engine.runs_elsewhere(task_type) for task_type in busy)

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures that give virtual time, and a cluster under faults, to any queue.
+"""The pytest plugin: fixtures for virtual time, and for a simulated cluster with faults.
 
     async def test_mail(holdfast_harness):
         async with holdfast_harness(queue) as h: ...
@@ -6,7 +6,7 @@
     def test_faults(simulate):
         simulate(queue, payloads={"send_email": [{"to": "a@example.com"}]}, seeds=20)
 
-Imports nothing of Holdfast until a test asks for the fixture.
+Imports nothing of Holdfast before a test uses a fixture.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import pytest
 
 @pytest.fixture
 def holdfast_harness() -> Any:
-    """`holdfast.testing.harness`: call it with a queue and enter what it returns."""
-    from holdfast.testing.harness import harness
+    """`holdfast.testing.harness`: an async context manager over a queue."""
+    from holdfast.testing.virtual_time import harness
 
     return harness
 
 
 @pytest.fixture
 def simulate() -> Any:
-    """`holdfast.testing.simulated`: call it with a queue; it raises when a law was broken."""
+    """`holdfast.testing.simulated`: runs a queue under faults and raises when a law is broken."""
     from holdfast.testing.simulate import simulated
 
     return simulated

@@ -1,4 +1,4 @@
-"""The simulator for users' own tests: their handlers on several nodes, under faults, in virtual time."""
+"""Runs an application's handlers in the simulator: several nodes, faults, virtual time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from holdfast.queue.queue import Queue
 from holdfast.sim.campaign import Options, Report, Verdict, campaign, run_plan
 from holdfast.sim.shrink import Shrunk, shrink as make_small
-from holdfast.sim.swarm import Plan, differences, plan as drawn
+from holdfast.sim.swarm import Plan, differences, plan as plan_of
 from holdfast.sim.user_handlers import UserHandlers, handlers_of
 
 
@@ -23,9 +23,9 @@ def simulated(
     plan: Mapping[str, str] | None = None,
     shrink: bool = True,
 ) -> Report:
-    """Runs the queue's async handlers under faults that each seed draws; AssertionError says which law
-    was broken, by which seed, with the smallest run that breaks it and its timeline. `payloads` are what
-    tasks of a type get, one of them each; `plan` sets other figures of the runs."""
+    """Runs the queue's async handlers under the faults drawn by each seed. Raises AssertionError with the
+    broken law, the seed, the smallest run that breaks it and its timeline. `payloads` lists payloads by task
+    type; each task gets one of them. `plan` sets other figures of the runs."""
     user_handlers = handlers_of(queue, payloads or {})
     options = Options(
         hours=hours,
@@ -35,15 +35,15 @@ def simulated(
     )
     report = campaign(range(first_seed, first_seed + seeds), options, user_handlers=user_handlers)
     if report.bad:
-        raise AssertionError(_told(report.bad[0], options, user_handlers, shrink))
+        raise AssertionError(_message(report.bad[0], options, user_handlers, shrink))
     return report
 
 
-def _told(verdict: Verdict, options: Options, user_handlers: UserHandlers, shrink: bool) -> str:
+def _message(verdict: Verdict, options: Options, user_handlers: UserHandlers, shrink: bool) -> str:
     first = options.plan(verdict.seed)
     small = Shrunk(first, verdict, "", 0)
     if shrink:
-        small = make_small(first, verdict, lambda each: run_plan(each, user_handlers=user_handlers))
+        small = make_small(first, verdict, lambda plan: run_plan(plan, user_handlers=user_handlers))
     lines = [f"seed {verdict.seed} broke:", *_complaints(verdict)]
     if small.plan != first:
         lines += [f"The smallest run that does ({small.runs} were tried):"]
@@ -57,14 +57,14 @@ def _complaints(verdict: Verdict) -> list[str]:
 
 
 def _arguments(plan: Plan) -> str:
-    """Those that give the run of this plan."""
-    rest = {}
-    parts = [f"first_seed={plan.seed}", "seeds=1", f"hours={plan.hours}"]
-    for name, text in differences(plan, drawn(plan.seed, hours=plan.hours)):
+    """The arguments that repeat the run of this plan."""
+    figures = {}
+    arguments = [f"first_seed={plan.seed}", "seeds=1", f"hours={plan.hours}"]
+    for name, text in differences(plan, plan_of(plan.seed, hours=plan.hours)):
         if name == "nodes":
-            parts.append(f"nodes={text}")
+            arguments.append(f"nodes={text}")
         elif name == "faults":
-            parts.append(f"faults={sorted(plan.faults)}")
+            arguments.append(f"faults={sorted(plan.faults)}")
         else:
-            rest[name] = text
-    return ", ".join([*parts, *([f"plan={rest}"] if rest else [])])
+            figures[name] = text
+    return ", ".join([*arguments, *([f"plan={figures}"] if figures else [])])

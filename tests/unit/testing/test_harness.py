@@ -1,4 +1,4 @@
-"""`holdfast.testing`: what users get for their own tests."""
+"""`holdfast.testing`: the harness and the pytest plugin."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ async def echo(task: Task) -> object:
 
 @pytest.fixture
 def queue() -> TaskQueue:
-    made = TaskQueue("sqlite:////nowhere/at/all.db", max_workers=3)
-    made.register_handler("echo", echo)
-    return made
+    queue = TaskQueue("sqlite:////nowhere/at/all.db", max_workers=3)
+    queue.register_handler("echo", echo)
+    return queue
 
 
-async def test_what_was_enqueued(queue: TaskQueue) -> None:
+async def test_assertions_about_enqueued_tasks(queue: TaskQueue) -> None:
     async with harness(queue) as h:
         await queue.enqueue("echo", {"to": "ann", "n": 1})
         await queue.enqueue("echo", {"to": "bob", "n": 2}, delay=60)
-        found = await h.assert_enqueued("echo")
-        assert [task.payload["to"] for task in found] == ["ann", "bob"]
+        tasks = await h.assert_enqueued("echo")
+        assert [task.payload["to"] for task in tasks] == ["ann", "bob"]
         await h.assert_enqueued("echo", {"to": "bob"}, count=1)
         await h.assert_enqueued("echo", count=2, status="queued")
         await h.refute_enqueued("echo", {"to": "eve"})
@@ -61,7 +61,7 @@ async def test_what_was_enqueued(queue: TaskQueue) -> None:
             await h.refute_enqueued("echo", {"n": 2})
 
 
-async def test_time_moves_only_when_told(queue: TaskQueue) -> None:
+async def test_time_moves_only_when_advanced(queue: TaskQueue) -> None:
     async with harness(queue, start=1000.0) as h:
         handle = await queue.enqueue("echo", 1, delay=60)
         await h.run_until_idle()
@@ -75,7 +75,7 @@ async def test_time_moves_only_when_told(queue: TaskQueue) -> None:
             await h.advance(-1)
 
 
-async def test_the_queue_is_given_back_as_it_was(queue: TaskQueue) -> None:
+async def test_the_queue_is_restored_afterwards(queue: TaskQueue) -> None:
     before = {name: value for name, value in vars(queue).items() if name != "_handlers"}
     for _ in range(2):
         async with harness(queue, max_workers=1) as h:
@@ -88,7 +88,7 @@ async def test_the_queue_is_given_back_as_it_was(queue: TaskQueue) -> None:
     assert not queue.is_running()
 
 
-async def test_ids_follow_the_seed(queue: TaskQueue) -> None:
+async def test_the_seed_determines_the_ids(queue: TaskQueue) -> None:
     async def ids(seed: int) -> list[str]:
         async with harness(queue, seed=seed):
             return [await queue.enqueue("echo") for _ in range(3)]
@@ -97,9 +97,7 @@ async def test_ids_follow_the_seed(queue: TaskQueue) -> None:
     assert await ids(1) != await ids(2)
 
 
-async def test_work_without_end_is_noticed(
-    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_work_raises(queue: TaskQueue, monkeypatch: pytest.MonkeyPatch) -> None:
     async def again(task: Task) -> None:
         await queue.enqueue("again")
 
@@ -119,7 +117,7 @@ async def test_a_running_queue_is_refused() -> None:
                 pass
 
 
-def test_the_plugin_serves_a_users_tests(tmp_path: Path) -> None:
+def test_the_plugin_provides_the_harness(tmp_path: Path) -> None:
     (tmp_path / "test_users.py").write_text(USERS_TEST)
     ran = subprocess.run(
         [
@@ -145,7 +143,7 @@ def test_the_plugin_imports_nothing_heavy() -> None:
     assert loaded <= {"holdfast", "holdfast.testing", "holdfast.testing.plugin"}
 
 
-def test_names_of_the_package_mean_the_same_whatever_came_first() -> None:
-    """A module of the same name as a function would take its place once it is imported."""
+def test_harness_is_a_function_in_any_import_order() -> None:
+    """A module with the name of the function would replace it once imported."""
     code = "from holdfast.testing import Harness, harness; assert callable(harness), harness"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,1 +1,1 @@
-"""`holdfast worker`: one process that runs tasks (`serve.py`), or many of them (`supervise.py`)."""
+"""`holdfast worker`: one process that runs tasks (`serve.py`), or several under a parent (`supervise.py`)."""

@@ -1,6 +1,6 @@
-"""Where an import of the application failed: the frames of the application, without those of Holdfast.
+"""Locates the error of a failed application import: frames of the application, without those of Holdfast.
 
-Promises: names the file and the line at which the application's own code stands.
+Promises: names the file and line in the application's code.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from traceback import FrameSummary, StackSummary
 from typing import Final
 
 FRAMES_MAX: Final = 20
-OURS: Final = (
+HIDDEN: Final = (
     f"{Path(__file__).parents[2]}{os.sep}",
     import_module.__code__.co_filename,
     "<frozen importlib",
@@ -21,7 +21,7 @@ OURS: Final = (
 
 
 def file_and_line(error: BaseException) -> str:
-    """` (/app/shop.py, line 7)`, or nothing when no file is to blame."""
+    """` (/app/shop.py, line 7)`, or an empty string when no frame of the application is involved."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f" ({error.filename}, line {error.lineno})"
     frames = _frames(error)
@@ -29,11 +29,11 @@ def file_and_line(error: BaseException) -> str:
 
 
 def short_trace(error: BaseException) -> str:
-    """The last frames of the application and the error, as Python shows them."""
-    shown = StackSummary.from_list(_frames(error)[-FRAMES_MAX:]).format()
-    return "".join([*shown, *traceback.format_exception_only(error)]).rstrip("\n")
+    """The last frames of the application and the error, formatted like a traceback."""
+    frames = StackSummary.from_list(_frames(error)[-FRAMES_MAX:]).format()
+    return "".join([*frames, *traceback.format_exception_only(error)]).rstrip("\n")
 
 
 def _frames(error: BaseException) -> list[FrameSummary]:
     frames = traceback.extract_tb(error.__traceback__)
-    return [frame for frame in frames if not frame.filename.startswith(OURS)]
+    return [frame for frame in frames if not frame.filename.startswith(HIDDEN)]

@@ -1,7 +1,7 @@
-"""Finds the queue object that `MODULE:ATTRIBUTE` names.
+"""Loads the queue object that `MODULE:ATTRIBUTE` names.
 
-Promises: the working folder is importable; whatever is wrong with the name, or with the module itself,
-is one error that says what to do; an error of the module names its file and line.
+Promises: the working folder is importable; a bad name or a broken module raises one error with advice; an
+error inside the module names its file and line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.queue.queue import Queue
 
 
 def load_queue(target: str) -> Queue:
-    """The queue, with at least one handler."""
+    """Imports the module and returns the queue."""
     module_name, sign, attribute = target.partition(":")
     if not sign or not module_name or not attribute:
         raise BadConfig(f"'{target}' does not name a queue: write MODULE:QUEUE, e.g. myapp:queue")
@@ -25,14 +25,14 @@ def load_queue(target: str) -> Queue:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     module = _import(module_name)
-    found: object = module
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-        if found is None:
+    value: object = module
+    for name in attribute.split("."):
+        value = getattr(value, name, None)
+        if value is None:
             raise BadConfig(f"module '{module_name}' has no '{attribute}': {_advice(module)}")
-    if not isinstance(found, Queue):
-        raise BadConfig(f"'{target}' is a {type(found).__name__}, not a queue: {_advice(module)}")
-    return found
+    if not isinstance(value, Queue):
+        raise BadConfig(f"'{target}' is a {type(value).__name__}, not a queue: {_advice(module)}")
+    return value
 
 
 def _import(name: str) -> ModuleType:
@@ -51,14 +51,14 @@ def _import(name: str) -> ModuleType:
 
 def _broken(name: str, error: BaseException) -> BadConfig:
     text = str(error.msg if isinstance(error, SyntaxError) else error)
-    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    found = BadConfig(f"module '{name}' cannot be imported: {said}{file_and_line(error)}")
-    found.add_note(short_trace(error))
-    return found
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    problem = BadConfig(f"module '{name}' cannot be imported: {reason}{file_and_line(error)}")
+    problem.add_note(short_trace(error))
+    return problem
 
 
 def _advice(module: ModuleType) -> str:
-    """Queues that the module has under other names."""
+    """Suggests queues that the module has under other names."""
     names = [name for name, value in vars(module).items() if isinstance(value, Queue)]
     if not names:
         return "define one: queue = TaskQueue('sqlite:///holdfast.db')"

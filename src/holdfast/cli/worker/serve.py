@@ -1,8 +1,8 @@
-"""One worker process: runs a queue until it is told to stop.
+"""One worker process: runs a queue until it is asked to stop.
 
-Promises: exit code 0 after a graceful stop, 130 after a fast one, 1 when the engine has given up; uses
-uvloop when it is installed. What is left after the stop does not keep the process (`ending.py`).
-Never: swallows why the engine ended.
+Promises: exit code 0 after a graceful stop, 130 after a fast one, 1 after a failure of the engine; uses
+uvloop when it is installed. Nothing left after the stop keeps the process (`ending.py`). Never: hides why
+the engine ended.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def serve(target: str, settings: dict[str, Any]) -> int:
 
 
 def _check_shared(target: str, queue: Queue) -> None:
-    """One of many processes: each would have a store in memory of its own."""
+    """Refuses an in-memory store: each process would have another one."""
     url = getattr(queue, "url", "")
     if url.startswith("sqlite:") and not sqlite_path(url):
         raise BadConfig(
-            f"the store of '{target}' is in memory, where only its own process sees it: give the queue the "
+            f"the store of '{target}' is in memory, where only one process sees it: give the queue the "
             "URL of a file or of PostgreSQL, or run one process"
         )
 
@@ -71,17 +71,17 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
 
 
 async def _until_stopped(queue: Queue, stops: Stops) -> EngineFailed | None:
-    """Why it ends: None when somebody wants it."""
-    asked = asyncio.create_task(stops.gentle.wait())
+    """Waits for a stop signal or a failure of the engine, and returns the failure."""
+    requested = asyncio.create_task(stops.graceful.wait())
     failed = asyncio.create_task(queue.wait_failed())
-    done, pending = await asyncio.wait({asked, failed}, return_when=asyncio.FIRST_COMPLETED)
+    done, pending = await asyncio.wait({requested, failed}, return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
     return failed.result() if failed in done else None
 
 
 async def _stop(queue: Queue, stops: Stops) -> None:
-    """Gently, unless a second signal comes."""
+    """Stops gracefully; a second signal stops fast."""
     stopping = asyncio.create_task(queue.stop())
     fast = asyncio.create_task(stops.fast.wait())
     await asyncio.wait({stopping, fast}, return_when=asyncio.FIRST_COMPLETED)

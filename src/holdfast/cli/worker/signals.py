@@ -1,9 +1,9 @@
-"""Signals that end a worker: first gently, then at once.
+"""Signals that stop a worker: gracefully first, then fast.
 
-Promises: the first SIGTERM, SIGINT or SIGHUP (a terminal that was closed) asks for a graceful stop, the
-second for a fast one, the third ends the process on the spot. A repeat of the same signal within
-`ECHO_SECONDS` counts once: GNU timeout signals its child and then the child's group. The end of the process
-that started this one counts as the first. A SIGHUP that was ignored from the start (nohup) stays ignored.
+Promises: the first SIGTERM, SIGINT or SIGHUP (a closed terminal) asks for a graceful stop, the second for
+a fast one, the third exits the process at once. A repeat of the same signal within `ECHO_SECONDS` counts
+once: GNU timeout signals its child and then the child's group. The end of the parent process counts as the
+first signal. A SIGHUP ignored from the start (nohup) stays ignored.
 """
 
 from __future__ import annotations
@@ -16,41 +16,41 @@ from typing import Final
 
 INTERRUPTED: Final = 130
 PARENT_VARIABLE: Final = "HOLDFAST_WORKER_PARENT"
-"""Names a pipe whose end means that the parent is gone."""
+"""Environment variable with the file descriptor of a pipe that closes when the parent ends."""
 ECHO_SECONDS: Final = 0.2
 log = logging.getLogger("holdfast.worker")
 
 
 class Stops:
-    """Listens while the event loop runs."""
+    """Stop requests by signal, as asyncio events."""
 
     def __init__(self) -> None:
-        self.gentle = asyncio.Event()
+        self.graceful = asyncio.Event()
         self.fast = asyncio.Event()
         loop = asyncio.get_running_loop()
         self._now = loop.time
-        self._heard: dict[str, float] = {}
+        self._received_at: dict[str, float] = {}
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
                 continue
-            loop.add_signal_handler(number, self.hear, signal.Signals(number).name)
+            loop.add_signal_handler(number, self.receive, signal.Signals(number).name)
         self._watch_parent(loop)
 
-    def hear(self, name: str) -> None:
-        """A signal has come; its echo asks for nothing."""
-        before, now = self._heard.get(name), self._now()
-        if before is not None and now - before < ECHO_SECONDS:
+    def receive(self, name: str) -> None:
+        """Handles a signal and ignores its echo."""
+        last, now = self._received_at.get(name), self._now()
+        if last is not None and now - last < ECHO_SECONDS:
             return
-        self._heard[name] = now
-        self.ask(name)
+        self._received_at[name] = now
+        self.request(name)
 
-    def ask(self, why: str) -> None:
-        """One more wish to stop."""
-        if not self.gentle.is_set():
-            log.info("stopping on %s: no new tasks, waiting for those that run", why)
-            self.gentle.set()
+    def request(self, reason: str) -> None:
+        """One more request to stop."""
+        if not self.graceful.is_set():
+            log.info("stopping on %s: no new tasks, waiting for running ones", reason)
+            self.graceful.set()
         elif not self.fast.is_set():
-            log.info("stopping at once on %s: what runs is given back", why)
+            log.info("stopping at once on %s: running tasks are released", reason)
             self.fast.set()
         else:
             os._exit(INTERRUPTED)
@@ -61,10 +61,10 @@ class Stops:
             return
         pipe = int(number)
         os.set_inheritable(pipe, False)
-        loop.add_reader(pipe, self._parent_gone, loop, pipe)
+        loop.add_reader(pipe, self._parent_ended, loop, pipe)
 
-    def _parent_gone(self, loop: asyncio.AbstractEventLoop, pipe: int) -> None:
+    def _parent_ended(self, loop: asyncio.AbstractEventLoop, pipe: int) -> None:
         loop.remove_reader(pipe)
         os.close(pipe)
-        if not self.gentle.is_set():
-            self.ask("the end of its parent process")
+        if not self.graceful.is_set():
+            self.request("the end of its parent process")

@@ -1,8 +1,8 @@
-"""Many worker processes under one parent.
+"""Several worker processes under one parent.
 
-Promises: a process that ends by itself is started again after a growing pause; one that dies too often
-ends all, with its exit code; signals reach the children as asked, and children end when the parent is
-killed. Never: runs tasks itself, or restarts what can never start (a wrong module name).
+Promises: a process that ends by itself is restarted after a growing pause; a process that dies too often
+ends all, with its exit code; signals reach the children once; children end when the parent is killed.
+Never: runs tasks itself, or restarts a process that cannot start (a wrong module name).
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ PAUSE_SECONDS: Final = 0.5
 PAUSE_SECONDS_MAX: Final = 10.0
 NEVER_STARTS: Final = OUTCOMES["bad-config"].exit
 UNAVAILABLE: Final = OUTCOMES["store-unavailable"].exit
-"""The store is away: that is waited for, and costs no restart."""
+"""The store is unavailable: the process is restarted without limit."""
 log = logging.getLogger("holdfast.worker")
 
 
 def supervise(arguments: list[str], processes: int) -> int:
-    """Runs `holdfast worker` with these arguments so many times."""
+    """Runs `holdfast worker` with these arguments in `processes` processes."""
     return asyncio.run(Parent(arguments, processes, SystemClock()).run())
 
 
 class Parent:
-    """Keeps its children up until it is told to stop."""
+    """Restarts its children until a stop signal."""
 
     def __init__(self, arguments: list[str], processes: int, clock: Clock) -> None:
         self._command = [sys.executable, "-m", "holdfast", "worker", *arguments]
@@ -48,20 +48,22 @@ class Parent:
 
     async def run(self) -> int:
         stops = Stops()
-        theirs, self._pipe = os.pipe()
-        slots = [asyncio.create_task(self._keep(n, theirs)) for n in range(1, self._count + 1)]
-        passing = asyncio.create_task(self._pass_on(stops))
+        child_end, self._pipe = os.pipe()
+        slots = [
+            asyncio.create_task(self._keep_running(n, child_end)) for n in range(1, self._count + 1)
+        ]
+        forwarding = asyncio.create_task(self._forward(stops))
         await asyncio.gather(*slots)
-        passing.cancel()
-        os.close(theirs)
+        forwarding.cancel()
+        os.close(child_end)
         os.close(self._pipe)
         return self._code or (INTERRUPTED if stops.fast.is_set() else 0)
 
-    async def _pass_on(self, stops: Stops) -> None:
-        """Each wish to stop goes to every child. Two signals of one kind that come close together arrive
-        as one, so the second wish is of another kind."""
-        for wish, number in ((stops.gentle, signal.SIGTERM), (stops.fast, signal.SIGINT)):
-            await wish.wait()
+    async def _forward(self, stops: Stops) -> None:
+        """Forwards each stop request to every child. Two signals of one kind in quick succession can arrive
+        as one, so the second request uses another signal."""
+        for request, number in ((stops.graceful, signal.SIGTERM), (stops.fast, signal.SIGINT)):
+            await request.wait()
             self._end(0, number)
 
     def _end(self, code: int, number: signal.Signals = signal.SIGTERM) -> None:
@@ -71,15 +73,15 @@ class Parent:
             if child.returncode is None:
                 child.send_signal(number)
 
-    async def _keep(self, slot: int, pipe: int) -> None:
-        """One child after the other."""
+    async def _keep_running(self, slot: int, pipe: int) -> None:
+        """Runs the child of one slot and restarts it."""
         deaths: deque[float] = deque()
         while not self._ending.is_set():
             child = await self._start(slot, pipe)
             code = await child.wait()
             if self._ending.is_set():
                 return
-            pause = self._judge(slot, child.pid, code, deaths)
+            pause = self._restart_pause(slot, child.pid, code, deaths)
             if pause is None:
                 self._end(code if code > 0 else 1)
                 return
@@ -90,21 +92,21 @@ class Parent:
             *self._command,
             pass_fds=(pipe,),
             env={**os.environ, PARENT_VARIABLE: str(pipe)},
-            process_group=0,  # Ctrl-C reaches the parent only, which passes it on once
+            process_group=0,  # Ctrl-C reaches the parent only, which forwards it once
         )
         self._children[slot] = child
         log.info("worker %d started: pid %d", slot, child.pid)
         return child
 
-    def _judge(self, slot: int, pid: int, code: int, deaths: deque[float]) -> float | None:
-        """How long to wait before the next start; None gives up."""
+    def _restart_pause(self, slot: int, pid: int, code: int, deaths: deque[float]) -> float | None:
+        """Seconds to wait before the restart; None gives up."""
         now = self._clock.monotonic()
         deaths.append(now)
         while now - deaths[0] > WINDOW_SECONDS:
             deaths.popleft()
-        ended = f"worker {slot} (pid {pid}) ended: {_said(code)}"
+        ended = f"worker {slot} (pid {pid}) ended: {_describe(code)}"
         if code == NEVER_STARTS:
-            log.error("%s; it can not start, giving up", ended)
+            log.error("%s; it cannot start, giving up", ended)
             return None
         if code != UNAVAILABLE and len(deaths) > DEATHS_MAX:
             log.error("%s; %d times in %g s, giving up", ended, len(deaths), WINDOW_SECONDS)
@@ -114,7 +116,7 @@ class Parent:
         return pause
 
 
-def _said(code: int) -> str:
+def _describe(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     try:

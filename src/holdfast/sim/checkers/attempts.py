@@ -1,4 +1,4 @@
-"""What counts against a task: attempts, deaths of its runners, and the evidence that is left of it."""
+"""Laws about attempts, deaths of runners and dead letters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import Change
 
 FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
-"""Ways back into the queue that cost no attempt."""
+"""Events that requeue a task without using an attempt."""
 
 
-def attempts_count_what_failed(outcome: Outcome) -> Iterator[str]:
-    """A start counts; a snooze, a release and the death of a runner give it back, a failure does not."""
+def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
+    """A start uses an attempt; a snooze, a release and the death of a runner return it, a failure does
+    not."""
     last: dict[str, Change] = {}
     free: Counter[str] = Counter()
     paid: Counter[str] = Counter()
@@ -31,18 +32,21 @@ def attempts_count_what_failed(outcome: Outcome) -> Iterator[str]:
                 paid[change.id] += 1
             case _:
                 yield f"{change.id} went from {before.attempts} attempts to {change.attempts}"
-    told = Counter(e.task_id for e in outcome.events if e.kind in FREE)
-    again = Counter(
+    free_events = Counter(e.task_id for e in outcome.events if e.kind in FREE)
+    retry_events = Counter(
         e.task_id for e in outcome.events if e.kind == "task.failed" and e.data["will_retry"]
     )
-    for task_id in sorted(free.keys() | told.keys() | paid.keys() | again.keys(), key=str):
-        seen = (free[str(task_id)], paid[str(task_id)])
-        if seen != (told[task_id], again[task_id]):
-            yield f"{task_id}: {seen} free and paid, the feed says {(told[task_id], again[task_id])}"
+    for task_id in sorted(
+        free.keys() | free_events.keys() | paid.keys() | retry_events.keys(), key=str
+    ):
+        rows = (free[str(task_id)], paid[str(task_id)])
+        events = (free_events[task_id], retry_events[task_id])
+        if rows != events:
+            yield f"{task_id}: {rows} returned and used in the rows, {events} in the feed"
 
 
 def budgets_hold(outcome: Outcome) -> Iterator[str]:
-    """No more attempts than allowed; the death of a runner that is one too many ends the task."""
+    """Attempts stay within `max_attempts`; the last allowed death of a runner ends the task."""
     tasks = outcome.tasks
     for change in outcome.history:
         task = tasks.get(change.id)
@@ -57,8 +61,8 @@ def budgets_hold(outcome: Outcome) -> Iterator[str]:
 ENDS: Final = frozenset({"failed", "aborted"})
 
 
-def dead_letters_have_their_evidence(outcome: Outcome) -> Iterator[str]:
-    """Of what rests in failed one can tell why: the kind, in words, with what led to it."""
+def dead_letters_have_a_reason(outcome: Outcome) -> Iterator[str]:
+    """Each failed task has a failure with a kind, a message and a cause."""
     parents: dict[str, set[str]] = {}
     for child, parent in outcome.edges:
         parents.setdefault(child, set()).add(parent)
@@ -70,7 +74,7 @@ def dead_letters_have_their_evidence(outcome: Outcome) -> Iterator[str]:
             yield f"{task.id} is a dead letter without a reason"
         elif failure.kind is FailureKind.DEPENDENCY:
             if failure.cause not in parents.get(task.id, set()):
-                yield f"{task.id} fell with {failure.cause}, which it does not depend on"
+                yield f"{task.id} failed with {failure.cause}, which it does not depend on"
         elif failure.kind is FailureKind.LOST and task.deaths < task.options.max_deaths:
             yield f"{task.id} was given up after {task.deaths} deaths"
         elif failure.kind is FailureKind.ERROR and task.attempts < task.max_attempts:

@@ -1,4 +1,4 @@
-"""Parents and their dependents: what one end means for the others, in one batch or in many."""
+"""Laws about parents and dependents, with cascades of one or more batches."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from holdfast.sim.outcome import Outcome
 DEAD: Final = (Status.FAILED, Status.ABORTED)
 
 
-def dependents_are_settled_with_their_parents(outcome: Outcome) -> Iterator[str]:
-    """When the last parent has ended, no child waits any longer: but for those that the same transaction has
-    written down as left, and at the end none is."""
+def dependents_settle_with_parents(outcome: Outcome) -> Iterator[str]:
+    """After the end of its last parent no child is blocked, unless the same transaction recorded the
+    cascade as unfinished. At the end of the run no cascade is unfinished."""
     parents: dict[str, list[str]] = defaultdict(list)
     children: dict[str, list[str]] = defaultdict(list)
     for child, parent in outcome.edges:
@@ -24,25 +24,25 @@ def dependents_are_settled_with_their_parents(outcome: Outcome) -> Iterator[str]
         children[parent].append(child)
     status: dict[str, str] = {}
     blocked: set[str] = set()
-    """Children that wait though all their parents have ended."""
+    """Children that are blocked although all parents have ended."""
     for at, touched, left in _moments(outcome, status):
         for task_id in sorted(blocked.union(touched, *(children[i] for i in touched))):
-            above = parents[task_id]
-            waits = status.get(task_id) == "blocked" and all(status[p] in OVER for p in above)
-            if not (above and waits):
+            parent_ids = parents[task_id]
+            waits = status.get(task_id) == "blocked" and all(status[p] in OVER for p in parent_ids)
+            if not (parent_ids and waits):
                 blocked.discard(task_id)
                 continue
             blocked.add(task_id)
-            if left.isdisjoint(above):
+            if left.isdisjoint(parent_ids):
                 yield f"{task_id} is blocked at {at:.3f} though all its parents have ended"
     for parent_id in sorted(outcome.left[-1].parents if outcome.left else ()):
-        yield f"{parent_id} has dependents that were never told of it"
+        yield f"{parent_id} has dependents that were never settled"
 
 
 def _moments(
     outcome: Outcome, status: dict[str, str]
 ) -> Iterator[tuple[float, set[str], frozenset[str]]]:
-    """After each commit, with `status` brought up to it: when, what changed, which cascades are left."""
+    """Time, changed tasks and unfinished cascades after each commit; `status` is updated to it."""
     left: frozenset[str] = frozenset()
     ahead = iter(outcome.left)
     following = next(ahead, None)
@@ -53,8 +53,9 @@ def _moments(
         yield group[0].at, {change.id for change in group}, left
 
 
-def who_fell_with_a_parent_has_a_dead_one(outcome: Outcome) -> Iterator[str]:
-    """At rest. Who comes back takes along those that failed with it, also in later batches."""
+def failed_dependents_have_a_dead_parent(outcome: Outcome) -> Iterator[str]:
+    """Checked at the end: a replayed parent revives the dependents that failed with it, also in later
+    batches."""
     for task in outcome.tasks.values():
         failure = task.failure
         if task.status is not Status.FAILED or failure is None:

@@ -1,4 +1,4 @@
-"""The feed and the counters: what they say is what the rows say."""
+"""Laws about the feed and the counters: both agree with the rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from holdfast.core.event import Event
 from holdfast.sim.outcome import Outcome
 
 
-def feed_is_whole(outcome: Outcome) -> Iterator[str]:
-    """Offsets without gaps, nothing twice; a reader that comes and goes sees just that."""
+def feed_is_contiguous(outcome: Outcome) -> Iterator[str]:
+    """Offsets have no gaps and no duplicates; a subscriber that restarts reads the same events."""
     offsets = [event.position.offset for event in outcome.events]
     if offsets != list(range(1, len(offsets) + 1)):
         yield f"the feed is not contiguous: {len(offsets)} events up to {offsets[-1:]}"
     positions = [str(event.position) for event in outcome.events]
-    for name, seen in outcome.record.seen.items():
-        if seen != positions[: len(seen)]:
-            yield f"{name} saw another feed: {len(seen)} events"
+    for name, read in outcome.record.positions_read.items():
+        if read != positions[: len(read)]:
+            yield f"{name} read another feed: {len(read)} events"
 
 
 ENDS: Final = {
@@ -28,15 +28,15 @@ ENDS: Final = {
 }
 
 
-def changes_have_their_events(outcome: Outcome) -> Iterator[str]:
-    """No state without its event: as many ends in the feed as in the rows, for each task."""
+def changes_have_events(outcome: Outcome) -> Iterator[str]:
+    """Each task has as many end events and start events as its rows had ends and claims."""
     rows = Counter(
         (c.id, ENDS[c.status]) for c in outcome.history if c.status in ENDS and c.was != c.status
     )
-    told = Counter((e.task_id, e.kind) for e in outcome.events if e.kind in ENDS.values())
-    for key in rows.keys() | told.keys():
-        if rows[key] != told[key]:
-            yield f"{key[0]}: {key[1]} is {told[key]} times in the feed, {rows[key]} times in the rows"
+    events = Counter((e.task_id, e.kind) for e in outcome.events if e.kind in ENDS.values())
+    for key in rows.keys() | events.keys():
+        if rows[key] != events[key]:
+            yield f"{key[0]}: {key[1]} is {events[key]} times in the feed, {rows[key]} times in the rows"
     claims = Counter(c.id for c in outcome.history if c.was == "queued" and c.status == "running")
     starts = Counter(e.task_id for e in outcome.events if e.kind == "task.started")
     for task_id in claims.keys() | starts.keys():
@@ -45,30 +45,30 @@ def changes_have_their_events(outcome: Outcome) -> Iterator[str]:
 
 
 def counters_are_exact(outcome: Outcome) -> Iterator[str]:
-    """The kept figures are what a count of the rows gives."""
+    """The counters equal a count of the rows."""
     counted = Counter(
         (t.queue, t.type, int(t.priority), t.status.value) for t in outcome.tasks.values()
     )
-    kept = {(q, t, p, s): n for q, t, p, s, n in outcome.counters if n}
-    if kept != counted:
+    counters = {(q, t, p, s): n for q, t, p, s, n in outcome.counters if n}
+    if counters != counted:
         differing = {
-            key for key in kept.keys() | counted.keys() if kept.get(key, 0) != counted[key]
+            key for key in counters.keys() | counted.keys() if counters.get(key, 0) != counted[key]
         }
         yield f"counters differ at {sorted(differing)[:3]}"
 
 
-def the_feed_adds_up_to_the_rows(outcome: Outcome) -> Iterator[str]:
-    """Whoever follows the feed from its beginning knows where each task is."""
-    known: dict[str, str] = {}
+def feed_matches_rows(outcome: Outcome) -> Iterator[str]:
+    """Replaying the feed from its start gives the status of every task."""
+    replayed: dict[str, str] = {}
     for event in outcome.events:
         if event.task_id is not None and (status := _status_after(event)) is not None:
-            known[event.task_id] = status
+            replayed[event.task_id] = status
     for task in outcome.tasks.values():
-        if known.get(task.id) != task.status.value:
-            yield f"{task.id} is {task.status}, whoever follows the feed takes it for {known.get(task.id)}"
+        if replayed.get(task.id) != task.status.value:
+            yield f"{task.id} is {task.status}, the feed says {replayed.get(task.id)}"
 
 
-AFTER: Final = {
+STATUS_AFTER: Final = {
     "task.unblocked": "queued",
     "task.started": "running",
     "task.snoozed": "queued",
@@ -89,4 +89,4 @@ def _status_after(event: Event) -> str | None:
         case "task.failed" if event.data.get("will_retry"):
             return "queued"
         case kind:
-            return AFTER.get(kind)
+            return STATUS_AFTER.get(kind)

@@ -1,4 +1,4 @@
-"""The history of rows, as checkers like to read it."""
+"""Groups the row history by transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.sim.server import Change
 
 
 def transactions(history: list[Change]) -> Iterator[list[Change]]:
-    """The changes of each commit, together."""
+    """The changes of each commit as one list."""
     group: list[Change] = []
     for change in history:
         if group and group[0].transaction != change.transaction:

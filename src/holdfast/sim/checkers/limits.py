@@ -1,4 +1,4 @@
-"""Limits and rules of types, whoever enqueued or fired the task."""
+"""Laws about limits and rules of task types, for enqueued and scheduled tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE: Final = {
 
 
 def limits_hold(outcome: Outcome) -> Iterator[str]:
-    """Never more at once than allowed, of a type or of a key, in no window more starts than allowed."""
+    """Concurrency limits by type and by key hold at all times, rate limits in every window."""
     running: dict[str, set[str]] = defaultdict(set)
     starts: list[float] = []
     for change in outcome.history:
@@ -43,8 +43,8 @@ def limits_hold(outcome: Outcome) -> Iterator[str]:
             yield f"{RATE + 1} rated tasks started within {last - first:.3f} s"
 
 
-def a_task_has_the_rules_of_its_type(outcome: Outcome) -> Iterator[str]:
-    """Also when a node made it that has no handler of the type."""
+def tasks_have_the_rules_of_their_type(outcome: Outcome) -> Iterator[str]:
+    """Holds also for tasks created by a node without a handler of the type."""
     for task in outcome.tasks.values():
         if task.type == NIGHTLY and (not task.limits or task.max_attempts != NIGHTLY_ATTEMPTS):
             yield f"{task.id} has the limits {task.limits} and {task.max_attempts} attempts"

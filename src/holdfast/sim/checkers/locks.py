@@ -1,4 +1,4 @@
-"""Locks and the ledger: who holds, who is let in, what happens once."""
+"""Laws about locks and the idempotency ledger."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holdfast.sim.primitives import CALM_SECONDS, PAID
 from holdfast.sim.record import HolderInterval, Record
 
 GRANT_SECONDS: Final = 6.0
-"""Within which a free lock is granted to one of those who wait: dead waiters ahead cost 3 s in total, and a
-hint that was lost costs a look."""
+"""Time within which a free lock is granted to a waiter: dead waiters before it cost 3 s in total, and a
+lost hint costs one poll."""
 
 
 def lock_fences_never_interleave(outcome: Outcome) -> Iterator[str]:
-    """What the store took under a lock came from holders in the order of their fences."""
+    """The store accepted writes under a lock in the order of the fences."""
     newest: dict[str, int] = {}
     for resource, fence in outcome.record.accepted:
         if fence < newest.get(resource, 0):
@@ -26,8 +26,8 @@ def lock_fences_never_interleave(outcome: Outcome) -> Iterator[str]:
         newest[resource] = max(fence, newest.get(resource, 0))
 
 
-def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str]:
-    """Two holders at a time only where one of them was frozen, or the store's own clock was set forward."""
+def leases_do_not_overlap(outcome: Outcome) -> Iterator[str]:
+    """Two holders overlap only when one was frozen, or the store's clock was set forward."""
     if outcome.plan.sets_clocks:
         return
     record = outcome.record
@@ -37,11 +37,11 @@ def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str
     for resource, holders in by_resource.items():
         ordered = sorted(holders, key=lambda interval: interval.fence)
         for one, other in pairwise(ordered):
-            known = [at for at in (one.until, record.died.get(one.life)) if at is not None]
-            until = min(known, default=outcome.seconds)
+            ends = [at for at in (one.until, record.died.get(one.life)) if at is not None]
+            until = min(ends, default=outcome.seconds)
             was_frozen = any(
-                begun <= until and end >= one.since
-                for begun, end in record.frozen.get(one.life, [])
+                start <= until and end >= one.since
+                for start, end in record.frozen.get(one.life, [])
             )
             if until > other.since and not was_frozen:
                 yield (
@@ -50,8 +50,8 @@ def a_lease_is_lost_before_it_is_granted_again(outcome: Outcome) -> Iterator[str
                 )
 
 
-def an_effect_happens_once(outcome: Outcome) -> Iterator[str]:
-    """One payment for a bill, however often it was asked for; the outside hears one id."""
+def effects_happen_once(outcome: Outcome) -> Iterator[str]:
+    """A bill is paid once, with any number of requests; an external effect always has the same id."""
     paid = Counter(str(t.payload["bill"]) for t in outcome.tasks.values() if t.type == PAID)
     for bill, n in paid.items():
         if n > 1:
@@ -64,32 +64,32 @@ def an_effect_happens_once(outcome: Outcome) -> Iterator[str]:
             yield f"{bill} was tried under {len(ids)} ids"
 
 
-def a_key_has_one_answer(outcome: Outcome) -> Iterator[str]:
-    """Whoever repeats a call is answered alike; another request under the same key is refused."""
-    for place, answers in outcome.record.answers.items():
+def keys_have_one_answer(outcome: Outcome) -> Iterator[str]:
+    """A repeated call gets the same answer; a different request under the same key is refused."""
+    for key, answers in outcome.record.answers.items():
         if len(answers) > 1:
-            yield f"{place} was answered with {sorted(answers)}"
+            yield f"{key} was answered with {sorted(answers)}"
     yield from outcome.record.key_conflicts_accepted
 
 
-def a_cancelled_call_leaves_its_key_free(outcome: Outcome) -> Iterator[str]:
+def cancelled_calls_free_their_key(outcome: Outcome) -> Iterator[str]:
     """A caller that is cancelled, at whichever await, leaves its key free or answered."""
     yield from outcome.record.left_open
 
 
-def closing_ends_every_wait(outcome: Outcome) -> Iterator[str]:
+def close_ends_waits(outcome: Outcome) -> Iterator[str]:
     """Locks that are closed grant nothing, and hang on nothing but the store, for a bounded time."""
     yield from outcome.record.close_errors
 
 
-def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
-    """Once everything works again, nobody waits long for what nobody holds. A store whose clock was set back
-    stands still until that has passed, and so does whoever waits for a lease to end there."""
+def free_locks_are_granted(outcome: Outcome) -> Iterator[str]:
+    """After the fault phase a free lock is granted soon. Not checked when clocks were set: store time stands
+    still after a step back, and so do leases."""
     if outcome.plan.sets_clocks:
         return
     for wait in outcome.record.waits:
         if wait.since < outcome.healed_at + CALM_SECONDS:
-            continue  # A lease of one who died may still have its time.
+            continue  # The lease of a dead holder may not have expired yet.
         free_since = wait.since
         held = sorted(
             (b.since, b.until or outcome.seconds)
@@ -107,9 +107,9 @@ def a_free_lock_is_granted(outcome: Outcome) -> Iterator[str]:
     yield from outcome.record.ungranted
 
 
-def a_quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
-    """Two at a time only where one was frozen, a server's clock was set, or so many servers had forgotten
-    that those left could not refuse."""
+def quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
+    """Two holders overlap only when one was frozen, a server's clock was set, or too many servers had lost
+    their state to refuse the second."""
     if outcome.plan.sets_clocks:
         return
     record, servers = outcome.record, outcome.plan.lock_servers
@@ -125,31 +125,31 @@ def a_quorum_has_one_holder(outcome: Outcome) -> Iterator[str]:
                     continue
                 if _was_frozen(record, one, outcome.seconds):
                     continue
-                if _remembering(record, one, other.since) > servers - majority(servers):
+                if _servers_with_state(record, one, other.since) > servers - majority(servers):
                     yield f"{resource}: {one.life} and {other.life} both held it at {other.since:.3f}"
 
 
 def _end(record: Record, interval: HolderInterval, now: float) -> float:
-    known = [at for at in (interval.until, record.died.get(interval.life)) if at is not None]
-    return min(known, default=now)
+    ends = [at for at in (interval.until, record.died.get(interval.life)) if at is not None]
+    return min(ends, default=now)
 
 
 def _was_frozen(record: Record, interval: HolderInterval, now: float) -> bool:
     until = _end(record, interval, now)
     return any(
-        begun <= until and end >= interval.since
-        for begun, end in record.frozen.get(interval.life, [])
+        start <= until and end >= interval.since
+        for start, end in record.frozen.get(interval.life, [])
     )
 
 
-def _remembering(record: Record, interval: HolderInterval, now: float) -> int:
-    """Servers that granted it and have not lost their memory since."""
+def _servers_with_state(record: Record, interval: HolderInterval, now: float) -> int:
+    """Number of servers that granted the lock and have not restarted since."""
     granted = {
-        each.server: each.at
-        for each in record.granted
-        if each.token == interval.fence and each.at <= now
+        grant.server: grant.at
+        for grant in record.granted
+        if grant.token == interval.fence and grant.at <= now
     }
     return sum(
-        not any(at <= lost <= now for lost in record.restarts.get(server, []))
+        not any(at <= restarted_at <= now for restarted_at in record.restarts.get(server, []))
         for server, at in granted.items()
     )

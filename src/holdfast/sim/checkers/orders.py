@@ -1,4 +1,4 @@
-"""Orders: what was acknowledged, what the exchange did, what a freeze means."""
+"""Laws about orders: durability, effects at the exchange, freezes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from holdfast.sim.outcome import Outcome
 
 
 def acknowledged_orders_survive(outcome: Outcome) -> Iterator[str]:
-    """Every order and every fill that anybody was told of is there, and nothing went back."""
+    """Every acknowledged order and fill exists, and no order went back to an older version."""
     for history in outcome.record.order_histories:
         final = {order.client_order_id: order for order in history.final}
-        for name, told in sorted(history.told.items()):
+        for name, acknowledged in sorted(history.acknowledged.items()):
             order = final.get(name)
             if order is None:
                 yield f"{history.name}: order {name} was acknowledged and is gone"
-            elif order.version < told.version or order.filled_qty < told.filled_qty:
-                yield f"{history.name}: order {name} was at {told.version}, is at {order.version}"
+            elif order.version < acknowledged.version or order.filled_qty < acknowledged.filled_qty:
+                yield f"{history.name}: order {name} was at {acknowledged.version}, is at {order.version}"
 
 
-def a_restart_finds_the_orders(outcome: Outcome) -> Iterator[str]:
-    """The state before a crash, and of what was on its way a part up to some record; indexes fit."""
+def restart_recovers_orders(outcome: Outcome) -> Iterator[str]:
+    """A restart recovers the state before the crash plus a prefix of the pending records; indexes match."""
     for history in outcome.record.order_histories:
         yield from history.lost
         yield from (f"{history.name}: {wrong}" for wrong in history.wrong)
 
 
-def an_order_acts_once(outcome: Outcome) -> Iterator[str]:
-    """One order at the exchange for a wish; it is never sent again unasked."""
+def orders_act_once(outcome: Outcome) -> Iterator[str]:
+    """A key has one order at the exchange, which is not sent again without a query."""
     for history in outcome.record.order_histories:
         for name, times in Counter(history.acted).items():
             if times > 1:
@@ -42,25 +42,26 @@ def an_order_acts_once(outcome: Outcome) -> Iterator[str]:
             if len(ids) > 1:
                 yield f"{history.name}: {key} was answered with {sorted(ids)}"
         for name in history.blind:
-            yield f"{history.name}: {name} was sent again without asking for it"
+            yield f"{history.name}: {name} was sent again without a query"
 
 
-def both_books_agree(outcome: Outcome) -> Iterator[str]:
-    """At rest the store and the exchange know the same orders, fills and ends: no fill is lost or twice, and
-    none that the exchange had open was ever taken for ended."""
+def books_agree(outcome: Outcome) -> Iterator[str]:
+    """At the end store and exchange have the same orders, fills and statuses; no order that was open at the
+    exchange ever counted as ended in the store."""
     for history in outcome.record.order_histories:
         if history.restless:
             yield history.restless
-        yield from (f"{history.name}: {each}" for each in history.given_up)
-        for each in compare(history.final, history.truth):
-            yield f"{history.name}: {each.client_order_id} is {each.kind}: {each.ours}, {each.theirs}"
+        yield from (f"{history.name}: {name}" for name in history.given_up)
+        for difference in compare(history.final, history.truth):
+            name, kind = difference.client_order_id, difference.kind
+            yield f"{history.name}: {name} is {kind}: {difference.ours}, {difference.theirs}"
 
 
-def a_freeze_is_final_for_its_epoch(outcome: Outcome) -> Iterator[str]:
-    """Nothing is placed between the answer to a freeze and a thaw, and nothing of an older epoch after."""
+def freeze_is_final_for_its_epoch(outcome: Outcome) -> Iterator[str]:
+    """No order is placed between a freeze and its thaw, and none of an older epoch afterwards."""
     for history in outcome.record.order_histories:
         for name in history.late:
-            yield f"{history.name}: {name} was placed after a freeze was asked for"
+            yield f"{history.name}: {name} was placed after a freeze was requested"
         for placed in history.placed:
             yield from _placed_while_frozen(history, placed.key, placed.epoch, placed.asked_at)
 

@@ -1,4 +1,4 @@
-"""What becomes of tasks: their rows, their versions, their fences, their ends."""
+"""Laws about tasks: rows, versions, fences, ends."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ OVER: Final = frozenset({PRUNED, *(status.value for status in ENDED)})
 
 
 def acknowledged_survives(outcome: Outcome) -> Iterator[str]:
-    """What a client was told is in the store, is, until its retention has passed."""
+    """An acknowledged task exists until it is pruned."""
     pruned = {change.id for change in outcome.history if change.status == PRUNED}
     for ack in outcome.record.acks:
         if ack.task_id not in outcome.tasks and ack.task_id not in pruned:
             yield f"{ack.task_id} ({ack.type}) was acknowledged at {ack.at:.3f} and is gone"
 
 
-def only_what_has_ended_is_pruned(outcome: Outcome) -> Iterator[str]:
-    """Retention takes nothing that somebody still waits for."""
+def only_ended_tasks_are_pruned(outcome: Outcome) -> Iterator[str]:
+    """Retention deletes ended tasks only."""
     for change in outcome.history:
         if change.status == PRUNED and change.was not in OVER:
             yield f"{change.id} was {change.was} and was pruned"
 
 
-def a_restart_changes_nothing(outcome: Outcome) -> Iterator[str]:
-    """After a power loss the store is what it was, for all that was acknowledged."""
+def restart_preserves_state(outcome: Outcome) -> Iterator[str]:
+    """After a power loss the store has every acknowledged change."""
     yield from outcome.lost
 
 
-def all_comes_to_rest(outcome: Outcome) -> Iterator[str]:
-    """Once the faults are over, everything ends."""
+def all_tasks_end(outcome: Outcome) -> Iterator[str]:
+    """All tasks end within the recovery phase."""
     for task in outcome.unfinished:
         yield f"{task.id} ({task.type}) is still {task.status}"
 
 
 def transitions_are_legal(outcome: Outcome) -> Iterator[str]:
-    """Only along the table of the state machine; terminal is final."""
+    """Tasks follow the transition table and never leave a terminal status."""
     for change in outcome.history:
         if change.was is None or change.status == PRUNED:
             continue
@@ -51,8 +51,8 @@ def transitions_are_legal(outcome: Outcome) -> Iterator[str]:
             yield f"{change.id} was {was} and changed"
 
 
-def versions_count_on(outcome: Outcome) -> Iterator[str]:
-    """Every change is written over the state that was seen, and each rises the version."""
+def versions_increase(outcome: Outcome) -> Iterator[str]:
+    """Each change is based on the version before it and increases the version."""
     versions: dict[str, int] = {}
     for change in outcome.history:
         if change.was is not None and change.before_version != versions.get(change.id):
@@ -62,8 +62,8 @@ def versions_count_on(outcome: Outcome) -> Iterator[str]:
         versions[change.id] = change.version
 
 
-def fences_rise(outcome: Outcome) -> Iterator[str]:
-    """A claim has a new fence; nothing takes one back."""
+def fences_increase(outcome: Outcome) -> Iterator[str]:
+    """A claim has a new fence, and fences never decrease."""
     for change in outcome.history:
         if change.fence < change.before_fence:
             yield f"{change.id}: fence {change.before_fence} became {change.fence}"
@@ -76,7 +76,7 @@ def fences_rise(outcome: Outcome) -> Iterator[str]:
 
 
 def one_effective_runner(outcome: Outcome) -> Iterator[str]:
-    """However many believe that they run a task, one of them ends it, and it did run."""
+    """Only a run that started completes a task, and only once, with any number of assumed runners."""
     ran = {(run.task_id, run.fence) for run in outcome.record.runs}
     ended: Counter[tuple[str, int]] = Counter()
     for change in outcome.history:
@@ -90,7 +90,7 @@ def one_effective_runner(outcome: Outcome) -> Iterator[str]:
 
 
 def one_task_for_a_key(outcome: Outcome) -> Iterator[str]:
-    """A repeated request is answered with the task that it made."""
+    """A repeated request returns the task of the first one."""
     for key, ids in outcome.record.keys.items():
         if len(ids) > 1:
             yield f"key {key} was answered with {sorted(ids)}"
@@ -100,21 +100,21 @@ def one_task_for_a_key(outcome: Outcome) -> Iterator[str]:
             yield f"key {key} made {n} tasks"
 
 
-def a_yes_to_cancel_is_final(outcome: Outcome) -> Iterator[str]:
+def cancel_is_final(outcome: Outcome) -> Iterator[str]:
     last = {change.id: change.was for change in outcome.history if change.status == PRUNED}
     for task_id in sorted(outcome.record.aborted):
         task = outcome.tasks.get(task_id)
         status = task.status.value if task else last.get(task_id, "gone")
         if status != Status.ABORTED.value:
-            yield f"{task_id}: cancel said yes, yet it is {status}"
+            yield f"{task_id}: cancel was acknowledged, yet it is {status}"
 
 
-def memory_is_let_go(outcome: Outcome) -> Iterator[str]:
-    """At rest nobody holds anything."""
+def memory_is_released(outcome: Outcome) -> Iterator[str]:
+    """At the end no node holds a task."""
     for node, held in outcome.held.items():
         if held:
             yield f"{node} still holds {held} tasks"
 
 
-def nothing_is_left_uncaught(outcome: Outcome) -> Iterator[str]:
+def no_uncaught_errors(outcome: Outcome) -> Iterator[str]:
     yield from outcome.failures

@@ -38,7 +38,7 @@ MEMORY: Final = Path("/dev/shm")
 
 
 class Trader:
-    """A part of the world: see `sim.part.Part`. Its orders are in files, or in the database."""
+    """See `sim.subsystem.Subsystem`. Its orders are in files, or in the database."""
 
     def __init__(self, node: Node, server: Server, draw: Draw, kind: str) -> None:
         self.node = node

@@ -1,7 +1,7 @@
-"""The harness: a queue with its store in memory and its time in the test's hands.
+"""The harness: a queue with an in-memory store and a clock that the test controls.
 
-Promises: the queue's own handlers, rules and engine; only the store and the clock are exchanged, and
-given back at the end. Never: touches the database that the queue was made for.
+Promises: handlers, rules and engine are those of the queue; only the store and the clock are replaced,
+until the block ends. Never: touches the database of the queue.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ START = 1_800_000_000.0
 
 
 class Harness:
-    """What a test does with a queue in virtual time."""
+    """Controls a queue in virtual time."""
 
     def __init__(self, queue: Queue, engine: Engine, driver: Driver, clock: VirtualClock) -> None:
         self.queue = queue
@@ -41,11 +41,11 @@ class Harness:
         return self.clock.now()
 
     async def run_until_idle(self) -> None:
-        """Runs everything that is due now, and what follows from it, without moving the time."""
+        """Runs all work that is due now, and the work it creates, without moving the time."""
         await self._driver.run_until_idle()
 
     async def advance(self, seconds: float) -> None:
-        """Lets time pass: retries, delays, schedules, leases and timeouts happen at their moments."""
+        """Advances time: retries, delays, schedules, leases and timeouts take effect at their times."""
         if seconds < 0:
             raise ValueError(f"time cannot go back by {-seconds:g} s")
         await self._driver.advance_to(self.clock.now() + seconds)
@@ -57,14 +57,14 @@ class Harness:
         status: Status | str | None = None,
     ) -> list[Task]:
         """The tasks of a type, oldest first."""
-        found: list[Task] = []
+        tasks: list[Task] = []
         after: str | None = None
         while page := await self.queue.find_tasks(
             type=_type(type), status=status, after=after, limit=PAGE
         ):
-            found += page
+            tasks += page
             after = page[-1].id
-        return found[::-1]
+        return tasks[::-1]
 
     async def assert_enqueued(
         self,
@@ -74,23 +74,24 @@ class Harness:
         count: int | None = None,
         status: Status | str | None = None,
     ) -> list[Task]:
-        """That tasks like this were enqueued; all of them, oldest first. A dict as payload needs to
-        match in the fields that it has. Without `count`, at least one."""
+        """Asserts that `count` matching tasks were enqueued, or at least one without `count`. Returns them,
+        oldest first. A dict as payload matches when the task's payload has these fields."""
         matching = await self._matching(type, payload, status)
         if len(matching) == count or (count is None and matching):
             return matching
-        wanted = "at least one task" if count is None else f"{count} tasks"
-        said = "" if payload is ANY else f" with payload {payload!r}"
+        expected = "at least one task" if count is None else f"{count} tasks"
+        condition = "" if payload is ANY else f" with payload {payload!r}"
         others = await self.tasks()
-        there = (
+        listing = (
             "\n".join(f"  {t.type} {t.payload_json} ({t.status})" for t in others) or "  nothing"
         )
         raise AssertionError(
-            f"expected {wanted} of type '{_type(type)}'{said}, found {len(matching)}; there is:\n{there}"
+            f"expected {expected} of type '{_type(type)}'{condition}, found {len(matching)}; "
+            f"there is:\n{listing}"
         )
 
     async def refute_enqueued(self, type: str | TaskFunction[..., Any], payload: Any = ANY) -> None:
-        """That no such task was enqueued."""
+        """Asserts that no such task was enqueued."""
         matching = await self._matching(type, payload, None)
         if matching:
             raise AssertionError(
@@ -109,8 +110,8 @@ class Harness:
 async def harness(
     queue: Queue, *, start: float = START, seed: int = 0, **settings: Any
 ) -> AsyncIterator[Harness]:
-    """The queue in memory and in virtual time, until the block ends. Settings are those of
-    `TaskQueue`; `seed` decides the ids."""
+    """Runs the queue in memory and in virtual time until the block ends. Settings are those of `TaskQueue`;
+    `seed` determines the ids."""
     if queue.is_running():
         raise RuntimeError("the queue is running: use the harness instead of starting it")
     clock = VirtualClock(start)
@@ -121,7 +122,7 @@ async def harness(
         await engine.prepare()
         engines.append(engine)
 
-    fresh: dict[str, Any] = {
+    replaced: dict[str, Any] = {
         "_make_backend": backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
         "_run_engine": run_engine,
         "_sessions": {},
@@ -129,7 +130,7 @@ async def harness(
         "_types": {},
         "_types_at": float("-inf"),
     }
-    vars(queue).update(fresh)
+    vars(queue).update(replaced)
     try:
         await queue.start(**settings)
         backend = await queue.open()
@@ -144,7 +145,7 @@ async def harness(
 
 
 async def _stop(queue: Queue, engine: Engine, clock: VirtualClock) -> None:
-    """Stops as in production; whatever the stop waits for is driven, and the time that it takes passes."""
+    """Stops as in production. Steps the completer and advances the clock while the stop waits."""
     engine.dispatcher.stopping = True
     stopping = asyncio.create_task(queue.stop())
     while not stopping.done():
@@ -160,7 +161,9 @@ def _type(type: str | TaskFunction[..., Any] | None) -> str | None:
     return type.type if isinstance(type, TaskFunction) else type
 
 
-def _matches(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(key in found and _matches(found[key], value) for key, value in wanted.items())
-    return bool(found == codec.loads(codec.dumps(wanted)))
+def _matches(payload: Any, expected: Any) -> bool:
+    if isinstance(expected, dict) and isinstance(payload, dict):
+        return all(
+            key in payload and _matches(payload[key], value) for key, value in expected.items()
+        )
+    return bool(payload == codec.loads(codec.dumps(expected)))
