@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_PLACES = {
+_MODULES = {
     "BlockingContext": "holdfast.engine.context",
     "Cancel": "holdfast.core.command",
     "Context": "holdfast.engine.context",
@@ -58,9 +58,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    place = _PLACES.get(name)
-    if place is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
     import importlib
 
-    return getattr(importlib.import_module(place), name)
+    return getattr(importlib.import_module(module), name)

@@ -52,8 +52,8 @@ def backend_for(
     inline: bool = False,
     ids: Ids | None = None,
 ) -> Callable[[], Backend]:
-    """A function that makes the backend of an event loop when it is needed; a bad URL is refused at once.
-    All loops of a process share one store; a bus belongs to its loop, unless it has no connection."""
+    """A function that makes the backend of an event loop on demand. A bad URL is refused at once.
+    All loops of a process share one store. Each loop has its own bus, unless the bus has no connection."""
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
 
     @cache

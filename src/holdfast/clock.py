@@ -1,7 +1,7 @@
 """Time as a port.
 
-Promises: every part of Holdfast that needs the time or a pause gets a `Clock`; only this module
-reads the machine's clocks. Never: a rule that calls the clock by itself (rules take `now`).
+Promises: every component that needs the time or a pause gets a `Clock`; only this module reads the
+machine's clocks. Never: called by a rule (rules take `now`).
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ class Clock(Protocol):
     """Where the time comes from and how to wait for it to pass."""
 
     def now(self) -> float:
-        """Seconds since the epoch: the time that people see and stores record."""
+        """Seconds since the epoch: the time that is stored and displayed."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, the time of a suspended machine included: for durations."""
+        """Seconds for durations. They never go back, and include the time that the machine is suspended."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let `seconds` pass."""
+        """Wait for `seconds`."""
         ...
 
     async def wait(self, event: asyncio.Event, seconds: float) -> bool:
-        """Wait for the event, at most `seconds`; say whether it came."""
+        """Wait for the event, at most `seconds`. Returns whether the event is set."""
         ...
 
 
 class BlockingClock(Protocol):
-    """For callers that block: their pauses are on the same clock."""
+    """A clock for blocking callers."""
 
     def now(self) -> float: ...
 
     def monotonic(self) -> float: ...
 
     def pause(self, seconds: float) -> None:
-        """Let `seconds` pass, in this thread."""
+        """Block this thread for `seconds`."""
         ...
 
 
 _monotonic: Final = partial(
     time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 )
-"""Counts the time that the machine is suspended, where the machine can tell: a lease ends meanwhile."""
+"""Includes the time that the machine is suspended, where the system measures it: leases expire meanwhile."""
 
 
 class SystemClock:
@@ -75,9 +75,9 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that moves only when told to: for tests.
+    """A clock for tests. It moves only by `set` and `pause`.
 
-    Sleepers wake in the order of their deadlines while `advance` passes over them.
+    Sleepers wake in the order of their deadlines.
     """
 
     __slots__ = ("__weakref__", "_order", "_sleepers", "_start", "_time")
@@ -95,7 +95,7 @@ class VirtualClock:
         return self._time - self._start
 
     def set(self, now: float) -> None:
-        """Jump to a time; whoever slept until then or earlier wakes up."""
+        """Jump to a time, and wake all sleepers with a deadline up to it."""
         self._time = max(self._time, now)
         for sleeper in sorted(self._sleepers):
             if sleeper[0] <= self._time:
@@ -103,11 +103,11 @@ class VirtualClock:
                 sleeper[2].set()
 
     def pause(self, seconds: float) -> None:
-        """A caller that blocks has nobody else to move the clock: it moves by itself."""
+        """Moves the clock itself: while the caller blocks, no other code can."""
         self.set(self._time + max(0.0, seconds))
 
     def next_wake(self) -> float | None:
-        """The earliest deadline that somebody sleeps for."""
+        """The earliest deadline of a sleeper."""
         return min((deadline for deadline, _, _ in self._sleepers), default=None)
 
     async def sleep(self, seconds: float) -> None:

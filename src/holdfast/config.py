@@ -1,6 +1,6 @@
-"""Where settings come from: a flag, the environment, a file in the working folder, a default.
+"""The URL of the store: from a flag, the environment, a file in the working folder, or the default.
 
-Promises: the first of these that says something wins, and the answer says which one it was.
+Promises: the first source that has a value wins, and the answer names the source.
 Never: reads a file of another folder, or opens the store.
 """
 
@@ -19,27 +19,27 @@ URL_DEFAULT: Final = "sqlite:///holdfast.db"
 KEYS: Final = ("url",)
 
 
-class Found(NamedTuple):
-    """A value and who gave it."""
+class Resolved(NamedTuple):
+    """A value and its source."""
 
     value: str
     origin: str
 
 
-def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Found:
-    """The URL of the store: `--url`, HOLDFAST_URL, holdfast.toml, the default."""
+def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Resolved:
+    """The URL of the store, from `--url`, HOLDFAST_URL, holdfast.toml or the default."""
     if flag:
-        return Found(flag, "--url")
+        return Resolved(flag, "--url")
     if environ.get(URL_VARIABLE):
-        return Found(environ[URL_VARIABLE], URL_VARIABLE)
+        return Resolved(environ[URL_VARIABLE], URL_VARIABLE)
     in_file = read_file(folder / FILE_NAME).get("url")
     if in_file:
-        return Found(in_file, FILE_NAME)
-    return Found(URL_DEFAULT, "the default")
+        return Resolved(in_file, FILE_NAME)
+    return Resolved(URL_DEFAULT, "the default")
 
 
 def read_file(path: Path) -> dict[str, str]:
-    """The [holdfast] table of the file, or nothing when there is no file."""
+    """The [holdfast] table of the file; empty when there is no file."""
     try:
         document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

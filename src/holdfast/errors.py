@@ -28,7 +28,7 @@
     │  ├─ WatchFailed          a watched key changed before the transaction ended
     │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
     │  ├─ OverFill             more was filled than was ordered
-    │  ├─ VersionConflict      somebody else changed it first
+    │  ├─ VersionConflict      another caller changed it first
     │  ├─ ConcurrentModification  another process holds the lock of what was to be changed; retryable
     │  ├─ TaskAlreadyAssigned  another worker has the task
     │  ├─ OrdersFrozen         nothing may be placed in this freeze epoch
@@ -41,7 +41,7 @@
     ├─ NotRunning              the queue was not started
     ├─ WrongLoop               what was asked for lives in another event loop of this process
     ├─ TaskFailed              `result()` of a task that ended without one
-    ├─ EffectFailed            the call ran before, and its failure was kept as its answer
+    ├─ EffectFailed            the call ran before, and its failure is its stored answer
     ├─ WaitTimeout             waited as long as was asked
     ├─ StoreUnavailable        the store cannot be reached; retryable
     │  ├─ StoreBusy

@@ -1,11 +1,11 @@
-"""What happens to open connections, threads and event loops when the process forks.
+"""Forks: how open connections, threads and event loops survive a fork of the process.
 
-Promises: a follower stands still while the fork happens, goes on in the parent as if nothing had happened,
-and starts over in the child: what it had open there belongs to the parent and is neither used nor shut down.
-Followers are held weakly. Never: costs anything outside of a fork; a child that is started by `exec` or by
-multiprocessing's "spawn" inherits nothing and needs none of this.
+Promises: a follower pauses during the fork, goes on unchanged in the parent, and starts over in the
+child. The child neither uses nor shuts down connections of the parent. Followers are held by weak
+references. Never: costs anything outside of a fork. A child that is started by `exec` or by
+multiprocessing's "spawn" inherits nothing and does not need this module.
 
-The set is global because a fork is: the operating system copies the whole process.
+The set of followers is global because a fork copies the whole process.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger("holdfast.forks")
 
 
 class Follower(Protocol):
-    """Something that is open in this process. Calls come in the thread that forks, and must not await."""
+    """An open resource of this process. The methods run in the thread that forks, and must not await."""
 
     def hold_still(self) -> None:
-        """Before the fork: until `go_on` or `start_over`, nothing is left half done."""
+        """Before the fork: finish or block all operations until `go_on` or `start_over`."""
         ...
 
     def go_on(self) -> None:
@@ -31,40 +31,40 @@ class Follower(Protocol):
         ...
 
     def start_over(self) -> None:
-        """In the child, after the fork: as if it had never been opened."""
+        """In the child, after the fork: reset to the state before the resource was opened."""
         ...
 
 
 _followers: Final[weakref.WeakSet[Follower]] = weakref.WeakSet()
 
 
-def follow(thing: Follower) -> None:
-    """The thing hears of forks for as long as it lives."""
+def follow(follower: Follower) -> None:
+    """Notifies the follower of forks for as long as it lives."""
     _listen()
-    _followers.add(thing)
+    _followers.add(follower)
 
 
 @cache
 def _listen() -> None:
-    """Once for each process; children inherit it."""
+    """Registers the hooks once in each process. Children inherit them."""
     os.register_at_fork(
-        before=lambda: _tell("hold_still"),
-        after_in_parent=lambda: _tell("go_on"),
-        after_in_child=lambda: _tell("start_over"),
+        before=lambda: _notify("hold_still"),
+        after_in_parent=lambda: _notify("go_on"),
+        after_in_child=lambda: _notify("start_over"),
     )
 
 
-def _tell(what: str) -> None:
+def _notify(method: str) -> None:
     for follower in list(_followers):
         try:
-            getattr(follower, what)()
+            getattr(follower, method)()
         except Exception:
-            # One that fails must not keep the others from hearing of it.
-            log.exception("%r of %s failed", what, type(follower).__name__)
+            # The other followers must be notified too.
+            log.exception("%r of %s failed", method, type(follower).__name__)
 
 
 class Unmoved:
-    """The part of a follower that has nothing to finish before a fork."""
+    """The two methods of a follower that has nothing to finish before a fork."""
 
     def hold_still(self) -> None:
         """Nothing is shared with other threads."""
@@ -74,14 +74,14 @@ class Unmoved:
 
 
 def forget(connection: Any) -> None:
-    """For an asyncpg connection that cannot be closed in the usual way: its event loop has ended, or is the
-    parent's. The socket is closed here and nothing else happens: no word to the server, no call of the loop.
-    A loop that was copied by a fork shares its selector with the parent's; to touch it would stop the parent
-    from hearing its own connections."""
+    """Closes the socket of an asyncpg connection whose event loop has ended or belongs to the parent
+    process. It sends nothing to the server and does not call the loop: a loop that was copied by a fork
+    shares its selector with the parent, and a change there would cut the parent off from its own
+    connections."""
     transport = getattr(connection, "_transport", None)
-    connection._aborted = True  # So asyncpg takes it for closed, and does not end it once more.
+    connection._aborted = True  # asyncpg then treats it as closed and does not close it again.
     if transport is not None:
-        # asyncio hands out a view of the socket that cannot be closed; the socket itself is inside.
+        # asyncio returns a wrapper that cannot be closed; the socket itself is inside.
         socket = getattr(transport.get_extra_info("socket"), "_sock", None)
         if socket is not None:
             socket.close()

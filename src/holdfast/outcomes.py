@@ -1,4 +1,4 @@
-"""How each error looks to a caller: HTTP status, gRPC status and exit code, by its stable code."""
+"""The HTTP status, gRPC status and exit code of each stable error code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.errors import HoldfastError
 
 
 class Outcome(NamedTuple):
-    """How one error code looks to each kind of caller."""
+    """The statuses of one error code."""
 
     http: int
     grpc: str
@@ -76,5 +76,5 @@ OUTCOMES: dict[str, Outcome] = {
 
 
 def outcome_of(error: HoldfastError) -> Outcome:
-    """The row of the table for an error; every code of the tree has one (a test checks)."""
+    """The row of the table for an error. A test checks that every code of the tree has one."""
     return OUTCOMES[error.code]

@@ -18,7 +18,7 @@ from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status, Task, TaskOptions
-from holdfast.core.upkeep_rules import fell_with_a_parent
+from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.engine.sweeper import Retention, Sweeper
 from holdfast.queue.why import look, reasons_of
 from holdfast.store.port import Rank, RowHeld
@@ -273,7 +273,7 @@ async def test_in_any_interleaving_of_holders_every_family_comes_to_its_end(
         await other.hold(*held)
         ready = await store.cascades()
         dead = [name for name, each in found.items() if each == "failed" and name not in held]
-        own = [name for name in dead if not fell_with_a_parent(await get(store, name))]
+        own = [name for name in dead if not failed_with_parent(await get(store, name))]
         may_run = [n for n, each in found.items() if each == "queued" and n not in held]
         choices = ["settle"] * bool(ready) + ["replay"] * bool(own) + ["run"] * bool(may_run)
         if not choices and not held:

@@ -10,7 +10,7 @@ from holdfast.core.command import Abort, Replay
 from holdfast.core.decide import Refusal, Transition
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.task import Status
-from holdfast.core.upkeep_rules import fell_with_a_parent
+from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.store.store import Store
 from tests.conformance.conftest import Bench
 from tests.conformance.helpers import (
@@ -182,7 +182,7 @@ async def test_in_any_interleaving_every_family_comes_to_its_end(bench: Bench, s
         found = await statuses(store)
         waiting = await store.cascades()
         dead = sorted(name for name, status in found.items() if status == "failed")
-        own = [d for d in dead if not fell_with_a_parent(await get(store, d))]
+        own = [d for d in dead if not failed_with_parent(await get(store, d))]
         choices = ["settle"] * bool(waiting) + ["replay"] * bool(own)
         choices += ["run"] * ("queued" in found.values())
         if not choices:

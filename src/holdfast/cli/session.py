@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from holdfast.app import TaskQueue, sqlite_path
 from holdfast.cli.options import Common
-from holdfast.config import Found, find_url
+from holdfast.config import Resolved, find_url
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
 
@@ -40,11 +40,11 @@ async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
         await queue.stop()
 
 
-def store_url(common: Common) -> Found:
+def store_url(common: Common) -> Resolved:
     return find_url(common.url, os.environ, Path.cwd())
 
 
-def check_exists(found: Found) -> None:
+def check_exists(found: Resolved) -> None:
     """A store in a file must be there; one in memory cannot be seen from here."""
     if not found.value.startswith("sqlite:"):
         return

@@ -1,7 +1,7 @@
-"""Addresses of servers: shown without their secrets, and refused when they cannot be read.
+"""Server addresses: redaction for display, and validation.
 
-Promises: `shown_url` is the only way in which an address gets into a message, a log or a screen. When in
-doubt it hides too much: a password may hold any character, also one that should have been escaped.
+Promises: every address in a message, a log or on a screen went through `shown_url`. When in doubt it hides
+too much: a password may contain any character, including one that should have been escaped.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ _SECRET: Final = re.compile(rf"([?&;]{_WORDS}=)[^&]*", re.IGNORECASE)
 _NEXT: Final = (
     r"(?=\s+(?:host|hostaddr|port|dbname|user|sslmode|application_name|connect_timeout)\s*=|\s*$)"
 )
-"""Up to the next word that libpq knows and that is no secret, or to the end."""
+"""Matches before the next non-secret libpq keyword, or at the end."""
 _KEYWORD: Final = re.compile(
     rf"((?:^|[\s,]){_WORDS}\s*=\s*)(?:'(?:\\.|[^'\\])*'{_NEXT}|'.*|(?:\\.|.)*?{_NEXT})",
     re.IGNORECASE | re.DOTALL,
 )
-"""A secret in a string of keywords and values (`host=x password=y`), as libpq reads it."""
+"""A secret in a libpq connection string of keywords and values (`host=x password=y`)."""
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:/+)?(.*)", re.DOTALL)
 _END: Final = re.compile(r"[/?#]")
 
 
 def shown_url(url: str) -> str:
-    """The address as people may see it: user, host, port and database stay, secrets do not."""
-    found = _SCHEME.fullmatch(_SECRET.sub(rf"\1{HIDDEN}", url))
-    assert found is not None
-    scheme, rest = found[1] or "", found[2]
+    """The address without its secrets. User, host, port and database stay."""
+    match = _SCHEME.fullmatch(_SECRET.sub(rf"\1{HIDDEN}", url))
+    assert match is not None
+    scheme, rest = match[1] or "", match[2]
     plain = _KEYWORD.sub(rf"\1{HIDDEN}", rest)
     if plain != rest and not scheme:
         return plain
-    login, at, place = plain.rpartition("@")
+    login, at, host = plain.rpartition("@")
     if not at:
         return scheme + _without_wrong_port(plain)
     user, colon, _ = login.partition(":")
     if not colon and _END.search(login):
         user, colon = HIDDEN, ""
-    return f"{scheme}{user}{f':{HIDDEN}' if colon else ''}@{place}"
+    return f"{scheme}{user}{f':{HIDDEN}' if colon else ''}@{host}"
 
 
 def _without_wrong_port(rest: str) -> str:
-    """What stands in the place of a port and is no number may be a password whose host is missing."""
+    """Hides a port that is not a number: it may be a password whose host is missing."""
     if rest.startswith(("/", "[")):
         return rest
     host, colon, port = rest.partition(":")
@@ -58,7 +58,7 @@ def _without_wrong_port(rest: str) -> str:
 
 
 def check_address(url: object) -> str:
-    """An address is printable text: whatever else is wrong with it can then be told."""
+    """BadConfig unless the address is printable text. Later checks can then quote it."""
     if not isinstance(url, str):
         raise BadConfig(f"an address is text, not {shown(url)}: write e.g. sqlite:///file.db")
     if not url.isprintable():
@@ -69,14 +69,14 @@ def check_address(url: object) -> str:
 
 
 def check_url(url: str) -> None:
-    """Refuses an address of a server that a parser would cut at the wrong place, before one does: what it
-    says of the pieces would hold a part of the password."""
+    """BadConfig for a server address that a URL parser would split at the wrong place. The parser's own
+    error would quote a part of the password, so this check runs first."""
     rest = url.partition("://")[2]
-    found = _END.search(rest)
-    login_and_host = rest[: found.start()] if found else rest
-    behind = rest[found.start() :].partition("?")[0] if found else ""
+    end = _END.search(rest)
+    login_and_host = rest[: end.start()] if end else rest
+    path = rest[end.start() :].partition("?")[0] if end else ""
     hosts = login_and_host.rpartition("@")[2].split(",")
-    if "#" in rest or "@" in behind or not all(map(_is_host, hosts)):
+    if "#" in rest or "@" in path or not all(map(_is_host, hosts)):
         raise BadConfig(
             f"the address {shown_url(url)} cannot be read: write user:password@host:port/database, a port "
             f"from 1 to {PORT_MAX}, and in the password %2F for /, %23 for #, %3F for ?, %40 for @, "
@@ -85,7 +85,7 @@ def check_url(url: str) -> None:
 
 
 def _is_host(host: str) -> bool:
-    """A name or an address, and a port that is a number if there is one."""
+    """Whether this is a host name or an IP address, with an optional numeric port."""
     if host.startswith("["):
         _, _, port = host.rpartition("]")
         return port in ("", ":") or (port[0] == ":" and _is_port(port[1:]))

@@ -1,7 +1,8 @@
-"""How many workers, and how much work to hold ahead of them.
+"""The size of a worker pool, and how many tasks to prefetch for it.
 
-Promises: between min and max; grows at once when work waits, shrinks only after quiet time; what is held
-ahead is worth at most `AHEAD_SECONDS`, so a dead process holds back little. Pure.
+Promises: the size stays between minimum and maximum; it grows at once when work waits and shrinks only
+after a quiet time; prefetched tasks are worth at most `AHEAD_SECONDS` of work, so a process that dies
+delays few of them. Pure.
 """
 
 from __future__ import annotations
@@ -17,28 +18,28 @@ QUIET_SECONDS: Final = 10.0
 
 
 class WorkerBounds(NamedTuple):
-    """How many workers a pool keeps at least, and may have at most."""
+    """The smallest and largest size of a worker pool."""
 
     minimum: int
     maximum: int
 
 
 class Scaled(NamedTuple):
-    """What an operator's wish comes to."""
+    """The result of an operator's request to scale."""
 
     target: int
     """The number of workers to have now."""
     so_far: int
-    """What the operator has added in all; negative when workers were taken away."""
+    """Workers that the operator has added in total. Negative when workers were removed."""
     bounds: WorkerBounds
 
 
-def scaled(*, there: int, by: int, so_far: int, configured: WorkerBounds) -> Scaled:
-    """`by` workers more than there are, or fewer, but one at least. Added workers stay while they idle;
-    those that were taken away do not come back by themselves. Taking away what was added restores the
-    configured bounds."""
-    target = max(1, there + by)
-    so_far += target - there
+def scaled(*, current: int, by: int, so_far: int, configured: WorkerBounds) -> Scaled:
+    """Adds `by` workers, or removes them when `by` is negative. At least one worker stays. Added workers
+    stay while idle. Removed workers do not come back until the operator adds them. When additions and
+    removals cancel out, the configured bounds apply again."""
+    target = max(1, current + by)
+    so_far += target - current
     low, high = configured
     if so_far > 0:
         bounds = WorkerBounds(max(low, target), max(high, target))
@@ -50,7 +51,7 @@ def scaled(*, there: int, by: int, so_far: int, configured: WorkerBounds) -> Sca
 
 
 def ahead(workers: int, mean_seconds: float) -> int:
-    """Tasks to hold claimed beyond the free workers, from how long a task takes on average."""
+    """How many tasks to claim beyond the free workers, given the mean duration of a task."""
     if workers <= 0:
         return 0
     if mean_seconds <= 0.0:
@@ -62,11 +63,11 @@ def target_workers(
     *, current: int, busy: int, waiting: int, minimum: int, maximum: int, quiet_seconds: float
 ) -> int:
     """The number of workers to have now."""
-    wanted = busy + waiting
-    if wanted > current:
-        return max(minimum, min(maximum, wanted))
+    needed = busy + waiting
+    if needed > current:
+        return max(minimum, min(maximum, needed))
     if quiet_seconds >= QUIET_SECONDS:
-        return max(minimum, min(current, wanted))
+        return max(minimum, min(current, needed))
     return max(minimum, min(maximum, current))
 
 

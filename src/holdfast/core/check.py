@@ -1,8 +1,8 @@
-"""Checks of what callers hand in: names, ids, texts, counts, durations.
+"""Validation of the arguments of callers: names, ids, texts, counts, durations.
 
-Promises: a value that does not fit raises InvalidInput (or the subclass given) that names the field, the
-value and what fits; the answer is the same for every store, because no store has seen the value yet. What
-passes can be written by every store: text is valid UTF-8 without NUL, numbers are finite.
+Promises: an invalid value raises InvalidInput (or the given subclass) with the field, the value and what is
+valid. The checks do not depend on the store. Every store can write a value that passed: text is valid UTF-8
+without NUL, numbers are finite.
 Never: changes a value beyond its type (an `int` of seconds becomes a `float`).
 """
 
@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput
 NAME_CHARS_MAX: Final = 200
 TEXT_CHARS_MAX: Final = 2_000
 RESERVED: Final = "!@"
-"""First characters that ids and the names of types and queues leave to Holdfast: gates and shorthands."""
+"""Characters that ids and names of types and queues must not start with. Gates and shorthands use them."""
 SECONDS_MAX: Final = 10 * 365 * 86_400.0
 PAGE_MAX: Final = 1_000
 OFFSET_MAX: Final = 1_000_000_000
@@ -29,7 +29,7 @@ Wrong = type[InvalidInput]
 def check_name(
     field: str, value: object, *, most: int = NAME_CHARS_MAX, wrong: Wrong = InvalidInput
 ) -> str:
-    """A name is text that can be typed: 1 to 200 printable characters, unless said otherwise."""
+    """A name: printable text of 1 to `most` characters."""
     if not isinstance(value, str) or not value or len(value) > most:
         raise wrong(f"{field} must be text of 1 to {most} characters, not {shown(value)}")
     if not value.isprintable():
@@ -38,7 +38,7 @@ def check_name(
 
 
 def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
-    """An id, or the name of a type or a queue: a name with a first character that is not reserved."""
+    """An id, or the name of a type or a queue: a name that does not start with a reserved character."""
     name = check_name(field, value, wrong=wrong)
     if name[0] in RESERVED:
         raise wrong(
@@ -50,7 +50,7 @@ def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
 def check_text(
     field: str, value: object, *, most: int = TEXT_CHARS_MAX, wrong: Wrong = InvalidInput
 ) -> str:
-    """Words for people, e.g. a reason; may be empty and may have several lines."""
+    """Free text, e.g. a reason. It may be empty and may have several lines."""
     if not isinstance(value, str) or len(value) > most:
         raise wrong(f"{field} must be text of at most {most} characters, not {shown(value)}")
     if any(not char.isprintable() and char not in "\n\t" for char in value):
@@ -61,7 +61,7 @@ def check_text(
 def check_whole(
     field: str, value: object, *, least: int, most: int, wrong: Wrong = InvalidInput
 ) -> int:
-    """A whole number within bounds; True and 3.0 are none."""
+    """An int within bounds. True and 3.0 are refused."""
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise wrong(f"{field} is {shown(value)}: give a whole number from {least} to {most}")
     return value
@@ -111,20 +111,20 @@ def check_choice(field: str, value: object, kind: type[E], *, wrong: Wrong = Inv
     try:
         return kind(value)
     except (ValueError, TypeError):
-        names = ", ".join(str(each.value) for each in kind)
+        names = ", ".join(str(member.value) for member in kind)
         raise wrong(f"{field} {shown(value)} is not known: use one of {names}") from None
 
 
 def check_page(limit: object, *, field: str = "limit") -> int:
-    """How many entries a list shall have."""
+    """The page size of a list."""
     return check_whole(field, limit, least=1, most=PAGE_MAX)
 
 
 def shown(value: object) -> str:
-    """A value in a message: short and printable, whatever it holds."""
+    """The value as it appears in a message: short and printable."""
     try:
         text = repr(value)
-    except Exception:  # a value whose repr fails is still a wrong value
+    except Exception:  # The message about the value matters more than its broken repr.
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 

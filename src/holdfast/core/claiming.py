@@ -1,9 +1,9 @@
-"""Claims: what a node asks for, what it got, and what its dispatcher does next.
+"""Claims: the request of a node, its result, and what the dispatcher does next.
 
-The dispatcher keeps a `ClaimState`, asks for the next step, does it, tells what came of it (`after_…`), and
-asks again. Promises: a claim follows whatever may have made a task ready; after a claim that took all there
-was, the dispatcher waits for a hint, the next due time or the next limit to open; the share of the aged is
-kept (`core.priority`). Never: I/O.
+The dispatcher keeps a `ClaimState`. It asks for the next step, performs it, and updates the state with the
+result (`after_…`). Promises: every event that may make a task ready is followed by a claim; after a claim
+that drained the queue, the dispatcher waits for a hint, the next due time or the next limit to open; aged
+tasks get their share (`core.priority`). Never: I/O.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from holdfast.core.priority import aged_share
 from holdfast.core.task import Priority, Task
 
 PUSHED_POLL_SECONDS: Final = 5.0
-"""How often an idle dispatcher looks although no hint came."""
+"""Poll interval of an idle dispatcher while hints arrive."""
 POLL_SECONDS: Final = 0.25
-"""The same while hints do not arrive."""
+"""Poll interval while hints do not arrive."""
 NO_AGED_SECONDS: Final = 1.0
 NO_AGED_TIMES: Final = 10
-"""After a search for aged tasks that found none, the next one waits this many times its duration: over a slow
-network, searching must not take the time of claiming."""
+"""After a search that found no aged task, the next search waits this many times its duration. On a slow
+network, searches must not delay claims."""
 GATES_SECONDS: Final = 1.0
-"""While claims get all that they ask for, limits are looked at this often."""
+"""While claims are saturated, limits are checked at this interval."""
 HELD_SECONDS: Final = 0.05
-"""Another transaction holds the limits; they are tried again after this time."""
+"""Pause before another try while another transaction holds the limits."""
 SHORT_SECONDS: Final = 0.01
 SMALL: Final = 8
 """A claim of at most this many tasks takes no longer than a commit."""
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a node asks for."""
+    """The request of a node for tasks."""
 
     node: str
     queues: tuple[str, ...]
@@ -46,19 +46,19 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """What a claim brought."""
+    """The result of a claim."""
 
     tasks: list[Task]
     opens_at: float | None = None
     """When a limit that refused tasks opens."""
     parked: int = 0
-    """Tasks that a limit refused. Others may be ready behind them."""
+    """Tasks that a limit refused. Other tasks may be ready behind them."""
     look_again: bool = False
-    """Part of the line was not read, or other nodes took what was read."""
+    """The claim did not read all ready tasks, or other nodes took those that it read."""
     blind_seconds: float = 0.0
     """Seconds until a scan from the beginning is due. Until then a claim may miss tasks below a floor."""
     held_types: tuple[str, ...] = ()
-    """Types of which tasks were left, because another transaction holds one of their limits."""
+    """Types whose tasks were skipped because another transaction holds one of their limits."""
 
 
 class Upcoming(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Hint(Enum):
     NONE = 0
     """Its pause is over."""
     ONE = 1
-    """A single task became ready, as far as is known."""
+    """Probably a single task became ready."""
     MANY = 2
     """Anything may have changed."""
 
@@ -83,7 +83,7 @@ class Load(NamedTuple):
     """The worker pool, as a dispatcher sees it."""
 
     free: int
-    """Tasks that it can take."""
+    """Tasks that the pool can take."""
     busy: int
     maximum: int
     is_flowing: bool
@@ -92,35 +92,35 @@ class Load(NamedTuple):
 
 
 class ClaimState(msgspec.Struct, frozen=True):
-    """What a dispatcher remembers between two steps."""
+    """The state of a dispatcher between two steps."""
 
     is_saturated: bool = True
-    """The last claim got all that it asked for, so there may be more."""
+    """The last claim returned as many tasks as requested, so more may be ready."""
     is_blind: bool = False
-    """The last claim may have missed something."""
+    """The last claim may have missed ready tasks."""
     blind_seconds: float = 0.0
     """As in `Claimed`, until the next pause."""
     is_small: bool = False
-    """The last claim brought few tasks."""
+    """The last claim returned few tasks."""
     served: Priority = Priority.CRITICAL
-    """The least urgent priority that claims reach by themselves. Only tasks below it can starve."""
+    """The least urgent priority that claims reach in the usual order. Only tasks below it can starve."""
     starts: int = 0
-    """Starts that count towards the next one of an aged task."""
+    """Starts since the last one of an aged task."""
     aged_at: float = 0.0
-    """When the search for aged tasks is worth while again."""
+    """When to search for aged tasks again."""
     gates_at: float = 0.0
-    """When to look at limits although claims are saturated."""
+    """When to check limits while claims are saturated."""
     gates_not_before: float = 0.0
 
 
 class Sleep(msgspec.Struct, frozen=True):
-    """Nothing to do for this time, unless a hint comes."""
+    """Wait this long, or until a hint arrives."""
 
     seconds: float
 
 
-class Look(msgspec.Struct, frozen=True):
-    """Read what is upcoming: cheaper than a claim that gets nothing."""
+class ReadUpcoming(msgspec.Struct, frozen=True):
+    """Read the next due time. This is cheaper than a claim that returns no task."""
 
 
 class ClaimFirst(msgspec.Struct, frozen=True):
@@ -128,18 +128,18 @@ class ClaimFirst(msgspec.Struct, frozen=True):
 
 
 class ClaimMany(msgspec.Struct, frozen=True):
-    """Claim up to `limit` tasks, of which `aged` from those that have waited long."""
+    """Claim up to `limit` tasks, `aged` of them from the tasks that have waited long."""
 
     limit: int
     aged: int = 0
 
 
-Step: TypeAlias = Sleep | Look | ClaimFirst | ClaimMany
+Step: TypeAlias = Sleep | ReadUpcoming | ClaimFirst | ClaimMany
 
 
 def room(load: Load) -> int:
-    """How many tasks to claim now. While short tasks run, a few free workers are not worth a claim: more will
-    be free at once."""
+    """How many tasks to claim now. While short tasks run, a few free workers do not justify a claim: more
+    workers will be free in a moment."""
     free = min(load.free, CLAIM_MAX)
     enough = min(CLAIM_MAX, load.maximum) // 4
     is_short = load.is_flowing and load.mean_seconds < SHORT_SECONDS
@@ -150,33 +150,34 @@ def room(load: Load) -> int:
 def begin(state: ClaimState, hint: Hint, free: int, now: float) -> Step:
     """The first step of a tick with room for `free` tasks, at least one."""
     if hint is Hint.NONE:
-        return Look()
+        return ReadUpcoming()
     if hint is Hint.ONE and not (state.is_saturated or state.is_blind):
         return ClaimFirst()
     return claim_many(state, free, now)
 
 
 def claim_many(state: ClaimState, free: int, now: float) -> ClaimMany:
-    """As long as a claim gets all that is ready, the aged are among it."""
+    """A claim of up to `free` tasks. It reserves a share for aged tasks only while claims are saturated:
+    a claim that drains the queue takes the aged tasks too."""
     if not state.is_saturated or now < state.aged_at:
         return ClaimMany(free)
     return ClaimMany(free, aged_share(state.starts, free).aged)
 
 
-def unlooked(state: ClaimState) -> ClaimState:
-    """There was no room to claim: the next worker that comes free has reason to look."""
+def without_room(state: ClaimState) -> ClaimState:
+    """After a tick without room for a task: the next free worker triggers a claim."""
     return state if state.is_saturated else replace(state, is_saturated=True)
 
 
 def after_aged(state: ClaimState, taken: int, now: float, took_seconds: float) -> ClaimState:
-    """After the search for aged tasks that a claim begins with."""
+    """After the search for aged tasks, the first part of a claim."""
     if taken:
         return state
     return replace(state, aged_at=now + max(NO_AGED_SECONDS, NO_AGED_TIMES * took_seconds))
 
 
 def after_claim(state: ClaimState, claimed: Claimed, limit: int) -> ClaimState:
-    """After a claim that asked for `limit` tasks."""
+    """After a claim of up to `limit` tasks."""
     gates_at = state.gates_at
     if claimed.opens_at is not None:
         gates_at = min(gates_at, claimed.opens_at)
@@ -191,7 +192,7 @@ def after_claim(state: ClaimState, claimed: Claimed, limit: int) -> ClaimState:
 
 
 def after_line(state: ClaimState, claimed: Claimed) -> ClaimState:
-    """After the part of a claim that takes tasks in the order of the line, without the aged."""
+    """After the part of a claim that takes tasks in the usual order, without aged tasks."""
     served = max((task.priority for task in claimed.tasks), default=Priority.CRITICAL)
     return replace(state, is_small=len(claimed.tasks) <= SMALL, served=served)
 
@@ -201,12 +202,12 @@ def after_first(state: ClaimState, taken: int) -> ClaimState:
 
 
 def are_gates_due(state: ClaimState, opens_at: float | None, now: float) -> bool:
-    """Whether to let in tasks that wait at limits, of which one opens at `opens_at`."""
+    """Whether to unpark tasks. `opens_at` is when the first limit opens."""
     return opens_at is not None and now >= max(opens_at, state.gates_not_before)
 
 
 def after_gates(state: ClaimState, opened: int, now: float) -> ClaimState:
-    """After `opened` tasks were let in. Another transaction holds what was due and could not be let in."""
+    """After `opened` tasks were unparked. With none, another transaction holds the limit that was due."""
     not_before = 0.0 if opened else now + HELD_SECONDS
     return replace(state, gates_at=now + GATES_SECONDS, gates_not_before=not_before)
 
@@ -216,10 +217,10 @@ def is_due(upcoming: Upcoming, now: float) -> bool:
 
 
 def pause_seconds(state: ClaimState, upcoming: Upcoming, now: float, *, is_pushing: bool) -> float:
-    """How long to sleep with nothing to claim: until something upcoming, or until the next poll."""
+    """How long to sleep with nothing to claim: until the next due time or open limit, or the next poll."""
     poll = PUSHED_POLL_SECONDS if is_pushing else POLL_SECONDS
     if state.blind_seconds > 0.0:
-        # What the last claim may have missed can be seen then.
+        # A scan from the beginning is due then, and sees the tasks that the last claim missed.
         poll = min(poll, state.blind_seconds)
     moments = [] if upcoming.due_at is None else [upcoming.due_at]
     if upcoming.opens_at is not None:
@@ -228,5 +229,5 @@ def pause_seconds(state: ClaimState, upcoming: Upcoming, now: float, *, is_pushi
 
 
 def after_pause(state: ClaimState) -> ClaimState:
-    """A pause that was chosen has used up what blindness says about it."""
+    """After a pause was chosen: `blind_seconds` has had its effect."""
     return replace(state, blind_seconds=0.0) if state.blind_seconds else state

@@ -1,7 +1,7 @@
-"""JSON in and out: the one place where values become text.
+"""JSON encoding and decoding. No other module turns values into text.
 
 Promises: canonical output (sorted keys, no blanks), so equal values give equal text and equal hashes.
-Never: pickles, NaN, or keys that are not text.
+Never: pickle, NaN, or keys that are not strings.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 Json: TypeAlias = Any
-"""A value of JSON: None, bool, number, text, list or dict."""
+"""A JSON value: None, bool, number, string, list or dict."""
 
 
 def plain(value: object) -> object:
-    """Kinds of text (e.g. a task handle) go as text; anything else does not fit."""
+    """Encoder hook: subclasses of str (e.g. a task handle) are written as strings."""
     if isinstance(value, str):
         return str(value)
-    raise TypeError(f"a {type(value).__qualname__} is not a value of JSON")
+    raise TypeError(f"a {type(value).__qualname__} is not a JSON value")
 
 
 _canonical: Final = msgspec.json.Encoder(order="deterministic", enc_hook=plain)
@@ -29,7 +29,7 @@ _any: Final = msgspec.json.Decoder()
 
 
 def dumps(value: object) -> str:
-    """Canonical JSON text; TypeError or ValueError names what does not fit."""
+    """Canonical JSON text. TypeError or ValueError names the value that JSON does not have."""
     try:
         text = _canonical.encode(value).decode()
     except TypeError:
@@ -41,11 +41,11 @@ def dumps(value: object) -> str:
 
 
 def _refuse_keys(value: object) -> None:
-    """The encoder does not say which key of which dict is not text."""
+    """TypeError with the key that is not a string, which the encoder's own error does not name."""
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise TypeError(f"a key of a dict is {key!r}, and keys of JSON are text") from None
+                raise TypeError(f"dict key {key!r} is not a string, as JSON requires") from None
         value = list(value.values())
     if isinstance(value, list | tuple):
         for item in value:
@@ -53,9 +53,9 @@ def _refuse_keys(value: object) -> None:
 
 
 def _refuse_nan(value: object) -> None:
-    """JSON has no NaN; the encoder writes null for it, which would be another value."""
+    """JSON has no NaN. The encoder would write null in its place, which is another value."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value} is not a number of JSON")
+        raise ValueError(f"{value} is not a JSON number")
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
@@ -72,7 +72,7 @@ def loads_object(text: str | bytes) -> dict[str, Json]:
 
 
 def digest(*parts: str) -> str:
-    """A short stable hash of texts; the same in every process, on every machine."""
+    """A short hash of strings, the same in every process and on every machine."""
     hasher = hashlib.blake2b(digest_size=12)
     for part in parts:
         data = part.encode()

@@ -1,7 +1,7 @@
-"""What may be asked of a task, as data. `decide.py` answers.
+"""Commands to a task, as data. `decide.py` rules on them.
 
-A runner's command carries the fence of its claim; without the right fence it changes nothing.
-An operator's command carries who asks and why, and may carry the version that was seen.
+A runner's command carries the fence of its claim. With another fence it changes nothing.
+An operator's command carries the actor and a reason, and may carry the version that the operator read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Complete(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fail(msgspec.Struct, frozen=True, gc=False):
-    """The attempt failed. `final` spends no further attempts on it."""
+    """The attempt failed. With `final` there is no further attempt."""
 
     failure: Failure
     duration_seconds: float = 0.0
@@ -29,20 +29,20 @@ class Fail(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snooze(msgspec.Struct, frozen=True, gc=False):
-    """Not ready yet: again later, no attempt spent."""
+    """Not ready yet: run again later. The attempt does not count."""
 
     delay_seconds: float
     reason: str = ""
 
 
 class Cancel(msgspec.Struct, frozen=True, gc=False):
-    """The handler says that the work is no longer wanted."""
+    """The handler says that the work is not needed any more."""
 
     reason: str
 
 
 class Release(msgspec.Struct, frozen=True, gc=False):
-    """The runner gives the task back unpunished, e.g. because it stops."""
+    """The runner gives the task back, e.g. because it stops. The attempt does not count."""
 
     reason: str
 
@@ -53,7 +53,7 @@ class Report(msgspec.Struct, frozen=True, gc=False):
     progress_json: str | None = None
     checkpoint_json: str | None = None
     seen_version: int | None = None
-    """The version that the runner knows: tells a repeat, whose first answer was lost, from a new report."""
+    """The version that the runner last read. It separates a repeat after a lost reply from a new report."""
 
 
 RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report
@@ -64,7 +64,7 @@ class Expire(msgspec.Struct, frozen=True, gc=False):
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
-    """A parent ended. `satisfied` lets the child go on; otherwise it fails with the parent."""
+    """A parent ended. With `satisfied` the child goes on, otherwise it fails."""
 
     parent_id: str
     parent_status: Status
@@ -73,43 +73,44 @@ class Settle(msgspec.Struct, frozen=True, gc=False):
 
 
 class Revive(msgspec.Struct, frozen=True, gc=False):
-    """A parent was replayed, and no other dead one stands in the way: wait again."""
+    """A parent was replayed and no other parent is dead: the child waits again."""
 
     parent_id: str
     waiting_on: int
 
 
 class ChangeCause(msgspec.Struct, frozen=True, gc=False):
-    """The parent that it failed with was replayed, but this one is dead too: it fails with this one now."""
+    """The parent that the child failed with was replayed, but this parent is dead too. The child stays
+    failed, with this parent as the cause."""
 
     parent_id: str
     state: str
-    """As in a sentence: 'failed', 'is gone'."""
+    """The verb of the failure message: 'failed', 'is gone'."""
     message: str
 
 
 class Abort(msgspec.Struct, frozen=True, gc=False):
-    """An operator wants it gone."""
+    """An operator ends the task."""
 
     actor: str
     reason: str = ""
 
 
 class Pause(msgspec.Struct, frozen=True, gc=False):
-    """An operator stops it for now; the runner is told and loses its lease."""
+    """An operator stops the task for now. The runner loses its lease and is notified."""
 
     actor: str
     reason: str = ""
 
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
-    """An operator lets a paused or stuck task go on, from the queue."""
+    """An operator puts a paused or stuck task back into the queue."""
 
     actor: str
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
-    """A dead letter gets new attempts, perhaps with an edited payload, perhaps later."""
+    """A dead letter gets new attempts, optionally with another payload and after a delay."""
 
     actor: str
     delay_seconds: float = 0.0
@@ -117,12 +118,12 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """Change what a waiting or dead task will work on."""
+    """Change the payload of a waiting or dead task."""
 
     actor: str
     payload_json: str
     merge: bool = False
-    """The fields are put into the payload that is there; else they replace it."""
+    """Whether the fields are merged into the payload. Otherwise they replace it."""
 
 
 OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit
@@ -130,7 +131,7 @@ Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | ChangeCause | Op
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False):
-    """One command for one task, with what the sender believes about it."""
+    """One command for one task, with the fence and version that the sender expects."""
 
     task_id: str
     command: Command

@@ -1,7 +1,7 @@
-"""What happens next to a task: (task, command, now) -> Transition or Refusal.
+"""How a command changes a task: (task, instruction, now) -> Transition or Refusal.
 
-Promises: the only function that turns commands into changes; every change has its facts; a terminal
-task never changes; a runner with an old fence changes nothing. Never: I/O, clocks, randomness.
+Promises: no other function turns commands into changes; every change has its events; a terminal task never
+changes; a runner with an old fence changes nothing. Never: I/O, clocks, randomness.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.core.transition import (
     applied,
     ended,
     left_running,
-    moved,
     refuse,
+    with_status,
 )
 
 __all__ = [
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
-    """The one path for every change of an existing task."""
+    """Rules on an instruction. Every change of an existing task goes through here."""
     command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
@@ -56,8 +56,8 @@ def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
 
 
 def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transition:
-    """Queued to running, under a new fence. The store picks which task; this says how it changes."""
-    after = moved(
+    """Queued to running, under a new fence. The store selects the task."""
+    after = with_status(
         task,
         RUNNING,
         now,
@@ -78,7 +78,7 @@ def started(task: Task, now: float) -> NewEvent:
 
 
 def enqueued(task: Task, now: float) -> NewEvent:
-    """The first fact of every task."""
+    """The first event of every task."""
     data: dict[str, Any] = {"priority": task.priority.name.lower(), "queue": task.queue}
     if task.status is Status.BLOCKED:
         data["waiting_on"] = task.waiting_on
@@ -88,8 +88,8 @@ def enqueued(task: Task, now: float) -> NewEvent:
 
 
 CommandRule = Callable[[Task, Any, float], Ruling]
-# By exact type: a table is many times faster here than a chain of instance checks, and a test checks
-# that it covers every command.
+# By exact type: a table is many times faster than a chain of isinstance checks. A test checks that the
+# tables cover every command.
 _RUNNER: Final[dict[type, CommandRule]] = {
     c.Complete: runner_rules.complete,
     c.Snooze: runner_rules.snooze,
@@ -101,7 +101,7 @@ _RUNNER: Final[dict[type, CommandRule]] = {
 _OTHERS: Final[dict[type, CommandRule]] = {
     c.Settle: upkeep_rules.settle,
     c.Revive: upkeep_rules.revive,
-    c.ChangeCause: upkeep_rules.blame,
+    c.ChangeCause: upkeep_rules.change_cause,
     c.Abort: operator_rules.abort,
     c.Pause: operator_rules.pause,
     c.Resume: operator_rules.resume,

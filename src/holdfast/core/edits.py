@@ -1,7 +1,7 @@
-"""Edits of payloads: what a merge gives, and what an edit did, small enough for an event.
+"""Edits of payloads: merging, and the difference that goes into the event.
 
-Promises: what an edit removed or replaced can be read in its event, unless that is longer than
-`BEFORE_CHARS_MAX`; then the event says so. A merge changes the fields that it names and no other.
+Promises: the event of an edit has the values that the edit removed or replaced. If they are longer than
+`BEFORE_CHARS_MAX`, the event says that they were omitted. A merge changes only the fields that it names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BEFORE_CHARS_MAX: Final = 4_096
 
 
 def merged(payload_json: str, fields_json: str) -> str | None:
-    """The payload with these fields; None when either is not an object."""
+    """The payload updated with these fields. None when either is not an object."""
     payload, fields = codec.loads(payload_json), codec.loads(fields_json)
     if not isinstance(payload, dict) or not isinstance(fields, dict):
         return None
@@ -22,17 +22,17 @@ def merged(payload_json: str, fields_json: str) -> str | None:
 
 
 def difference(before_json: str, after_json: str) -> dict[str, Any]:
-    """`before`: of an object the fields that were changed or removed, as they were; else all of it. `added`:
-    names of new fields."""
+    """The event data of an edit. `before`: the old values of changed and removed fields, or the whole old
+    payload unless both are objects. `added`: the names of new fields."""
     before, after = codec.loads(before_json), codec.loads(after_json)
-    said: dict[str, Any] = {}
+    change: dict[str, Any] = {}
     if isinstance(before, dict) and isinstance(after, dict):
-        was: Any = {k: v for k, v in before.items() if k not in after or after[k] != v}
+        previous: Any = {k: v for k, v in before.items() if k not in after or after[k] != v}
         added = sorted(after.keys() - before.keys())
         if added:
-            said["added"] = added
+            change["added"] = added
     else:
-        was = before
-    if len(codec.dumps([was, said])) > BEFORE_CHARS_MAX:
+        previous = before
+    if len(codec.dumps([previous, change])) > BEFORE_CHARS_MAX:
         return {"before_omitted": True}
-    return {"before": was, **said}
+    return {"before": previous, **change}

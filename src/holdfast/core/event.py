@@ -1,7 +1,7 @@
-"""Events: immutable facts in one ordered feed.
+"""Events: immutable records in one ordered feed.
 
-Promises: every transition has its event; a position is (epoch, offset) and offsets are contiguous.
-Never: carries anything that the task row does not also say, except what an attempt leaves behind.
+Promises: every transition has its event; a position is (epoch, offset), and offsets are contiguous.
+Never: carries data that the task row does not have, except the result, error and duration of an attempt.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 RESULT_CHARS_MAX: Final = 4_096
-"""A longer result stays in the task only; its event says so."""
+"""A longer result is stored in the task only. The event says that it was omitted."""
 
 
 class Position(NamedTuple):
-    """A place in the feed. The epoch changes when history was lost, e.g. by a restore."""
+    """A position in the feed. The epoch changes when history was lost, e.g. by a restore."""
 
     epoch: str
     offset: int
@@ -25,7 +25,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """The inverse of str(); ValueError when it is not a position."""
+        """The inverse of str(). ValueError when the text is not a position."""
         epoch, _, offset = text.rpartition(":")
         if not epoch or not (offset.isascii() and offset.isdigit()):
             raise ValueError(f"'{text}' is not a position: it looks like 'epoch:offset'")
@@ -33,7 +33,7 @@ class Position(NamedTuple):
 
 
 class NewEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An event before it has a position; the feed keeps it as an array, to be small."""
+    """An event before it has a position. The feed stores it as a JSON array to save space."""
 
     kind: str
     at: float
@@ -53,7 +53,7 @@ class Event(msgspec.Struct, frozen=True):
     data: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
-        """Fields of `data` read like attributes: `event.attempt`, `event.will_retry`."""
+        """Reads a field of `data`: `event.attempt`, `event.will_retry`."""
         try:
             return self.data[name]
         except KeyError:
@@ -64,7 +64,7 @@ NEW_EVENTS: Final = msgspec.json.Decoder(list[NewEvent])
 
 
 def with_result(data: dict[str, Any], result_json: str | None) -> dict[str, Any]:
-    """Adds the result to an event's data, or a note that it is too long to repeat."""
+    """Adds the result to an event's data, or `result_omitted` when it is too long."""
     if result_json is None or result_json == "null":
         data["result"] = None
     elif len(result_json) <= RESULT_CHARS_MAX:

@@ -1,7 +1,7 @@
-"""Failures as data: how an exception is recorded and which failures are the same one.
+"""Failures as data: how an exception is recorded, and how failures are grouped.
 
-Promises: bounded evidence; equal causes share a fingerprint although ids, numbers and addresses in the
-message differ. Never: keeps the exception object.
+Promises: the stored evidence is bounded; failures with the same cause have the same fingerprint even when
+ids, numbers and addresses in their messages differ. Never: keeps the exception object.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ _VOLATILE: Final = re.compile(
 )
 
 
-def fingerprint(task_type: str, error_type: str, message: str, place: str = "") -> str:
-    """Groups failures that a person would call the same."""
-    return digest(task_type, error_type, _VOLATILE.sub("#", message)[:300], place)
+def fingerprint(task_type: str, error_type: str, message: str, location: str = "") -> str:
+    """The group of a failure. Ids, numbers and quoted text in the message do not count."""
+    return digest(task_type, error_type, _VOLATILE.sub("#", message)[:300], location)
 
 
 def storable(text: str) -> str:
-    """What is no character (a file name's stray byte comes as one) is spelled out."""
+    """Escapes lone surrogates, e.g. of an undecodable file name, so that every store can write the text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def from_exception(
     task_type: str, error: BaseException, *, kind: FailureKind = FailureKind.ERROR
 ) -> Failure:
-    """What is kept of an exception that a handler raised."""
+    """The record of an exception that a handler raised."""
     frames = tb.extract_tb(error.__traceback__)
-    place = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
+    location = f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].name}" if frames else ""
     text = storable("".join(tb.format_exception(error)))
     error_type = type(error).__qualname__
     try:
         message = storable(str(error)) or error_type
     except Exception as silent:
-        message = f"{error_type}, which cannot say what it is: {type(silent).__name__}"
+        message = f"{error_type}, whose message cannot be read: {type(silent).__name__}"
     return Failure(
         kind=kind,
         message=message[:MESSAGE_CHARS_MAX],
         error_type=error_type,
         traceback=text[-TRACEBACK_CHARS_MAX:],
-        fingerprint=fingerprint(task_type, error_type, message, place),
+        fingerprint=fingerprint(task_type, error_type, message, location),
     )
 
 
 def plain(task_type: str, kind: FailureKind, message: str, *, cause: str | None = None) -> Failure:
-    """A failure that no exception stands behind."""
+    """A failure without an exception."""
     message = storable(message)
     return Failure(
         kind=kind,

@@ -1,7 +1,7 @@
-"""Ids, made from a time and bits that are handed in.
+"""Ids, made from a given time and given random bits.
 
-Promises: task ids are UUIDs of version 7, so they sort by time, and rise within one source even when the
-clock stands still or goes back. Never: asks the machine for randomness.
+Promises: task ids are UUIDs of version 7, so they sort by time. The ids of one `Ids` always increase,
+even when the clock stands still or goes back. Never: reads the machine's randomness.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class Bits(Protocol):
 
 
 class Ids:
-    """Makes ids for one process; threads may share it."""
+    """Makes the ids of one process. Threads may share it."""
 
     __slots__ = ("_bits", "_records", "_stamp")
 
@@ -27,11 +27,12 @@ class Ids:
         self.start_over()
 
     def start_over(self) -> None:
-        """After the bits were seeded again: records are counted from another start."""
+        """Call this after the bits were seeded again, e.g. in a forked child: the counter of records
+        restarts."""
         self._records = count(self._bits.getrandbits(21) + 1)
 
     def task(self, now: float) -> str:
-        """A new task id: 48 bits of milliseconds and 12 of a counter that rises, 62 random bits."""
+        """A new task id: 48 bits of milliseconds, a 12-bit counter and 62 random bits."""
         stamp = int(now * 1000) << 12
         if stamp <= self._stamp:
             stamp = self._stamp + 1
@@ -43,7 +44,7 @@ class Ids:
         )
 
     def record(self, now: float) -> int:
-        """A new id of a feed record: 41 bits of milliseconds, 21 that walk on from a random start."""
+        """A new id of a feed record: 41 bits of milliseconds and a 21-bit counter with a random start."""
         return int(now * 1000) << 21 | next(self._records) & 0x1FFFFF
 
     def secret(self) -> str:

@@ -1,8 +1,9 @@
-"""The rules of named leases: who may hold a resource, until when, in which order.
+"""The rules of named leases: which claim holds a resource, until when, and which claim is next.
 
-Promises: at most one claim holds a resource; the fence rises with every grant and every revocation and
-never falls; whoever asked first is granted first; a claim that asks again gets the same fence, and never a
-shorter lease; a renewal never acquires. Time is the lease's own clock, kept in its row: it never goes back.
+Promises: at most one claim holds a resource. The fence rises with every grant and every revocation and
+never falls. Claims are granted in the order of their requests. A claim that asks again gets the same
+fence, and never a shorter lease. A renewal never acquires. Time is the clock of the lease, stored in its
+row; it never goes back.
 """
 
 from __future__ import annotations
@@ -23,34 +24,34 @@ WAITERS_MAX: Final = 10_000
 DRIFT_SHARE: Final = 0.01
 DRIFT_SECONDS: Final = 0.002
 RENEWALS: Final = 3
-"""A lease is renewed so often within its ttl: one renewal may be missed."""
+"""Renewals within one ttl. A lease survives a missed renewal."""
 JITTER_SHARE: Final = 0.1
 TOLERANCE_SECONDS: Final = 1e-6
-"""A wait that is short by no more has ended: epoch seconds as floats are no finer."""
+"""A wait that ends this much early counts as over: epoch seconds as floats are not more precise."""
 
 
 class LossReason(StrEnum):
-    """Why a holder holds no longer."""
+    """Why a holder lost its lease."""
 
     EXPIRED = "expired"
     """It was not renewed in time."""
     REVOKED = "revoked"
     """An operator took it away."""
     FENCED = "fenced"
-    """Somebody else holds it under a newer fence."""
+    """Another claim holds it under a newer fence."""
     STORE_UNREACHABLE = "store_unreachable"
-    """Renewals did not get through, and the time is up."""
+    """Renewals did not reach the store before the lease ended."""
     SHUTDOWN = "shutdown"
     """The locks were closed while it was held."""
 
 
 class LeaseRow(msgspec.Struct, frozen=True):
-    """The row of a resource. It stays when nobody holds: the fence must not start over."""
+    """The row of a resource. It stays when the resource is free, because the fence must not start over."""
 
     resource: str
     fence: int = 0
     claim_id: str | None = None
-    """Who holds; None when nobody does."""
+    """The claim that holds the lease; None when it is free."""
     owner: str = ""
     ttl_seconds: float = 0.0
     grace_seconds: float = 0.0
@@ -59,12 +60,12 @@ class LeaseRow(msgspec.Struct, frozen=True):
     free_at: float = 0.0
     """Not granted before this time: the grace after a revocation."""
     clock_at: float = 0.0
-    """The lease's clock: the latest time at which anybody judged it."""
+    """The clock of the lease: the latest time at which a request was judged."""
     last_ticket: int = 0
 
 
 class Waiter(msgspec.Struct, frozen=True):
-    """A claim that stands in line."""
+    """A claim that waits for a resource."""
 
     ticket: int
     claim_id: str
@@ -74,7 +75,7 @@ class Waiter(msgspec.Struct, frozen=True):
 
 
 class LeaseRequest(msgspec.Struct, frozen=True):
-    """What a claimant wants."""
+    """The request of a claim for a resource."""
 
     resource: str
     claim_id: str
@@ -82,95 +83,96 @@ class LeaseRequest(msgspec.Struct, frozen=True):
     ttl_seconds: float
     grace_seconds: float = 0.0
     waiter_seconds: float = 0.0
-    """How long a place in line is kept without a word; 0: take it now or not at all."""
+    """How long a waiter stays in the line without asking again. 0: do not wait."""
 
 
 class LeaseGranted(msgspec.Struct, frozen=True):
     lease: LeaseRow
     is_new: bool
-    """False: the answer of an earlier grant, given again."""
+    """False when the claim held the lease already."""
     took_over: bool = False
-    """The holder before did not release it: its time ran out."""
+    """The lease of the previous holder expired; it was not released."""
 
 
 class LeaseDenied(msgspec.Struct, frozen=True):
-    """Not now. `look_in` is when it is worth asking again, unless a hint comes first."""
+    """The resource is held or other claims are first. Ask again in `look_in` seconds, or at a hint."""
 
     owner: str
     look_in: float
-    """Seconds."""
 
 
 Verdict: TypeAlias = LeaseGranted | LeaseDenied
 
 
 def check_resource(resource: str) -> None:
-    """InvalidInput unless it can be the name of a lock."""
+    """InvalidInput unless this is a valid name of a lock."""
     check_name("resource", resource, most=RESOURCE_MAX)
 
 
 def check_request(resource: str, ttl_seconds: float, grace_seconds: float = 0.0) -> None:
-    """InvalidInput that names what is wrong with a request."""
+    """InvalidInput unless the request is valid."""
     check_resource(resource)
     check_number("ttl", ttl_seconds, least=TTL_SECONDS_MIN, most=TTL_SECONDS_MAX)
     check_number("grace", grace_seconds, most=TTL_SECONDS_MAX)
 
 
 def is_held(lease: LeaseRow) -> bool:
-    """Whether some claim holds it by the lease's clock."""
+    """Whether a claim holds the lease, by the clock of the lease."""
     return lease.claim_id is not None and lease.expires_at > lease.clock_at
 
 
 def opens_at(lease: LeaseRow) -> float:
-    """The earliest time for the next grant, if nobody renews or releases before."""
+    """The earliest time of the next grant, unless the holder renews or releases before."""
     if lease.claim_id is None:
         return lease.free_at
     return lease.expires_at + lease.grace_seconds
 
 
-def judge(lease: LeaseRow, ask: LeaseRequest, own: Waiter | None, head: Waiter | None) -> Verdict:
-    """Answers a claimant. `own` is its place in line, `head` the first waiter that is alive."""
+def judge(
+    lease: LeaseRow, request: LeaseRequest, own: Waiter | None, head: Waiter | None
+) -> Verdict:
+    """Rules on a request. `own` is the waiter of this claim, `head` the first waiter that is alive."""
     now = lease.clock_at
-    if lease.claim_id == ask.claim_id and is_held(lease):
-        return LeaseGranted(_lengthened(lease, ask.ttl_seconds), is_new=False)
-    is_first = head is None or head.claim_id == ask.claim_id
+    if lease.claim_id == request.claim_id and is_held(lease):
+        return LeaseGranted(_lengthened(lease, request.ttl_seconds), is_new=False)
+    is_first = head is None or head.claim_id == request.claim_id
     if own is not None and head is not None:
         is_first = own.ticket <= head.ticket
     free_at = opens_at(lease)
     if is_first and free_at <= now:
         took_over = lease.claim_id is not None
-        return LeaseGranted(_granted(lease, ask), is_new=True, took_over=took_over)
+        return LeaseGranted(_granted(lease, request), is_new=True, took_over=took_over)
     look_at = free_at if is_first else head.alive_until if head is not None else now
-    beat = ask.waiter_seconds / RENEWALS
+    heartbeat = request.waiter_seconds / RENEWALS
     return LeaseDenied(
-        lease.owner if lease.claim_id is not None else "", max(0.0, min(beat, look_at - now))
+        lease.owner if lease.claim_id is not None else "", max(0.0, min(heartbeat, look_at - now))
     )
 
 
-def _granted(lease: LeaseRow, ask: LeaseRequest) -> LeaseRow:
+def _granted(lease: LeaseRow, request: LeaseRequest) -> LeaseRow:
     return replace(
         lease,
         fence=lease.fence + 1,
-        claim_id=ask.claim_id,
-        owner=ask.owner,
-        ttl_seconds=ask.ttl_seconds,
-        grace_seconds=ask.grace_seconds,
+        claim_id=request.claim_id,
+        owner=request.owner,
+        ttl_seconds=request.ttl_seconds,
+        grace_seconds=request.grace_seconds,
         granted_at=lease.clock_at,
-        expires_at=lease.clock_at + ask.ttl_seconds,
+        expires_at=lease.clock_at + request.ttl_seconds,
         free_at=0.0,
     )
 
 
 def holds(lease: LeaseRow, claim_id: str, fence: int) -> bool:
-    """Whether nobody was granted and nothing revoked since: then a fenced write may pass, even after
-    the ttl, because whoever is granted next comes after it."""
+    """Whether there was no grant and no revocation since. A fenced write may then pass even after the ttl:
+    the next grant comes after it."""
     return lease.claim_id == claim_id and lease.fence == fence
 
 
 def renewed(
     lease: LeaseRow, claim_id: str, fence: int, ttl_seconds: float
 ) -> LeaseRow | LossReason:
-    """The lease with a new end; never one that has ended."""
+    """The lease with a later end. A lease that has ended is not renewed."""
     if not holds(lease, claim_id, fence):
         return LossReason.FENCED if lease.fence > fence else LossReason.EXPIRED
     if not is_held(lease):
@@ -179,7 +181,7 @@ def renewed(
 
 
 def _lengthened(lease: LeaseRow, ttl_seconds: float) -> LeaseRow:
-    """With at least so many seconds from now. Never shorter: whoever was told a later end believes in it."""
+    """The lease with at least this ttl from now. Never shorter: its holder relies on the end it was given."""
     until = lease.clock_at + ttl_seconds
     if until <= lease.expires_at:
         return lease
@@ -187,18 +189,18 @@ def _lengthened(lease: LeaseRow, ttl_seconds: float) -> LeaseRow:
 
 
 def released(lease: LeaseRow) -> LeaseRow:
-    """Nobody holds it; the next one may come at once."""
+    """The lease, free for the next grant at once."""
     return replace(lease, claim_id=None, owner="", expires_at=0.0, free_at=0.0)
 
 
 def was_released(lease: LeaseRow, fence: int) -> bool:
-    """Whether the grant under this fence was given back and no other followed: a revocation raises the
+    """Whether the grant under this fence was released and no other grant followed. A revocation raises the
     fence, and a lease that expired keeps its claim."""
     return lease.claim_id is None and lease.fence == fence
 
 
 def revoked(lease: LeaseRow) -> LeaseRow:
-    """Nobody holds it, and what the old holder still writes under its fence is refused."""
+    """The lease without a holder and with a higher fence: writes of the old holder are refused."""
     after = released(lease)
     return replace(after, fence=lease.fence + 1, free_at=lease.clock_at + lease.grace_seconds)
 
@@ -209,17 +211,17 @@ def revoked(lease: LeaseRow) -> LeaseRow:
 def margin_seconds(
     ttl_seconds: float, share: float = DRIFT_SHARE, fixed: float = DRIFT_SECONDS
 ) -> float:
-    """How much earlier than the store the holder lets go: two clocks do not run alike."""
+    """How much earlier than in the store a lease ends for its holder, since two clocks drift apart."""
     return ttl_seconds * share + fixed
 
 
 def renew_in(ttl_seconds: float, key: str, nth: int) -> float:
-    """Seconds until renewal number `nth`: a third of the ttl, up to a tenth earlier by a stable hash, so
-    that holders that began together do not renew together."""
+    """Seconds until renewal number `nth`: a third of the ttl, less up to 10 % of jitter. The jitter is a
+    stable hash; it spreads the renewals of leases that were granted together."""
     return ttl_seconds / RENEWALS * (1.0 - JITTER_SHARE * unit_jitter(key, nth))
 
 
 def retry_in(ttl_seconds: float, key: str, failures: int) -> float:
-    """Seconds until a renewal that did not get through is tried again: soon, then less often."""
+    """Seconds until the next try of a renewal that did not reach the store, with exponential backoff."""
     pause = min(ttl_seconds / 30 * 2.0 ** min(failures, 10), ttl_seconds / RENEWALS)
     return pause * (1.0 - JITTER_SHARE * unit_jitter(key, failures))

@@ -1,9 +1,9 @@
-"""What a ledger of idempotent calls decides: run, answer again, wait, or refuse.
+"""The rules of a ledger of idempotent calls: run, answer from the entry, wait, or refuse.
 
-An entry is kept under (scope, operation, key) and says which request it belongs to (fingerprint), who runs
-its effect until when (owner, lease, fence), and how it ended (outcome).
-Promises: of all callers with one key at most one is told to run at a time; whoever was taken over has an
-older fence; an answer of null is an answer. Never: reads a clock or a store.
+An entry is stored under (scope, operation, key). It has the fingerprint of its request, the owner, lease
+and fence of the call that runs the effect, and the outcome.
+Promises: at most one caller with a key may run the effect at a time; a takeover raises the fence; an
+answer of null is an answer. Never: reads a clock or a store.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from holdfast.errors import (
 )
 
 STEP_SCOPE: Final = "holdfast.step"
-"""The scope of steps of tasks: the key is the task's id, the operation is the step."""
+"""The scope of the steps of tasks. The key is the task id, the operation is the step."""
 
 
 class State(StrEnum):
     IN_PROGRESS = "in-progress"
-    """Somebody runs the effect, or died while doing so."""
+    """A call runs the effect, or its process died while it ran."""
     DONE = "done"
     FAILED = "failed"
-    """The effect failed, and the failure is its answer for good."""
+    """The effect failed, and the failure is its permanent answer."""
     ABANDONED = "abandoned"
-    """The effect failed or was broken off: the same request may try again."""
+    """The effect failed or was interrupted: the same request may try again."""
 
 
 class EntryKey(msgspec.Struct, frozen=True):
-    """Where an entry is kept. `id` is the same in every process and after every crash: hand it to the
-    outside, so that the effect can be asked for by it."""
+    """The key of an entry. `id` is the same in every process and after every crash. Pass it to outside
+    systems, so that they can be asked whether the effect happened."""
 
     scope: str
     operation: str
@@ -55,27 +55,27 @@ class EntryKey(msgspec.Struct, frozen=True):
 
 
 class Runner(msgspec.Struct, frozen=True):
-    """The claim of a task under which a step runs. Its fence is the fence of the entry."""
+    """The run of a task that a step belongs to. Its fence is the fence of the entry."""
 
     task_id: str
     fence: int
 
 
 class EntryRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that wants to run, or to be answered."""
+    """The request of a call for an entry: to run the effect, or to get its answer."""
 
     entry_key: EntryKey
     fingerprint: str
     owner: str
-    """Different for each call, so that a repeat after a lost reply is told from another caller."""
+    """Unique to each call. It separates a repeat after a lost reply from another caller."""
     lease_seconds: float
     retention_seconds: float | None
-    """How long the entry counts after its end; None: as long as the task of the step exists."""
+    """How long the entry is kept after its end. None: as long as the task of the step exists."""
     runner: Runner | None = None
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What the store holds."""
+    """An entry as it is stored."""
 
     entry_key: EntryKey
     fingerprint: str
@@ -94,19 +94,19 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class EntryLease(msgspec.Struct, frozen=True, kw_only=True):
-    """The right to run the effect of an entry, until its lease ends."""
+    """The right to run the effect of an entry, for a limited time."""
 
     entry_key: EntryKey
     owner: str
     fence: int
-    """Rises with each turn of an entry; hand it to outside systems that can compare it."""
+    """Rises with each lease of an entry. Pass it to outside systems that compare fences."""
     attempt: int
-    """Over 1: an earlier turn may have acted. Ask the outside by `id` before acting again."""
+    """Above 1, an earlier attempt may have acted. Ask the outside system by `id` before acting again."""
     begun_at: float
     lease_seconds: float
     retention_seconds: float | None
     taken_over_from: str | None = None
-    """The owner whose lease ran out."""
+    """The previous owner, whose lease expired."""
     runner: Runner | None = None
 
     @property
@@ -115,13 +115,13 @@ class EntryLease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The effect's answer, as JSON; `null` is one."""
+    """The answer of the effect as JSON. `null` is an answer."""
 
     value_json: str
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The effect's failure, kept as its answer."""
+    """The failure of the effect, stored as its answer."""
 
     error: str
     message: str
@@ -131,21 +131,21 @@ Outcome: TypeAlias = Done | Failed
 
 
 class Start(msgspec.Struct, frozen=True):
-    """Run the effect. `seen` is the fence of the entry that is written over."""
+    """Run the effect. `replaced_fence` is the fence of the entry that is overwritten."""
 
     lease: EntryLease
-    seen: int | None = None
+    replaced_fence: int | None = None
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """The effect has run: this is how it ended."""
+    """The effect has run before, with this outcome."""
 
     entry: Entry
     outcome: Outcome
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """Another caller runs it right now."""
+    """Another caller runs the effect now."""
 
     entry: Entry
 
@@ -157,7 +157,7 @@ class Clash(msgspec.Struct, frozen=True):
 
 
 class Stale(msgspec.Struct, frozen=True):
-    """A newer claim of the task has been here, or the call itself has given up: nothing is to be run."""
+    """Do not run the effect: a newer run of the task has the entry, or the call was given up."""
 
     entry: Entry
 
@@ -165,88 +165,109 @@ class Stale(msgspec.Struct, frozen=True):
 EntryVerdict: TypeAlias = Start | Answered | Busy | Clash | Stale
 
 
-def begin(seen: Entry | None, ask: EntryRequest, now: float) -> EntryVerdict:
-    """What a call is told, given what the store holds."""
-    if seen is None:
-        return Start(_turn(ask, now, fence=_fence(ask, 0, now), attempt=1))
-    if seen.fingerprint != ask.fingerprint:
-        return Clash(seen)
-    if seen.outcome_json is not None:
-        return Answered(seen, outcome_of(seen.state, seen.outcome_json))
-    if ask.runner is not None and seen.fence > ask.runner.fence:
-        return Stale(seen)
-    if seen.state is State.IN_PROGRESS and seen.owner == ask.owner:
-        # Its own beginning, whose answer was lost.
-        mine = _turn(ask, seen.begun_at, fence=seen.fence, attempt=seen.attempt)
-        return Start(mine, seen.fence)
-    if seen.state is State.ABANDONED and seen.owner == ask.owner:
-        # Its beginning once more, on its way for so long that the call has given up since: nobody runs it.
-        return Stale(seen)
-    if is_held(seen, ask, now):
-        return Busy(seen)
-    over = seen.owner if seen.state is State.IN_PROGRESS else None
-    fence = _fence(ask, seen.fence, now)
-    lease = _turn(ask, now, fence=fence, attempt=seen.attempt + 1, over=over)
-    return Start(lease, seen.fence)
+def begin(entry: Entry | None, request: EntryRequest, now: float) -> EntryVerdict:
+    """Rules on a request, given the stored entry."""
+    if entry is None:
+        return Start(_lease(request, now, fence=_fence(request, 0, now), attempt=1))
+    if entry.fingerprint != request.fingerprint:
+        return Clash(entry)
+    if entry.outcome_json is not None:
+        return Answered(entry, outcome_of(entry.state, entry.outcome_json))
+    if request.runner is not None and entry.fence > request.runner.fence:
+        return Stale(entry)
+    if entry.state is State.IN_PROGRESS and entry.owner == request.owner:
+        # A repeat: the reply to the first request was lost.
+        lease = _lease(request, entry.begun_at, fence=entry.fence, attempt=entry.attempt)
+        return Start(lease, entry.fence)
+    if entry.state is State.ABANDONED and entry.owner == request.owner:
+        # A delayed copy of a request whose call was given up since: no caller would run the effect.
+        return Stale(entry)
+    if is_held(entry, request, now):
+        return Busy(entry)
+    previous_owner = entry.owner if entry.state is State.IN_PROGRESS else None
+    fence = _fence(request, entry.fence, now)
+    lease = _lease(
+        request, now, fence=fence, attempt=entry.attempt + 1, previous_owner=previous_owner
+    )
+    return Start(lease, entry.fence)
 
 
-def unseen(ask: EntryRequest, now: float) -> Busy:
-    """The verdict where the entry is in a transaction that is not committed yet."""
+def uncommitted(request: EntryRequest, now: float) -> Busy:
+    """The verdict when another transaction has inserted the entry and is not committed yet."""
     owner = "a caller whose transaction is open"
     entry = Entry(
-        ask.entry_key, ask.fingerprint, State.IN_PROGRESS, 0, owner, 1, now, None, None, None
+        request.entry_key,
+        request.fingerprint,
+        State.IN_PROGRESS,
+        0,
+        owner,
+        1,
+        now,
+        None,
+        None,
+        None,
     )
     return Busy(entry)
 
 
-def is_held(seen: Entry, ask: EntryRequest, now: float) -> bool:
-    """Whether somebody else may still act on the entry. A step is held by a claim of its task: a newer
-    claim proves that the older one is over, whatever its lease says."""
-    if seen.state is not State.IN_PROGRESS:
+def is_held(entry: Entry, request: EntryRequest, now: float) -> bool:
+    """Whether another caller may still run the effect. A step is held by a run of its task: a newer run
+    proves that the older one is over, whatever its lease says."""
+    if entry.state is not State.IN_PROGRESS:
         return False
-    if ask.runner is not None:
-        return seen.fence >= ask.runner.fence
-    return seen.lease_until is not None and seen.lease_until > now
+    if request.runner is not None:
+        return entry.fence >= request.runner.fence
+    return entry.lease_until is not None and entry.lease_until > now
 
 
-def is_echo(found: Entry | None, lease: EntryLease, state: State, outcome_json: str | None) -> bool:
-    """Whether the end of this turn was written before: its answer was lost, and it is said again."""
+def is_repeat(
+    entry: Entry | None, lease: EntryLease, state: State, outcome_json: str | None
+) -> bool:
+    """Whether this end of the lease was written before, and the reply was lost."""
     return (
-        found is not None
-        and (found.fence, found.owner) == (lease.fence, lease.owner)
-        and (found.state, found.outcome_json) == (state, outcome_json)
+        entry is not None
+        and (entry.fence, entry.owner) == (lease.fence, lease.owner)
+        and (entry.state, entry.outcome_json) == (state, outcome_json)
     )
 
 
-def _fence(ask: EntryRequest, seen: int, now: float) -> int:
-    """Over every fence before it, even of an entry that has been pruned since: milliseconds help."""
-    return ask.runner.fence if ask.runner is not None else max(seen + 1, int(now * 1000))
+def _fence(request: EntryRequest, previous: int, now: float) -> int:
+    """A fence above all earlier ones. It starts at the time in milliseconds, so that it is also above the
+    fences of an entry that was pruned."""
+    return (
+        request.runner.fence if request.runner is not None else max(previous + 1, int(now * 1000))
+    )
 
 
-def _turn(
-    ask: EntryRequest, now: float, *, fence: int, attempt: int, over: str | None = None
+def _lease(
+    request: EntryRequest,
+    now: float,
+    *,
+    fence: int,
+    attempt: int,
+    previous_owner: str | None = None,
 ) -> EntryLease:
     return EntryLease(
-        entry_key=ask.entry_key,
-        owner=ask.owner,
+        entry_key=request.entry_key,
+        owner=request.owner,
         fence=fence,
         attempt=attempt,
         begun_at=now,
-        lease_seconds=ask.lease_seconds,
-        retention_seconds=ask.retention_seconds,
-        taken_over_from=over,
-        runner=ask.runner,
+        lease_seconds=request.lease_seconds,
+        retention_seconds=request.retention_seconds,
+        taken_over_from=previous_owner,
+        runner=request.runner,
     )
 
 
 def started(verdict: EntryVerdict) -> EntryLease:
-    """The turn, or the error that the verdict amounts to."""
+    """The lease, or the error for any other verdict."""
     match verdict:
         case Start(lease=lease):
             return lease
         case Clash(entry=entry):
             raise IdempotencyConflict(
-                f"{entry.entry_key} was used with another request: repeat the same one, or take a new key"
+                f"{entry.entry_key} was used with another request: repeat the same request, or use a new key"
             )
         case Busy(entry=entry):
             raise InProgress(
@@ -257,44 +278,44 @@ def started(verdict: EntryVerdict) -> EntryLease:
             )
         case Stale(entry=entry):
             raise LeaseLost(
-                f"{entry.entry_key} is not for this caller to run any more: a newer claim of the task has "
-                "begun it, or the call was given up"
+                f"this call may not run {entry.entry_key} any more: a newer run of the task has started it, "
+                "or the call was given up"
             )
         case Answered():
-            raise AssertionError("a replay is answered, not started")
+            raise AssertionError("an answered entry is not started again")
 
 
 # -- values ------------------------------------------------------------------------------------------
 
 
 def entry_key(scope: str, operation: str, key: str) -> EntryKey:
-    """A checked place of a caller's own."""
+    """The key of a caller's entry, validated."""
     check_name("scope", scope)
     check_name("operation", operation)
     check_name("key", key)
     if scope.startswith("holdfast."):
-        raise InvalidInput(f"scope '{scope}' is one of holdfast's own: choose another name")
+        raise InvalidInput(f"scope '{scope}' is reserved for holdfast: choose another name")
     return EntryKey(scope, operation, key)
 
 
 def step_key(task_id: str, step: str) -> EntryKey:
-    """Where the step of a task is kept."""
+    """The key of a task's step."""
     check_name("step", step)
     return EntryKey(STEP_SCOPE, step, task_id)
 
 
 def fingerprint_of(request: object) -> str:
-    """What makes two requests the same: their canonical JSON."""
+    """A hash of the request's canonical JSON. Two requests with the same hash are the same request."""
     return codec.digest(encode_payload(request, what="request", limit=PAYLOAD_BYTES_MAX))
 
 
 def done(value: object) -> Done:
-    """The answer to keep; a typed error when it cannot be."""
+    """The answer to store. UnserialisablePayload or PayloadTooLarge when it cannot be stored."""
     return Done(encode_payload(value, what="answer", limit=RESULT_BYTES_MAX))
 
 
 def failed(error: BaseException) -> Failed:
-    """The failure to keep."""
+    """The failure to store."""
     message = failures.storable(str(error))[: failures.MESSAGE_CHARS_MAX]
     return Failed(type(error).__qualname__, message)
 
@@ -304,7 +325,7 @@ def state_of(outcome: Outcome) -> State:
 
 
 def outcome_json(outcome: Outcome) -> str:
-    """As the store keeps it; what it is, the state says."""
+    """The outcome as it is stored. The state of the entry says which kind it is."""
     if isinstance(outcome, Done):
         return outcome.value_json
     return codec.dumps({"error": outcome.error, "message": outcome.message})
@@ -313,8 +334,8 @@ def outcome_json(outcome: Outcome) -> str:
 def outcome_of(state: State, text: str) -> Outcome:
     if state is State.DONE:
         return Done(text)
-    kept = codec.loads_object(text)
-    return Failed(kept["error"], kept["message"])
+    failure = codec.loads_object(text)
+    return Failed(failure["error"], failure["message"])
 
 
 def answer(outcome: Outcome) -> codec.Json:
@@ -324,5 +345,5 @@ def answer(outcome: Outcome) -> codec.Json:
             return codec.loads(value_json)
         case Failed(error, message):
             raise EffectFailed(
-                f"the effect failed before with {error}: {message}; this failure was kept as its answer"
+                f"the effect failed before with {error}: {message}; this failure is its stored answer"
             )

@@ -1,9 +1,9 @@
-"""Limits: how many may run at once, and how often one may start. Exact, shared by all processes.
+"""Limits on concurrency and on the rate of starts. Exact, shared by all processes.
 
 A limit is a row in the store; tasks name the limits that they count against. Concurrency is a counter;
 rate is GCRA (one timestamp, no history). Promises: never more than `max_running` at once; in any window
-of `rate_seconds` at most `rate_count + burst - 1` starts; a refusal costs no attempt and does not stand
-in the way of other names. Never: floating drift from the machine's clock (`now` is an argument).
+of `rate_seconds` at most `rate_count + burst - 1` starts; a refusal costs no attempt and does not delay tasks
+of other limits. Never: reads a clock (`now` is an argument).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _RATE: Final = re.compile(r"^(\d+)\s*/\s*(\d+)?\s*(s|m|h|d)$")
 _UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 TICKS_PER_SECOND: Final = 2**22
-"""The resolution of epoch seconds as floats. Whole ticks add up exactly, so that a limit that says two
-permits gives two."""
+"""The resolution of epoch seconds as floats. Whole ticks add up without rounding errors, so the number of
+permits is exact."""
 TOLERANCE_TICKS: Final = 4
-"""About a microsecond: a start that is early by no more is on time."""
+"""About a microsecond. A start that is early by no more counts as on time."""
 LET_IN_SECONDS: Final = 0.5
-"""Tasks that were let in take their permits within this time; if not, the next ones are let in."""
+"""Unparked tasks take their permits within this time. After it, the next ones are unparked."""
 
 
 class LimitRule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is allowed."""
+    """The settings of a limit."""
 
     max_running: int | None = None
     rate_count: int | None = None
@@ -38,34 +38,34 @@ class LimitRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """A rule and how much of it is used."""
+    """A limit with its rule and its current use."""
 
     name: str
     rule: LimitRule
     running: int = 0
     parked: int = 0
-    """Tasks that wait at this limit, out of the way of others."""
+    """Tasks that wait at this limit, outside the queue of ready tasks."""
     full_until: float = 0.0
     """GCRA's theoretical arrival time."""
     look_at: float | None = None
-    """When parked tasks are to be let in; None while only the end of a running task can make room."""
+    """When to unpark tasks; None while only the end of a running task can free a permit."""
     rule_at: float = 0.0
-    """When the task was made that the rule came with."""
+    """When the task was created that brought this rule."""
     head: tuple[int, float] | None = None
-    """Priority and due time of the first task that is parked, as far as was seen."""
+    """Priority and due time of the first parked task, as of the last check."""
 
 
 def parse_rate(text: str) -> tuple[int, float]:
-    """'100/m', '5/s', '10/30s' -> (count, seconds); ValueError says what is wrong."""
-    found = _RATE.match(text.strip())
-    if not found or int(found[1]) < 1 or (found[2] is not None and int(found[2]) < 1):
+    """'100/m', '5/s', '10/30s' -> (count, seconds). ValueError for any other text."""
+    match = _RATE.match(text.strip())
+    if not match or int(match[1]) < 1 or (match[2] is not None and int(match[2]) < 1):
         raise ValueError(f"'{text}' is not a rate: write count/unit, e.g. '100/m' or '10/30s'")
-    return int(found[1]), float(int(found[2] or 1) * _UNIT_SECONDS[found[3]])
+    return int(match[1]), float(int(match[2] or 1) * _UNIT_SECONDS[match[3]])
 
 
 def name_of(type_name: str, key: str | None = None) -> str:
-    """The name of a type's limit, or of its limit for one key. No two of them share a name: the type is what
-    stands before the first slash. None starts with '!', which names gates that are not limits."""
+    """The name of a type's limit, or of its limit for one key. The names are unique: the type is the part
+    before the first slash. No name starts with '!', which marks gates that are not limits."""
     name = type_name.replace("%", "%25").replace("/", "%2F")
     if name.startswith("!"):
         name = f"%21{name[1:]}"
@@ -73,7 +73,7 @@ def name_of(type_name: str, key: str | None = None) -> str:
 
 
 def permits(limit: Limit, now: float) -> float:
-    """How many tasks this limit would let start now; infinity when it does not say."""
+    """How many tasks may start now under this limit; infinity without a rule."""
     free = math.inf
     rule = limit.rule
     if rule.max_running is not None:
@@ -88,7 +88,7 @@ def permits(limit: Limit, now: float) -> float:
 
 @lru_cache(maxsize=1_000)
 def _interval_ticks(rate_seconds: float, rate_count: int) -> int:
-    """The time between two starts, rounded up: a rate is never exceeded."""
+    """The time between two starts, rounded up so that the rate is never exceeded."""
     return max(1, math.ceil(rate_seconds * TICKS_PER_SECOND / rate_count))
 
 
@@ -104,7 +104,7 @@ def take(limit: Limit, now: float) -> Limit:
 
 
 def opens_at(limit: Limit, now: float) -> float | None:
-    """When the rate will allow the next start; None when only a running task's end can."""
+    """When the rate allows the next start; None when only the end of a running task can."""
     rule = limit.rule
     if rule.max_running is not None and limit.running >= rule.max_running:
         return None
@@ -116,8 +116,9 @@ def opens_at(limit: Limit, now: float) -> float | None:
     return max(now, limit.full_until - slack)
 
 
-def ruled(limit: Limit, rule: LimitRule, made_at: float, *, is_new: bool) -> Limit:
-    """The limit under the rule that the youngest task came with; of two of one moment, the new one."""
+def with_rule(limit: Limit, rule: LimitRule, made_at: float, *, is_new: bool) -> Limit:
+    """The limit with this rule, unless its current rule came with a newer task. For two tasks of the same
+    moment the new rule wins."""
     is_older = made_at < limit.rule_at or (made_at == limit.rule_at and not is_new)
     if rule == limit.rule or is_older:
         return limit
@@ -125,8 +126,8 @@ def ruled(limit: Limit, rule: LimitRule, made_at: float, *, is_new: bool) -> Lim
 
 
 def next_look(limit: Limit, now: float) -> float | None:
-    """When to let parked tasks in. While there are permits, tasks that were let in before may be under way:
-    the look that is due stays due, and there is one in any case."""
+    """When to unpark tasks. While there are permits, tasks that were unparked before may still take them.
+    A time that was set stays; otherwise the check comes within `LET_IN_SECONDS`."""
     if not limit.parked:
         return None
     at = opens_at(limit, now)
@@ -137,7 +138,7 @@ def next_look(limit: Limit, now: float) -> float | None:
 
 
 def describe(rule: LimitRule) -> str:
-    """For people: 'at most 4 running, 100 starts per 60 s'."""
+    """The rule in words: 'at most 4 running, 100 starts per 60 s'."""
     parts = []
     if rule.max_running is not None:
         parts.append(f"at most {rule.max_running} running")

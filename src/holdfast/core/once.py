@@ -1,10 +1,10 @@
-"""The course of one idempotent call: begin, run the effect, write down how it ended.
+"""The flow of one idempotent call: begin, run the effect, write the outcome.
 
-One text for the ledger, for steps of tasks, for callers that await and callers that block: each step is
-done by whoever drives the flow (`holdfast.core.steps`).
-Promises: an effect that ended is written down before its answer is given; the first caller gets the very
-value that repeats get; an effect that was broken off is free for the next one at once. `Begin` and `End` are
-finished although the caller is interrupted (`steps.Interrupted`).
+The ledger and the steps of tasks share this flow, in async and in blocking code. The driver performs each
+step (`holdfast.core.steps`).
+Promises: the outcome is written before the answer is returned; the first caller gets the same value as
+repeats; after an interrupted effect the next caller may start at once. `BeginStep` and `EndStep` are
+finished even when the caller is interrupted (`steps.Interrupted`).
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ POLL_SECONDS_MAX: Final = 0.5
 
 
 class OnError(StrEnum):
-    """What an error of the effect leaves behind."""
+    """What the ledger stores when the effect raises."""
 
     FORGET = "forget"
-    """Nothing: the same request may try again. It is told that an earlier turn may have acted."""
+    """Nothing: the same request may try again. Its `attempt` says that an earlier one may have acted."""
     KEEP = "keep"
-    """The failure, as the answer for good: repeats raise EffectFailed."""
+    """The failure, as the permanent answer: repeats raise EffectFailed."""
 
 
 ErrorPolicy: TypeAlias = OnError | Callable[[Exception], OnError]
 
 
 class BeginStep(msgspec.Struct, frozen=True):
-    """Ask for the turn; the answer is a verdict."""
+    """Request the entry; the answer is a verdict."""
 
 
 class RunStep(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class RunStep(msgspec.Struct, frozen=True):
 
 
 class EndStep(msgspec.Struct, frozen=True):
-    """Write down how the turn ended; None: it was given up."""
+    """Write the outcome; None when the lease was given up."""
 
     lease: EntryLease
     outcome: Outcome | None
 
 
 class WaitStep(msgspec.Struct, frozen=True):
-    """Let time pass before asking again."""
+    """Pause before the next request."""
 
     seconds: float
 
@@ -63,7 +63,7 @@ Step: TypeAlias = BeginStep | RunStep | EndStep | WaitStep
 
 
 def check_call(on_error: ErrorPolicy, wait_seconds: float = 0.0) -> None:
-    """InvalidInput when a call cannot be made like this."""
+    """InvalidInput unless the arguments of a call are valid."""
     check_number("wait", wait_seconds)
     if not isinstance(on_error, OnError):
         check_callable("on_error", on_error)
@@ -73,10 +73,10 @@ def call(
     *,
     wait_seconds: float = 0.0,
     on_error: ErrorPolicy = OnError.FORGET,
-    carried: bool = False,
+    in_tx: bool = False,
 ) -> Flow[Step, codec.Json]:
-    """`carried`: the entry is part of
-    the caller's transaction, which undoes it by itself when the effect fails."""
+    """One call. With `in_tx` the entry is part of the caller's transaction, whose rollback removes it
+    when the effect fails."""
     check_call(on_error, wait_seconds)
     waited, polls = 0.0, 0
     verdict: EntryVerdict
@@ -92,14 +92,14 @@ def call(
     except GeneratorExit:
         raise
     except BaseException as error:
-        # Broken off or failed: whether it has acted is not known, so the next turn is told of this one.
-        if not carried:
+        # Interrupted or failed: it may have acted, so the next attempt must know of this one.
+        if not in_tx:
             yield from _give_up(lease, error, on_error)
         raise
     try:
         outcome = rules.done(value)
     except Exception as error:
-        # The effect is done; trying again would do it twice for the same answer.
+        # The effect has happened. Another attempt would repeat it and fail with the same answer.
         yield EndStep(lease, rules.failed(error))
         raise
     yield EndStep(lease, outcome)
@@ -107,31 +107,32 @@ def call(
 
 
 def _give_up(lease: EntryLease, error: BaseException, on_error: ErrorPolicy) -> Flow[Step, None]:
-    """Writes down the failure, or that there is none to keep. What goes wrong with that does not take the
-    place of what went wrong first, unless it is the caller's own policy."""
+    """Writes the failure, or that the lease was given up. An error of this write does not replace the
+    error of the effect. An error of the caller's policy does."""
     outcome, wrong = None, None
     if isinstance(error, Exception):
         try:
-            outcome = _kept(error, on_error)
-        except BaseException as raised:  # Raised below: the end comes first.
+            outcome = _outcome(error, on_error)
+        except BaseException as raised:  # Raised below, after the end is written.
             wrong = raised
     try:
         yield EndStep(lease, outcome)
     except Exception as later:
         error.add_note(
-            f"the end of {lease.entry_key} was not written: {later!r}; its lease has to run out"
+            f"the end of {lease.entry_key} was not written: {later!r}; its lease has to expire"
         )
     if wrong is not None:
         raise wrong from error
 
 
-def _kept(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
+def _outcome(error: Exception, on_error: ErrorPolicy) -> Outcome | None:
     policy = on_error if isinstance(on_error, OnError) else on_error(error)
     return rules.failed(error) if policy is OnError.KEEP else None
 
 
 def begin() -> Flow[Step, EntryVerdict]:
-    """A turn that the caller ends by itself. One that is interrupted meanwhile has none: it is given back."""
+    """Begins a call whose caller writes the end itself. When the caller is interrupted, the lease is given
+    back."""
     verdict: EntryVerdict = yield BeginStep()
     if isinstance(verdict, Start):
         try:

@@ -1,7 +1,7 @@
-"""Backpressure: what a producer is told when work comes faster than it goes.
+"""Backpressure: the answer to a producer, given the backlog of a queue.
 
-Promises: a typed answer (accepted, accepted under pressure, rejected) from depth and age of the waiting
-tasks. Never: blocks, drops silently, or raises for anything but a rejection.
+Promises: a typed answer (accepted, accepted under pressure, rejected) from the depth of the backlog and
+the age of its oldest task. Never: blocks, drops silently, or raises for anything but a rejection.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import msgspec
 TRUSTED_SECONDS: Final = 1.0
 TRUSTED_SECONDS_MAX: Final = 30.0
 COMING_PER_SECOND: Final = 200_000
-"""Tasks that all producers together may bring at most."""
+"""An upper bound on the enqueue rate of all producers together."""
 
 
 class Pressure(StrEnum):
-    """How a queue takes new work."""
+    """Whether a queue accepts new tasks."""
 
     ACCEPTED = "accepted"
     UNDER_PRESSURE = "under_pressure"
@@ -31,7 +31,7 @@ ACCEPTED: Final = Pressure.ACCEPTED
 
 
 class DepthBounds(msgspec.Struct, frozen=True):
-    """When to warn and when to refuse; None means no bound."""
+    """The bounds of a queue's backlog; None means no bound."""
 
     depth_max: int | None = 10_000_000
     oldest_seconds_max: float | None = None
@@ -39,19 +39,19 @@ class DepthBounds(msgspec.Struct, frozen=True):
     """Share of a bound from which the answer is `under_pressure`."""
 
 
-class Load(msgspec.Struct, frozen=True):
-    """What waits in a queue."""
+class Backlog(msgspec.Struct, frozen=True):
+    """The tasks that wait in a queue."""
 
     depth: int
     oldest_seconds: float = 0.0
 
 
-def judge(bounds: DepthBounds, load: Load, adding: int = 1) -> tuple[Pressure, str]:
+def judge(bounds: DepthBounds, backlog: Backlog, adding: int = 1) -> tuple[Pressure, str]:
     """The answer and its reason."""
     answer, reason = Pressure.ACCEPTED, ""
     checks = (
-        ("depth", float(load.depth + adding), bounds.depth_max, "tasks wait"),
-        ("age", load.oldest_seconds, bounds.oldest_seconds_max, "s is the oldest wait"),
+        ("depth", float(backlog.depth + adding), bounds.depth_max, "tasks wait"),
+        ("age", backlog.oldest_seconds, bounds.oldest_seconds_max, "s is the oldest wait"),
     )
     for name, value, bound, unit in checks:
         if bound is None:
@@ -66,18 +66,19 @@ def judge(bounds: DepthBounds, load: Load, adding: int = 1) -> tuple[Pressure, s
     return answer, reason
 
 
-def ease(bounds: DepthBounds, load: Load) -> int:
-    """How many more may come before `judge` says anything but accepted, if only depth grows."""
+def headroom(bounds: DepthBounds, backlog: Backlog) -> int:
+    """How many more tasks `judge` accepts without pressure, as long as only the depth grows."""
     oldest_max = bounds.oldest_seconds_max
-    if oldest_max is not None and load.oldest_seconds > oldest_max * bounds.warn_share:
+    if oldest_max is not None and backlog.oldest_seconds > oldest_max * bounds.warn_share:
         return 0
     if bounds.depth_max is None:
         return sys.maxsize
-    return max(0, math.floor(bounds.depth_max * bounds.warn_share) - load.depth)
+    return max(0, math.floor(bounds.depth_max * bounds.warn_share) - backlog.depth)
 
 
-def trusted_seconds(bounds: DepthBounds, left: int) -> float:
-    """For how long figures may be believed that leave so much `ease`: others must not use it up unseen."""
+def trusted_seconds(bounds: DepthBounds, headroom_count: int) -> float:
+    """How long a measured backlog may be reused: shorter when it is close to the bound, because other
+    producers add tasks meanwhile."""
     if bounds.oldest_seconds_max is not None:
         return TRUSTED_SECONDS
-    return min(TRUSTED_SECONDS_MAX, max(TRUSTED_SECONDS, left / COMING_PER_SECOND))
+    return min(TRUSTED_SECONDS_MAX, max(TRUSTED_SECONDS, headroom_count / COMING_PER_SECOND))

@@ -1,13 +1,13 @@
-"""Which waiting task is next: strict priority, FIFO within one, and a share for whoever waited long.
+"""Which task starts next: strict priority, FIFO within a priority, and a share for aged tasks.
 
-The rule: tasks start in order of priority, and within one in the order they became due. But as long as
-more is ready than can start, at least one of every `AGED_EVERY` starts of a dispatcher goes to the task
-that has waited longest of those that wait for more than `ageing_seconds` and are less urgent than what is
-being started anyway.
+The rule: tasks start in the order of their priority, and within a priority in the order in which they became
+due. While more tasks are ready than can start, at least one of every `AGED_EVERY` starts of a dispatcher goes
+to an aged task: the one that has waited longest of those that have waited for more than `ageing_seconds` and
+are less urgent than the tasks that start anyway.
 
-The bound that follows: a task that has waited `ageing_seconds`, with k older tasks waiting as long, is
-started after at most (k + 1) * AGED_EVERY further starts. Low is slow, never starved; and a critical
-task never waits behind more than one aged task per `AGED_EVERY` starts.
+The bound that follows: a task that has waited `ageing_seconds`, with k older aged tasks, starts after at most
+(k + 1) * AGED_EVERY further starts. A low priority is slow, never starved. A critical task never waits behind
+more than one aged task per `AGED_EVERY` starts.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ AGEING_SECONDS: Final = 60.0
 
 
 class Share(NamedTuple):
-    """How many starts of a batch belong to the aged, and the starts counted so far."""
+    """The starts of a batch that are reserved for aged tasks, and the remainder for the next batch."""
 
     aged: int
     counted: int
 
 
 def aged_share(counted: int, batch: int) -> Share:
-    """Of a batch of starts, those reserved for aged tasks; `counted` carries the remainder over."""
+    """The share of aged tasks in a batch of starts. `counted` is the remainder of the batch before."""
     total = counted + batch
     return Share(min(batch, total // AGED_EVERY), total % AGED_EVERY)
 
 
 def parse(value: Priority | str | int) -> Priority:
-    """A priority from what people write."""
+    """A priority from its name or number."""
     try:
         if isinstance(value, str):
             return Priority[value.upper()]

@@ -1,4 +1,4 @@
-"""When to try again: an exponential curve with a cap, and jitter that can be replayed.
+"""Retries: exponential backoff with a cap, and reproducible jitter.
 
 Promises: the same (key, attempt) gives the same delay in every process. Never: random numbers.
 """
@@ -15,21 +15,21 @@ from holdfast.core.check import SECONDS_MAX, check_flag, check_number, check_who
 
 JITTER_SHARE = 0.2
 HINT_SECONDS_MAX: Final = 3_600.0
-"""A longer wish of the other side is not waited for."""
+"""A retry hint of the server above this is not waited for."""
 ATTEMPTS_MAX: Final = 1_000
 MS_MAX: Final = SECONDS_MAX * 1_000
 TOKENS_MAX: Final = 1e9
 
 
 def unit_jitter(key: str, attempt: int) -> float:
-    """A number in [0, 1) from a stable hash of the key and the attempt."""
+    """A number in [0, 1): a stable hash of the key and the attempt."""
     seed = hashlib.blake2b(f"{key}:{attempt}".encode(), digest_size=8).digest()
     return int.from_bytes(seed, "big") / 2**64
 
 
 def delay_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> float:
-    """The pause after failed attempt number `attempt` (the first is 1): base * 2^(n-1), up to 20 %
-    more by jitter in [0, 1), never over the cap."""
+    """The pause after failed attempt number `attempt` (the first is 1): base * 2^(n-1) plus up to 20 % of
+    jitter, at most the cap. `jitter` is in [0, 1)."""
     exponential = base * 2.0 ** min(attempt - 1, 62)
     return min(exponential * (1.0 + JITTER_SHARE * jitter), cap)
 
@@ -38,8 +38,8 @@ def delay_seconds(attempt: int, *, base: float, cap: float, jitter: float) -> fl
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how long a call is tried. The times between are base * 2^n, at most `max_delay_ms`,
-    shortened by jitter to between half of it and all."""
+    """How often and how long a call is tried. The pauses are base * 2^n, at most `max_delay_ms`. Jitter
+    shortens each by up to half."""
 
     attempts: int = 3
     base_ms: float = 100.0
@@ -60,15 +60,15 @@ class StopReason(StrEnum):
     """Why a call is not tried again."""
 
     REFUSED = "refused"
-    """The error will not go away by trying."""
+    """The error is permanent."""
     EXHAUSTED = "exhausted"
     """All attempts are used up."""
     DEADLINE = "deadline"
-    """The next attempt would begin after the deadline."""
+    """The next attempt would start after the deadline."""
     HINT = "hint"
-    """The other side asked for more patience than anybody has."""
+    """The server asked for a pause above `HINT_SECONDS_MAX`."""
     BUDGET = "budget"
-    """Too many calls are being repeated already."""
+    """The retry budget is used up."""
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -80,12 +80,12 @@ class Stop(msgspec.Struct, frozen=True):
 
 
 def half_jitter(key: str, attempt: int) -> float:
-    """A share in [0.5, 1), from a stable hash."""
+    """A number in [0.5, 1): a stable hash of the key and the attempt."""
     return 0.5 + 0.5 * unit_jitter(key, attempt)
 
 
 def backoff_seconds(policy: RetryPolicy, failures: int, key: str) -> float:
-    """The pause after so many failures (1 is the first)."""
+    """The pause after this number of failures (the first is 1)."""
     full = min(policy.base_ms * 2.0 ** min(failures - 1, 62), policy.max_delay_ms)
     share = 1.0 if policy.jitter_off else half_jitter(key, failures)
     return full * share / 1_000.0
@@ -100,7 +100,8 @@ def after_failure(
     elapsed_seconds: float,
     hint_seconds: float | None = None,
 ) -> Again | Stop:
-    """What to do after so many failures; `hint_seconds` is the pause that the other side asked for."""
+    """Whether to try again after this number of failures. `hint_seconds` is the pause that the server asked
+    for."""
     if not is_retryable:
         return Stop(StopReason.REFUSED)
     if failures >= policy.attempts:
@@ -108,26 +109,26 @@ def after_failure(
     if hint_seconds is not None and hint_seconds > HINT_SECONDS_MAX:
         return Stop(StopReason.HINT)
     delay = max(backoff_seconds(policy, failures, key), hint_seconds or 0.0)
-    left = float("inf") if policy.deadline_ms is None else policy.deadline_ms / 1_000.0
-    if elapsed_seconds + delay > left:
+    budget = float("inf") if policy.deadline_ms is None else policy.deadline_ms / 1_000.0
+    if elapsed_seconds + delay > budget:
         return Stop(StopReason.DEADLINE)
     return Again(delay)
 
 
 def is_late(policy: RetryPolicy, elapsed_seconds: float) -> bool:
-    """Whether no attempt may begin any more: a pause may have taken longer than was planned."""
+    """Whether the deadline has passed. A pause may have taken longer than planned."""
     return policy.deadline_ms is not None and elapsed_seconds * 1_000.0 > policy.deadline_ms
 
 
 class Tokens(msgspec.Struct, frozen=True):
-    """What is left of a retry budget, as of a moment."""
+    """The rest of a retry budget at a point in time."""
 
     amount: float
     at: float
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """A budget: each call adds `per_call` of a retry, each second `per_second`, up to `capacity`."""
+    """A retry budget. Each call adds `per_call` retries, each second `per_second`, up to `capacity`."""
 
     capacity: float = 10.0
     per_call: float = 0.1
@@ -140,11 +141,11 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refilled(allowance: Allowance, tokens: Tokens, now: float, *, calls: int = 0) -> Tokens:
-    """With what has come in since; a clock that goes back adds nothing."""
-    came = max(0.0, now - tokens.at) * allowance.per_second + calls * allowance.per_call
-    return Tokens(min(allowance.capacity, tokens.amount + came), max(now, tokens.at))
+    """The tokens with what was added since. A clock that goes back adds nothing."""
+    added = max(0.0, now - tokens.at) * allowance.per_second + calls * allowance.per_call
+    return Tokens(min(allowance.capacity, tokens.amount + added), max(now, tokens.at))
 
 
 def spent(tokens: Tokens) -> Tokens | None:
-    """After one retry; None when there is none left."""
+    """The tokens after one retry; None when no retry is left."""
     return Tokens(tokens.amount - 1.0, tokens.at) if tokens.amount >= 1.0 else None

@@ -1,4 +1,4 @@
-"""What a runner's command does to its task. The fence has been checked: this runner is the one."""
+"""How the commands of a runner change its task. `decide` has checked the fence, except for `stale`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holdfast.core.transition import (
     Transition,
     evidence,
     failed,
-    freed,
     new_event,
     refuse,
     signed,
     to_dead_letter,
+    without_lease,
 )
 
 HANDLER: Final = "handler"
@@ -28,38 +28,38 @@ HANDLER: Final = "handler"
 
 def complete(task: Task, command: c.Complete, now: float) -> Transition:
     result_json = command.result_json
-    after = freed(task, COMPLETED, now, finished_at=now, result_json=result_json)
+    after = without_lease(task, COMPLETED, now, finished_at=now, result_json=result_json)
     data = {
         "node": task.node,
         "attempt": task.attempts,
         "duration": command.duration_seconds,
     }
-    told = NewEvent("task.completed", now, task.id, task.type, with_result(data, result_json))
-    return Transition(task, after, (told,))
+    event = NewEvent("task.completed", now, task.id, task.type, with_result(data, result_json))
+    return Transition(task, after, (event,))
 
 
 def snooze(task: Task, command: c.Snooze, now: float) -> Transition:
     due_at = now + command.delay_seconds
-    after = freed(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
-    told = new_event("task.snoozed", task, now, due_at=due_at, reason=command.reason)
-    return Transition(task, after, (told,))
+    after = without_lease(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
+    event = new_event("task.snoozed", task, now, due_at=due_at, reason=command.reason)
+    return Transition(task, after, (event,))
 
 
 def cancel(task: Task, command: c.Cancel, now: float) -> Transition:
     held_by = signed(HANDLER, command.reason)
-    after = freed(task, Status.ABORTED, now, finished_at=now, held_by=held_by)
-    told = new_event("task.aborted", task, now, actor=HANDLER, reason=command.reason)
-    return Transition(task, after, (told,))
+    after = without_lease(task, Status.ABORTED, now, finished_at=now, held_by=held_by)
+    event = new_event("task.aborted", task, now, actor=HANDLER, reason=command.reason)
+    return Transition(task, after, (event,))
 
 
 def release(task: Task, command: c.Release, now: float) -> Transition:
     attempts, fence = task.attempts - 1, task.fence + 1
-    after = freed(task, Status.QUEUED, now, attempts=attempts, fence=fence)
+    after = without_lease(task, Status.QUEUED, now, attempts=attempts, fence=fence)
     return Transition(task, after, (new_event("task.released", task, now, reason=command.reason),))
 
 
 def report(task: Task, command: c.Report, now: float) -> Ruling:
-    """Progress is not a transition of status, but it is fenced and has its fact like one."""
+    """Progress or a checkpoint. The status stays, but the report is fenced and has its events."""
     if _was_reported(task, command):
         return Refusal(task.id, "already-applied", "the same report was applied before", (), task)
     changes: dict[str, str] = {}
@@ -87,17 +87,17 @@ def fail(task: Task, command: c.Fail, now: float) -> Transition:
         cap=options.retry_cap_seconds,
         jitter=retry.unit_jitter(task.id, task.attempts),
     )
-    after = freed(task, Status.QUEUED, now, due_at=now + delay, **evidence(failure))
-    told = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
-    told.data["next_retry_at"] = now + delay
-    return Transition(task, after, (told,))
+    after = without_lease(task, Status.QUEUED, now, due_at=now + delay, **evidence(failure))
+    event = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
+    event.data["next_retry_at"] = now + delay
+    return Transition(task, after, (event,))
 
 
 def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
-    """A runner that lost its lease. Its own earlier write is told from somebody else's by the fence:
-    whoever takes a task away raises it."""
+    """A command of a runner that does not hold the task. Every takeover raises the fence, so an equal
+    fence means that this is a repeat of the runner's own command."""
     command = instruction.command
-    if instruction.fence == task.fence and _is_echo(task, command):
+    if instruction.fence == task.fence and _is_repeat(task, command):
         return Refusal(task.id, "already-applied", "the same command was applied before", (), task)
     events: tuple[NewEvent, ...] = ()
     if isinstance(command, c.Complete | c.Fail):
@@ -116,19 +116,19 @@ def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
 
 
 def _was_reported(task: Task, command: c.Report) -> bool:
-    """Whether the row has moved on since the runner saw it, to what this report says. While a task runs under
-    one fence only its runner's reports move it."""
-    seen = command.seen_version
+    """Whether the row has this report already: its version is newer than the runner's, and the values are
+    equal. Under one fence only the runner's reports change the row."""
+    version = command.seen_version
     return (
-        seen is not None
-        and task.version > seen
+        version is not None
+        and task.version > version
         and command.progress_json in (None, task.progress_json)
         and command.checkpoint_json in (None, task.checkpoint_json)
     )
 
 
-def _is_echo(task: Task, command: c.Command) -> bool:
-    """Whether the task already is what this command would make of it."""
+def _is_repeat(task: Task, command: c.Command) -> bool:
+    """Whether the task is already in the status that this command leads to."""
     match command:
         case c.Complete():
             return task.status is Status.COMPLETED

@@ -1,7 +1,7 @@
-"""Cron schedules: when they are due next, and what to do about fires that were missed.
+"""Cron schedules: the next due time, and the handling of missed fires.
 
-Promises: follows Debian's cron over changes of the clock; however many fires were missed, one task is
-made for them (coalesced). Never: decides who fires; the store lets exactly one instance do it.
+Promises: follows Debian's cron across clock changes; missed fires are coalesced into one task. Never: decides
+which node fires; the store lets exactly one do it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from holdfast.core.check import SECONDS_MAX, check_name
 from holdfast.errors import BadConfig, InvalidInput
 
 CODE: Final = "code"
-"""The owner of schedules that are part of the code."""
+"""The owner of schedules that are defined in code."""
 EVERY_SECONDS_MIN: Final = 0.001
 
 
 class Schedule(msgspec.Struct, frozen=True):
-    """Something that is enqueued again and again."""
+    """A task that is enqueued at recurring times."""
 
     name: str
     type: str
@@ -36,13 +36,13 @@ class Schedule(msgspec.Struct, frozen=True):
     fired_at: float | None = None
     paused: int = 0
     owner: str | None = None
-    """CODE when `@task(cron=...)` made it; None when it was made at run time."""
+    """CODE for `@task(cron=...)`; None when the schedule was created at run time."""
     announced_at: float | None = None
-    """When a node whose code has it last said so."""
+    """When a node last announced the schedule from its code."""
 
 
 def is_changed(before: Schedule, after: Schedule) -> bool:
-    """Whether a schedule that is put again says anything else than the one that is there."""
+    """Whether a new definition of a schedule differs from the stored one."""
     return any(
         getattr(before, field) != getattr(after, field)
         for field in ("type", "queue", "spec", "timezone", "payload_json", "priority", "owner")
@@ -50,7 +50,7 @@ def is_changed(before: Schedule, after: Schedule) -> bool:
 
 
 def next_fire(spec: str, timezone: str, after: float) -> float:
-    """The first moment after `after` at which the schedule is due."""
+    """The first time after `after` at which the schedule is due."""
     check_name("cron", spec)
     if spec.startswith("@every "):
         return after + _every_seconds(spec)
@@ -64,7 +64,7 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
 
 
 def check_timetable(spec: str, timezone: str) -> None:
-    """Both must make sense, also a time zone that the spec does not need."""
+    """Checks both, also a time zone that the spec does not use."""
     _zone(timezone)
     next_fire(spec, timezone, 0.0)
 

@@ -1,8 +1,8 @@
-"""A flow as a generator of steps: what to do next, told to whoever can do it.
+"""Flows: generators of steps that a driver performs.
 
-A flow yields a step and gets its answer back, or the error that the step raised. So one text of it serves
-callers that block and callers that await. A step that must not be broken off is finished first: its answer
-comes as `Interrupted`, and the flow hears of the interruption at its next step. Never: does a step by itself.
+A flow yields a step and gets back the answer, or the error that the step raised. The same flow therefore
+serves blocking and async callers. A step that must not be interrupted is finished first: its answer
+arrives as `Interrupted`, and the interruption is raised at the next step. Never: performs a step itself.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ Flow: TypeAlias = Generator[S, Any, T]
 
 
 class Interrupted(NamedTuple):
-    """The answer of a step that was finished although its caller was interrupted meanwhile."""
+    """The answer of a step whose caller was interrupted while it was finished."""
 
     answer: object
     error: BaseException
 
 
 def settled(answer: object) -> object:
-    """The answer of a step, outside of a flow: an interruption is raised now."""
+    """The answer of a step outside of a flow. An interruption is raised at once."""
     if isinstance(answer, Interrupted):
         raise answer.error
     return answer
 
 
 def drive(flow: Flow[S, T], perform: Callable[[S], object]) -> T:
-    """Runs a flow to its end with steps that block."""
+    """Runs a flow to its end with blocking steps."""
     try:
         step = next(flow)
         while True:
@@ -46,7 +46,7 @@ def drive(flow: Flow[S, T], perform: Callable[[S], object]) -> T:
 
 
 async def adrive(flow: Flow[S, T], perform: Callable[[S], Awaitable[object]]) -> T:
-    """Runs a flow to its end with steps that are awaited."""
+    """Runs a flow to its end with async steps."""
     try:
         step = next(flow)
         while True:
@@ -62,8 +62,8 @@ async def adrive(flow: Flow[S, T], perform: Callable[[S], Awaitable[object]]) ->
 
 
 def _answered(flow: Flow[S, T], answer: object) -> S:
-    """The next step. After an interruption the flow learns the answer, so that it can undo what it has got,
-    but the step that would follow is not done: the interruption is raised in its place."""
+    """The next step. After an interruption the flow still gets the answer, so that it can undo the step.
+    The step that it yields then is not performed: the interruption is raised in its place."""
     if not isinstance(answer, Interrupted):
         return flow.send(answer)
     try:

@@ -1,7 +1,7 @@
-"""From what a caller asks to a task row: validation and defaults of an enqueue.
+"""From an enqueue request to a task row: validation and defaults.
 
-Promises: a typed error that names the field for each bad input, before anything is written.
-Never: looks into the store (known types, parents and limits are checked in the store's transaction).
+Promises: a typed error that names the field for each invalid input, before anything is written.
+Never: reads the store (types, parents and limits are checked in the store's transaction).
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ BATCH_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 1_000_000
 EDGES_MAX: Final = 1_000
 HASH_MARK: Final = "2:"
-"""Begins the hashes of this version: they cover the whole request."""
+"""The prefix of current hashes, which cover the whole request."""
 DELAY_SECONDS_MAX: Final = SECONDS_MAX
 
 
 class Submission(msgspec.Struct, frozen=True, gc=False):
-    """A task to be inserted, with what the store must check in the same transaction."""
+    """A task to insert, with what the store checks in the same transaction."""
 
     task: Task
     edges: tuple[Edge, ...] = ()
     rules: tuple[tuple[str, LimitRule], ...] = ()
-    """Limits that the task counts against: name and rule."""
+    """Name and rule of each limit that the task counts against."""
 
     is_plain: bool = True
-    """Nothing to look up: no edges, no limits, no idempotency key."""
+    """The task has no edges, no limits and no idempotency key: the store looks up nothing."""
 
 
 class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may say about a task."""
+    """A task as the caller describes it."""
 
     type: str
     payload: object = None
@@ -54,18 +54,19 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     depends_on: tuple[Edge, ...] = ()
     idempotency_key: str | None = None
     key: str | None = None
-    """What the limits of a key count by."""
+    """The key of limits per key."""
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
     unsaid: frozenset[str] = frozenset()
-    """Which of queue, priority, max_attempts and timeout the caller left to the type's configuration."""
+    """The options of queue, priority, max_attempts and timeout that the caller did not give. The type's
+    configuration sets them."""
 
 
 def submit(
     request: EnqueueRequest, *, task_id: str, now: float, id_given: bool = True
 ) -> Submission:
-    """The row to insert. Its status is settled in the store when it has dependencies. With an id of
-    ours (`own_id` false) and no key there is nothing that a second request could repeat."""
+    """The row to insert. The store sets the final status of a task with dependencies. Without a
+    caller-supplied id (`id_given`) or key there is nothing to deduplicate, and the row has no hash."""
     check_id("type", request.type)
     check_id("queue", request.queue)
     check_id("id", task_id)
@@ -113,7 +114,7 @@ def submit(
 
 
 def submit_like(model: Submission, payload: object, task_id: str, now: float) -> Submission:
-    """Another plain task without a delay that differs from a checked one in its payload only."""
+    """A plain task without a delay that differs from a validated one only in its payload."""
     payload_json = encode_payload(payload)
     task = replace(
         model.task,
@@ -129,31 +130,32 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
 def request_hash(
     request: EnqueueRequest, payload_json: str, metadata_json: str | None, priority: Priority
 ) -> str:
-    """What makes two requests with one key, or one id, the same request: all that the caller said. What
-    was left to the type's configuration is not part of it, since that may change between two tries."""
-    left = request.unsaid
+    """A hash of all that the caller gave. Two requests with the same key or id are the same request when
+    their hashes are equal. Options from the type's configuration do not count: they may change between
+    two tries."""
+    defaulted = request.unsaid
     edges = sorted([f"{edge.policy.value}:{edge.parent_id}" for edge in request.depends_on])
     return HASH_MARK + codec.digest(
         request.type,
         payload_json,
         metadata_json or "",
-        "" if "queue" in left else request.queue,
-        "" if "priority" in left else priority.name,
-        "" if "max_attempts" in left else str(request.max_attempts),
-        "" if "timeout" in left else f"={request.options.timeout_seconds}",
+        "" if "queue" in defaulted else request.queue,
+        "" if "priority" in defaulted else priority.name,
+        "" if "max_attempts" in defaulted else str(request.max_attempts),
+        "" if "timeout" in defaulted else f"={request.options.timeout_seconds}",
         "" if not request.delay_seconds else str(float(request.delay_seconds)),
         request.key or "",
         *edges,
     )
 
 
-def is_same_request(task: Task, edges: tuple[Edge, ...], kept: str | None) -> bool:
-    """Whether a request is the one that a stored task was made from, by the hash kept with it."""
-    if kept is None or kept.startswith(HASH_MARK):
-        return kept == task.request_hash
-    # Kept by a version whose hash covered these fields only.
+def is_same_request(task: Task, edges: tuple[Edge, ...], stored_hash: str | None) -> bool:
+    """Whether this request is the one that the stored task was made from."""
+    if stored_hash is None or stored_hash.startswith(HASH_MARK):
+        return stored_hash == task.request_hash
+    # An older version wrote this hash, which covers only these fields.
     parents = ",".join(sorted(edge.parent_id for edge in edges))
-    return kept == codec.digest(
+    return stored_hash == codec.digest(
         task.type, task.queue, task.payload_json, task.priority.name, parents
     )
 

@@ -1,7 +1,7 @@
 """The task, its statuses and the one table of legal transitions.
 
-Promises: `TRANSITIONS` is the source of the code, the SQL checks, the diagram and the docs.
-Never: I/O, clocks, ids made here.
+Promises: the code, the SQL checks, the diagram and the docs follow `TRANSITIONS`.
+Never: I/O, reads a clock, makes ids.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.core.limit import LimitRule
 
 
 class Status(StrEnum):
-    """Where a task is in its life."""
+    """The state of a task in `TRANSITIONS`."""
 
     BLOCKED = "blocked"
     QUEUED = "queued"
@@ -55,15 +55,15 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
     S.RUNNING: frozenset({S.COMPLETED, S.FAILED, S.PAUSED, S.STUCK, S.ABORTED, S.QUEUED}),
     S.PAUSED: frozenset({S.RUNNING, S.QUEUED, S.COMPLETED, S.FAILED, S.ABORTED}),
     S.STUCK: frozenset({S.RUNNING, S.QUEUED, S.FAILED, S.ABORTED}),
-    # A dead letter that is revived with the parent it failed with waits for that parent again.
+    # A dead letter that is revived waits again for the parent that it failed with.
     S.FAILED: frozenset({S.QUEUED, S.BLOCKED, S.ABORTED}),
     S.COMPLETED: frozenset(),
     S.ABORTED: frozenset(),
 }
 TERMINAL: Final = frozenset(s for s, nexts in TRANSITIONS.items() if not nexts)
 ENDED: Final = TERMINAL | {S.FAILED}
-"""Statuses in which nobody works on the task; `failed` may still be replayed."""
-# For what runs once per task: in Python 3.11 a member costs twenty times as much as a name.
+"""Statuses of a task that has ended. A task in `failed` may still be replayed."""
+# For code that runs once per task: in Python 3.11 an enum member costs twenty times as much as a name.
 QUEUED: Final = S.QUEUED
 RUNNING: Final = S.RUNNING
 COMPLETED: Final = S.COMPLETED
@@ -71,32 +71,32 @@ FAILED: Final = S.FAILED
 
 
 class RunId(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The name of one run: one claim of a task. A task's id alone does not name a run: the same process may
-    hold the next run of a task while the one before it unwinds."""
+    """The identity of one run: one claim of a task. A task id does not identify a run: a process may hold the
+    next run of a task while the previous one unwinds."""
 
     task_id: str
     fence: int
 
 
 class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a task was enqueued with that never changes and no query asks for."""
+    """The options of a task that never change and that no query filters by."""
 
     timeout_seconds: float | None = None
-    """None leaves it to the node's settings, NO_TIMEOUT means none at all."""
+    """None: the node's setting applies. NO_TIMEOUT: no timeout."""
     retry_base_seconds: float = 1.0
     retry_cap_seconds: float = 60.0
     max_deaths: int = 3
     rules: tuple[tuple[str, LimitRule], ...] = ()
-    """The limits that it counts against, so that one that was forgotten meanwhile can come back."""
+    """The limits that the task counts against. A limit whose row was pruned is restored from here."""
 
 
 NO_TIMEOUT: Final = 0.0
 
 
 def timeout_of(options: TaskOptions, default: float | None) -> float | None:
-    """How long an attempt may take; None for as long as it likes."""
-    said = options.timeout_seconds
-    return default if said is None else said or None
+    """How long an attempt may take; None for no timeout."""
+    seconds = options.timeout_seconds
+    return default if seconds is None else seconds or None
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -108,12 +108,12 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str = ""
     fingerprint: str = ""
     cause: str | None = None
-    """For kind `dependency`: the task that it failed with."""
+    """For kind `dependency`: the id of the parent that failed."""
     node: str | None = None
 
 
 class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One unit of work, as the store has it; the fields are its columns, times are epoch seconds."""
+    """One unit of work. The fields are the columns of the store; times are epoch seconds."""
 
     id: str
     type: str
@@ -141,16 +141,16 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     checkpoint_json: str | None = None
     progress_json: str | None = None
     limits: str | None = None
-    """Names of the limits it counts against, joined by a line break."""
+    """The names of the limits that the task counts against, one a line."""
     gate: str | None = None
-    """The limit that it waits at, out of the way of other tasks."""
+    """The limit that the task waits at while it is parked."""
     waiting_on: int = 0
     """Dependencies that are not settled yet."""
     has_dependents: int = 0
     idempotency_key: str | None = None
     request_hash: str | None = None
     held_by: str | None = None
-    """Who paused or aborted it, and why."""
+    """The actor that paused or aborted the task, and the reason."""
 
     @property
     def run(self) -> RunId:
@@ -159,7 +159,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def payload(self) -> codec.Json:
-        """What the handler works on."""
+        """The input of the handler."""
         return codec.loads(self.payload_json)
 
     @property
@@ -189,7 +189,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def why_ended(self) -> str:
-        """Why it has no result, in one line: who aborted it, or the latest failure."""
+        """Why the task has no result, in one line: the actor that aborted it, or the latest failure."""
         if self.status is Status.ABORTED:
             return f"by {self.held_by}" if self.held_by else "no reason was recorded"
         return self.error or "no error was recorded"
@@ -200,7 +200,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def checkpoint(self) -> codec.Json:
-        """What the latest `ctx.save()` kept."""
+        """The value of the latest `ctx.save()`."""
         return codec.loads(self.checkpoint_json) if self.checkpoint_json is not None else None
 
     @property
@@ -209,7 +209,7 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def is_dead(self) -> bool:
-        """A task that rests in failed is a dead letter."""
+        """Whether the task is a dead letter."""
         return self.status is Status.FAILED
 
 
@@ -223,7 +223,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1_000)
 def _options(text: str) -> TaskOptions:
-    """Few texts for many tasks: a type's tasks share theirs."""
+    """Cached, because the tasks of a type share the same text."""
     return OPTIONS.decode(text)
 
 
@@ -231,5 +231,5 @@ FAILURE: Final = msgspec.json.Decoder(Failure)
 
 
 def may_move(before: Status, after: Status) -> bool:
-    """Whether the table allows it."""
+    """Whether the table allows this transition."""
     return after in TRANSITIONS[before]

@@ -1,7 +1,7 @@
-"""Text from outside on its way to a terminal or a log: the one place that cleans it.
+"""Cleaning of untrusted text for a terminal or a log. No other module does this.
 
-Promises: what comes out moves no cursor, changes no colour or title, forges no line and reverses no
-direction. JSON stays the same document. Never: changes what is stored.
+Promises: clean text moves no cursor, changes no colour or title, forges no line and does not reverse the
+writing direction. JSON stays the same document. Never: changes stored data.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _WORD: Final = re.compile(r"\s+")
 
 
 def printable(text: str, replaced: str = REPLACED) -> str:
-    """The text with another character in place of each that cannot be printed."""
+    """The text with each unprintable character replaced."""
     return "".join(char if char.isprintable() else replaced for char in text)
 
 
 def one_line(text: str) -> str:
-    """One printable line: white space is one space, what cannot be printed is a question mark."""
+    """One printable line. White space becomes one space, an unprintable character a question mark."""
     if text.isprintable():
         return text
     return printable(_WORD.sub(" ", text).strip())
@@ -31,8 +31,8 @@ def lines(text: str) -> str:
 
 
 def json_text(text: str) -> str:
-    """A JSON document in which everything that cannot be printed is escaped, line breaks between values
-    excepted: JSON has such characters inside of strings only."""
+    """The JSON document with every unprintable character escaped, except line breaks between values. In JSON,
+    such characters occur only inside strings."""
     if text.isprintable():
         return text
     return "".join(char if char == "\n" or char.isprintable() else _escaped(char) for char in text)

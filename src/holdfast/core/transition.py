@@ -1,4 +1,4 @@
-"""A change as data: what was, what will be, and the facts that go with it. What all rules share."""
+"""Changes of tasks as data, and the functions that all rules share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.core.task import ENDED, RUNNING, Failure, Status, Task, may_move
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
-    """A change to write: what was, what will be, and the facts that go into the feed with it."""
+    """A change to write: the task before and after, and the events for the feed."""
 
     before: Task
     after: Task
@@ -21,7 +21,7 @@ class Transition(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why nothing changes. `facts` keep the evidence of a late result."""
+    """Why a command changes nothing. `events` record a late result."""
 
     task_id: str
     code: str
@@ -33,15 +33,15 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
 Ruling = Transition | Refusal
 
 
-def moved(task: Task, status: Status, now: float, **changes: Any) -> Task:
+def with_status(task: Task, status: Status, now: float, **changes: Any) -> Task:
     if not may_move(task.status, status):
         raise AssertionError(f"a rule tried {task.status} -> {status}")
     return replace(task, status=status, version=task.version + 1, updated_at=now, **changes)
 
 
-def freed(task: Task, status: Status, now: float, **changes: Any) -> Task:
-    """Leaves the runner: no node, no lease."""
-    return moved(task, status, now, node=None, lease_until=None, **changes)
+def without_lease(task: Task, status: Status, now: float, **changes: Any) -> Task:
+    """The task in another status, without a node and a lease."""
+    return with_status(task, status, now, node=None, lease_until=None, **changes)
 
 
 def refuse(task: Task, code: str, message: str, *events: NewEvent) -> Refusal:
@@ -53,7 +53,7 @@ def new_event(kind: str, task: Task, now: float, **data: Any) -> NewEvent:
 
 
 def signed(actor: str, reason: str) -> str:
-    """Who did it and why, as the row keeps it."""
+    """The actor and the reason, as the row stores them."""
     return f"{actor}: {reason}" if reason else actor
 
 
@@ -80,9 +80,9 @@ def failed(
 def to_dead_letter(
     task: Task, failure: Failure, now: float, *, duration: float = 0.0
 ) -> Transition:
-    """Into the dead letters: rests in failed, with its evidence."""
+    """Makes the task a dead letter, with the failure as evidence."""
     fence = task.fence if task.status is Status.RUNNING else task.fence + 1
-    after = freed(
+    after = without_lease(
         task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **evidence(failure)
     )
     dead = new_event(
@@ -100,7 +100,7 @@ def to_dead_letter(
 
 
 def applied(ruling: Ruling) -> Task | None:
-    """The task as it is now, when what was asked is in the store, by this command or an earlier copy."""
+    """The task after the command, when this command or an earlier copy of it was applied; else None."""
     match ruling:
         case Transition():
             return ruling.after
@@ -111,10 +111,10 @@ def applied(ruling: Ruling) -> Task | None:
 
 
 def ended(transition: Transition) -> bool:
-    """Whether this change ends the task, so that its dependents must be settled."""
+    """Whether this change ends the task. Its children must then be settled."""
     return transition.after.status in ENDED and transition.before.status != transition.after.status
 
 
 def left_running(transition: Transition) -> bool:
-    """Whether this change gives back what the task held of its limits."""
+    """Whether this change returns the task's permits to its limits."""
     return transition.before.status is RUNNING and transition.after.status is not RUNNING

@@ -1,4 +1,4 @@
-"""What happens to a task without anybody asking: its lease runs out, its parents end or come back."""
+"""How a task changes without a runner or operator: its lease expires, its parents end or are revived."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from holdfast.core.transition import (
     Ruling,
     Transition,
     evidence,
-    freed,
-    moved,
     new_event,
     refuse,
     to_dead_letter,
+    with_status,
+    without_lease,
 )
 
 LOST_BACKOFF_SECONDS: Final = 1.0
-"""After the second death of a runner, so that a killer does not take worker after worker at once."""
+"""Backoff from the second death on, so that a task that kills its runner does not kill all workers at
+once."""
 
 
 def expire(task: Task, fence: int | None, now: float) -> Ruling:
@@ -36,35 +37,35 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
             f"than the lease); the last one was {task.node}"
         )
         failure = replace(failures.plain(task.type, FailureKind.LOST, message), node=task.node)
-        buried = to_dead_letter(dying, failure, now)
-        return replace(buried, before=task, after=replace(buried.after, fence=task.fence + 1))
+        dead = to_dead_letter(dying, failure, now)
+        return replace(dead, before=task, after=replace(dead.after, fence=task.fence + 1))
     due_at = now if deaths == 1 else now + LOST_BACKOFF_SECONDS * 2 ** (deaths - 2)
-    after = freed(dying, Status.QUEUED, now, due_at=due_at, fence=task.fence + 1)
+    after = without_lease(dying, Status.QUEUED, now, due_at=due_at, fence=task.fence + 1)
     lost = new_event("task.lost", task, now, node=task.node, deaths=deaths, next_retry_at=due_at)
     return Transition(task, after, (lost,))
 
 
 def settle(task: Task, command: c.Settle, now: float) -> Ruling:
     if task.status is not Status.BLOCKED:
-        return refuse(task, "conflict", "it waits for nothing")
+        return refuse(task, "conflict", "it has no open dependency")
     if not command.satisfied:
         status = command.parent_status.value
         return to_dead_letter(
-            task, _fell_with(task, command.parent_id, status, command.message), now
+            task, _dependency_failure(task, command.parent_id, status, command.message), now
         )
     if task.waiting_on > 1:
         after = replace(
             task, waiting_on=task.waiting_on - 1, version=task.version + 1, updated_at=now
         )
         return Transition(task, after, ())
-    after = moved(task, Status.QUEUED, now, waiting_on=0, due_at=max(task.due_at, now))
+    after = with_status(task, Status.QUEUED, now, waiting_on=0, due_at=max(task.due_at, now))
     return Transition(task, after, (new_event("task.unblocked", task, now, by=command.parent_id),))
 
 
 def revive(task: Task, command: c.Revive, now: float) -> Ruling:
-    if not fell_with_a_parent(task):
+    if not failed_with_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
-    after = moved(
+    after = with_status(
         task,
         Status.BLOCKED,
         now,
@@ -76,22 +77,22 @@ def revive(task: Task, command: c.Revive, now: float) -> Ruling:
     return Transition(task, after, (new_event("task.revived", task, now, by=command.parent_id),))
 
 
-def blame(task: Task, command: c.ChangeCause, now: float) -> Ruling:
-    if not fell_with_a_parent(task):
+def change_cause(task: Task, command: c.ChangeCause, now: float) -> Ruling:
+    if not failed_with_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
-    failure = _fell_with(task, command.parent_id, command.state, command.message)
+    failure = _dependency_failure(task, command.parent_id, command.state, command.message)
     after = replace(task, version=task.version + 1, updated_at=now, **evidence(failure))
-    told = new_event("task.blamed", task, now, cause=command.parent_id, error=failure.message)
-    return Transition(task, after, (told,))
+    event = new_event("task.blamed", task, now, cause=command.parent_id, error=failure.message)
+    return Transition(task, after, (event,))
 
 
-def fell_with_a_parent(task: Task) -> bool:
-    """Whether it is a dead letter only because a task that it depends on is one, or was aborted."""
+def failed_with_parent(task: Task) -> bool:
+    """Whether the task is a dead letter only because a parent failed or was aborted."""
     failure = task.failure if task.status is Status.FAILED else None
     return failure is not None and failure.kind is FailureKind.DEPENDENCY
 
 
-def _fell_with(task: Task, parent_id: str, state: str, message: str) -> Failure:
+def _dependency_failure(task: Task, parent_id: str, state: str, message: str) -> Failure:
     text = f"dependency {parent_id} {state}: {message}"
     failure = failures.plain(task.type, FailureKind.DEPENDENCY, text, cause=parent_id)
     return replace(failure, fingerprint=failures.fingerprint(task.type, "dependency", message))

@@ -129,7 +129,7 @@ class Context:
                 return await effect(wanted.lease)
             return await self.do_step(ask, wanted, tx)
 
-        return await adrive(course.call(on_error=on_error, carried=tx is not None), perform)
+        return await adrive(course.call(on_error=on_error, in_tx=tx is not None), perform)
 
     def step_ask(self, step: str, request: object) -> EntryRequest:
         """The claim of this attempt is what a step is held by, so it needs no lease of its own."""
@@ -258,7 +258,7 @@ class BlockingContext:
                 return effect(wanted.lease)
             return self._wait(lambda: context.do_step(ask, wanted, tx))
 
-        return drive(course.call(on_error=on_error, carried=tx is not None), perform)
+        return drive(course.call(on_error=on_error, in_tx=tx is not None), perform)
 
     def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
         async def call() -> T:

@@ -26,7 +26,7 @@ from holdfast.core.claiming import (
     ClaimState,
     Hint,
     Load,
-    Look,
+    ReadUpcoming,
     Sleep,
     Step,
     Upcoming,
@@ -99,12 +99,12 @@ class Dispatcher(Loop):
             return self._sleep_full()
         return claiming.begin(self._state, hint, free, self._store.now())
 
-    async def _do(self, step: Look | ClaimFirst | ClaimMany) -> Step:
+    async def _do(self, step: ReadUpcoming | ClaimFirst | ClaimMany) -> Step:
         match step:
-            case Look():
+            case ReadUpcoming():
                 return await self._after_look(await self._store.first_due(self.queues))
             case ClaimFirst():
-                return Look() if await self._claim_first() else self._claim_or_sleep()
+                return ReadUpcoming() if await self._claim_first() else self._claim_or_sleep()
             case ClaimMany():
                 # The next claim is on its way before the workers run what this one brought.
                 judged_at = self._store.now()
@@ -139,7 +139,7 @@ class Dispatcher(Loop):
 
     def _sleep_full(self) -> Sleep:
         """Until a worker is free, which has reason to look."""
-        self._state = claiming.unlooked(self._state)
+        self._state = claiming.without_room(self._state)
         return Sleep(claiming.PUSHED_POLL_SECONDS)
 
     async def warm_up(self) -> None:

@@ -128,7 +128,7 @@ class WorkerPool:
     def resize(self, by: int) -> int:
         """An operator's wish: this many more (or fewer) workers than there are; the number it comes to."""
         scaled = capacity.scaled(
-            there=self.workers - self._surplus,
+            current=self.workers - self._surplus,
             by=by,
             so_far=self._scaled_by,
             configured=self._configured,

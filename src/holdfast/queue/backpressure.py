@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.core import pressure as pressures
-from holdfast.core.pressure import DepthBounds, Load, Pressure
+from holdfast.core.pressure import Backlog, DepthBounds, Pressure
 from holdfast.core.submit import Submission
 from holdfast.core.task import Status
 from holdfast.errors import QueueFull
@@ -29,11 +29,11 @@ class _Known:
 
     __slots__ = ("added", "left", "load", "settings", "until")
 
-    def __init__(self, load: Load, now: float, settings: Settings) -> None:
+    def __init__(self, load: Backlog, now: float, settings: Settings) -> None:
         self.load = load
         self.added = 0
         self.settings = settings
-        self.left = pressures.ease(settings.bounds, load)
+        self.left = pressures.headroom(settings.bounds, load)
         """How many more need no second thought."""
         self.until = now + pressures.trusted_seconds(settings.bounds, self.left)
 
@@ -100,11 +100,11 @@ class Backpressure(Lifecycle):
             due_at = (await backend.store.first_due([queue])).due_at
             if due_at is not None:
                 oldest = max(0.0, backend.store.now() - due_at)
-        known = _Known(Load(depth, oldest), backend.store.now(), self._settings)
+        known = _Known(Backlog(depth, oldest), backend.store.now(), self._settings)
         self._known[queue] = known
         return known
 
 
 def _judged(bounds: DepthBounds, known: _Known, adding: int) -> tuple[Pressure, str]:
-    load = Load(known.load.depth + known.added, known.load.oldest_seconds)
+    load = Backlog(known.load.depth + known.added, known.load.oldest_seconds)
     return pressures.judge(bounds, load, adding)

@@ -22,7 +22,7 @@ from holdfast.core.command import Abort, Instruction, Replay
 from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
-from holdfast.core.upkeep_rules import fell_with_a_parent
+from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.queue.operate import Operate
 from holdfast.store.store import Store
 
@@ -227,7 +227,7 @@ class _Sweep:
             tasks = await self._queue._dead(limit=size, skip=skip, **self.wanted)
             if not tasks:
                 break
-            chosen = [task for task in tasks if not (own and fell_with_a_parent(task))]
+            chosen = [task for task in tasks if not (own and failed_with_parent(task))]
             instructions = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
             rulings = await backend.store.apply(instructions) if instructions else []
             moved = sum(isinstance(ruling, Transition) for ruling in rulings)

@@ -34,7 +34,7 @@ class EntryStore:
                 wait_seconds=WAIT_SECONDS if ask.runner is None else HELD_SECONDS,
             )
         except RowHeld:
-            return rules.unseen(ask, self._store.now())
+            return rules.uncommitted(ask, self._store.now())
 
     async def end(self, lease: EntryLease, outcome: Outcome | None, *, tx: object = None) -> None:
         await self._write(lambda now: scripts.end(lease, outcome, now), tx=tx)
@@ -52,7 +52,7 @@ class EntryStore:
                 wait_seconds=WAIT_SECONDS,
             )
         except RowHeld:
-            return rules.started(rules.unseen(ask, self._store.now()))
+            return rules.started(rules.uncommitted(ask, self._store.now()))
 
     async def get(self, place: EntryKey) -> Entry | None:
         rows = await self._store.query(

@@ -13,7 +13,7 @@ from holdfast.core.claiming import (
     ClaimState,
     Hint,
     Load,
-    Look,
+    ReadUpcoming,
     Upcoming,
 )
 from holdfast.core.priority import AGED_EVERY
@@ -78,7 +78,7 @@ def test_a_hint_of_one_claims_the_first_only_if_nothing_was_left(
 
 @given(states, st.integers(1, CLAIM_MAX))
 def test_without_a_hint_a_dispatcher_looks_first(state: ClaimState, free: int) -> None:
-    assert isinstance(claiming.begin(state, Hint.NONE, free, NOW), Look)
+    assert isinstance(claiming.begin(state, Hint.NONE, free, NOW), ReadUpcoming)
 
 
 @given(states, st.integers(1, CLAIM_MAX))
@@ -140,4 +140,4 @@ def test_limits_that_are_held_are_not_asked_again_at_once(
 
 @given(states)
 def test_without_room_the_next_free_worker_has_reason_to_look(state: ClaimState) -> None:
-    assert claiming.unlooked(state).is_saturated
+    assert claiming.without_room(state).is_saturated

@@ -68,7 +68,7 @@ def test_a_beginning_is_judged_by_what_is_there(
 ) -> None:
     verdict = rules.begin(seen, ask, now)
     match verdict:
-        case Start(lease=lease, seen=over):
+        case Start(lease=lease, replaced_fence=over):
             assert (over is None) == (seen is None)
             if seen is None:
                 assert (lease.attempt, lease.taken_over_from) == (1, None)

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings, strategies as st
 from holdfast.core import capacity, dependency, limit, pressure, priority, retry, schedule
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.limit import Limit, LimitRule, name_of
-from holdfast.core.pressure import DepthBounds, Load, Pressure
+from holdfast.core.pressure import Backlog, DepthBounds, Pressure
 from holdfast.core.task import Priority, Status
 from holdfast.errors import (
     BadConfig,
@@ -247,7 +247,7 @@ def test_what_a_child_has_to_wait_for() -> None:
 def test_pressure_is_a_typed_answer(
     depth: int, adding: int, bound: int | None, age: float, age_bound: float | None
 ) -> None:
-    answer, reason = pressure.judge(DepthBounds(bound, age_bound), Load(depth, age), adding)
+    answer, reason = pressure.judge(DepthBounds(bound, age_bound), Backlog(depth, age), adding)
     too_deep = bound is not None and depth + adding > bound
     too_old = age_bound is not None and age > age_bound
     assert (answer is Pressure.REJECTED) == (too_deep or too_old)
@@ -263,8 +263,8 @@ def test_pressure_is_a_typed_answer(
 def test_whoever_is_at_ease_would_be_accepted(
     depth: int, bound: int | None, age: float, age_bound: float | None
 ) -> None:
-    bounds, load = DepthBounds(bound, age_bound), Load(depth, age)
-    left = pressure.ease(bounds, load)
+    bounds, load = DepthBounds(bound, age_bound), Backlog(depth, age)
+    left = pressure.headroom(bounds, load)
     if left:
         assert pressure.judge(bounds, load, left)[0] is Pressure.ACCEPTED
     if bound is not None:
@@ -284,7 +284,7 @@ def test_figures_are_believed_as_long_as_nobody_can_have_reached_the_bound() -> 
 
 def test_pressure_warns_before_it_refuses() -> None:
     answers = [
-        pressure.judge(DepthBounds(depth_max=10), Load(n))[0].value for n in (0, 7, 8, 9, 10)
+        pressure.judge(DepthBounds(depth_max=10), Backlog(n))[0].value for n in (0, 7, 8, 9, 10)
     ]
     assert answers == ["accepted", "accepted", "under_pressure", "under_pressure", "rejected"]
 

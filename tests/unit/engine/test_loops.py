@@ -125,12 +125,12 @@ def test_what_scaling_comes_to(low: int, more: int, wishes: list[int]) -> None:
     configured = WorkerBounds(low, low + more)
     there, so_far = low, 0
     for by in wishes:
-        scaled = capacity.scaled(there=there, by=by, so_far=so_far, configured=configured)
+        scaled = capacity.scaled(current=there, by=by, so_far=so_far, configured=configured)
         assert scaled.target == max(1, there + by)
         assert 1 <= scaled.bounds.minimum <= scaled.bounds.maximum
         assert scaled.bounds.maximum <= max(configured.maximum, scaled.target)
         there, so_far = scaled.target, scaled.so_far
-    back = capacity.scaled(there=there, by=-so_far, so_far=so_far, configured=configured)
+    back = capacity.scaled(current=there, by=-so_far, so_far=so_far, configured=configured)
     assert (back.so_far, back.target, back.bounds) == (0, low, configured)
 
 

@@ -63,7 +63,7 @@ def _judge(seen: Entry, ask: EntryRequest, now: float, lease_until: float) -> Sc
         taken = yield call(
             "retake_entry",
             **_place(ask.entry_key),
-            seen=verdict.seen,
+            seen=verdict.replaced_fence,
             fence=lease.fence,
             owner=lease.owner,
             attempt=lease.attempt,
@@ -94,7 +94,7 @@ def end(lease: EntryLease, outcome: Outcome | None, now: float) -> Script[None]:
     if written:
         return
     found = yield from get(lease.entry_key)
-    if not rules.is_echo(found, lease, state, text):
+    if not rules.is_repeat(found, lease, state, text):
         raise lost(lease)
 
 

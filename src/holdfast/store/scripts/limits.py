@@ -81,7 +81,7 @@ def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
     changed = False
     for name, rule in task.options.rules if task.limits else ():
         if (limit := limits.get(name)) is not None:
-            limits[name] = rules.ruled(limit, rule, task.created_at, is_new=is_new)
+            limits[name] = rules.with_rule(limit, rule, task.created_at, is_new=is_new)
             changed = changed or limits[name] is not limit
     return changed
 

@@ -14,7 +14,7 @@ from holdfast.core.command import Instruction, Replay, Revive
 from holdfast.core.decide import Transition, decide
 from holdfast.core.dependency import DependencyPolicy, OpenEdge
 from holdfast.core.task import FAILED, Status, Task
-from holdfast.core.upkeep_rules import fell_with_a_parent
+from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Work
 
@@ -30,7 +30,7 @@ def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
     """Those of these children, locked already, that are dead with a parent and have no dead one now. They
     come with the parent that they come back for."""
     found = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
-    children = [task.id for task in found if fell_with_a_parent(task)]
+    children = [task.id for task in found if failed_with_parent(task)]
     edges = yield from _open_edges(children)
     for child_id in children:
         now_open = [_as_of_now(work, edge) for edge in edges[child_id]]
@@ -46,7 +46,7 @@ def on_their_way(work: Work, instructions: Iterable[Instruction]) -> Script[set[
     """Dead letters that are asked to be replayed and come back anyway, to wait for parents that are back:
     started at once, they would run before those."""
     asked = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, Replay))
-    fell = sorted({task.id for task in asked if task is not None and fell_with_a_parent(task)})
+    fell = sorted({task.id for task in asked if task is not None and failed_with_parent(task)})
     edges = yield from _open_edges(fell)
     return {i for i, found in edges.items() if found and not any(e.is_dead for e in found)}
 
@@ -65,7 +65,7 @@ def blame_others(work: Work) -> Script[None]:
     parents: dict[str, Task] = {task.id: task for task in rows}
     for child_id, parent_id in sorted(causes.items()):
         parent = work.tasks.get(parent_id) or parents.get(parent_id)
-        _carry_out(work, Instruction(child_id, dependency.blame(parent_id, parent)))
+        _carry_out(work, Instruction(child_id, dependency.change_cause(parent_id, parent)))
 
 
 def _open_edges(children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
