@@ -158,7 +158,7 @@ async def test_wake_ups_say_that_they_are_down_and_come_back(server: Postgres) -
         assert "LISTEN is down" in down.why
         await asyncio.to_thread(server.start)
         await eventually(lambda: mode(queue).pushing)
-        assert "proved by a probe" in (await queue.get_stats()).hints.why
+        assert "verified by a probe" in (await queue.get_stats()).hints.why
         task = await queue.enqueue("work", {"value": 1})
         assert await task.result(10) == 1
 

@@ -128,7 +128,7 @@ async def test_a_runner_that_died_in_the_middle_is_taken_over_and_the_next_is_to
 ) -> None:
     """The task's own lease decides: as soon as another claim has it, the step is free."""
     desk = Desk(store)
-    await desk.begin_step(first.step_ask("charge", None), None)  # and then it died
+    await desk.begin_step(first.step_request("charge", None), None)  # and then it died
     second = await taken_over(store, clock)
     effect = Effect()
     assert await second.once("charge", effect) == "charged"

@@ -15,8 +15,8 @@ from holdfast.bus.port import FEED, WORK, Notification, is_of_one
 from holdfast.bus.postgres import (
     AT_ONCE,
     CHANNEL,
+    PENDING_MAX,
     QUIET_SECONDS,
-    UNTOLD_MAX,
     WORK_CHANNEL,
     PostgresBus,
 )
@@ -159,10 +159,10 @@ def test_rides_that_never_land_are_forgotten_some_time(
     bus: tuple[PostgresBus, VirtualClock],
 ) -> None:
     sender, clock = bus
-    for _ in range(UNTOLD_MAX + 10):
+    for _ in range(PENDING_MAX + 10):
         clock.set(clock.now() + 1.0)
         assert sender.notify_in_tx(WORK).hint
-    assert len(sender._untold) == UNTOLD_MAX
+    assert len(sender._pending) == PENDING_MAX
 
 
 def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock]) -> None:

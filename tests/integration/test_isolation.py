@@ -408,7 +408,7 @@ async def test_an_outcome_under_an_old_fence_is_evidence_only(shared_url: str) -
             "thread_work", {"gate": gate.address, "name": "x", "value": "late"}
         )
         await gate.arrived(1)
-        await deaf._engine.supervisor.stop("keeper", "dispatcher")
+        await deaf._engine.supervisor.stop("heartbeat", "dispatcher")
         async with make_queue(shared_url, "thread_work", **settings) as other:
             await gate.arrived(2)
             first, second = gate.present["x"]

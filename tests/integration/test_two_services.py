@@ -68,7 +68,7 @@ async def test_a_type_that_nobody_knows_is_left_to_others_and_told(shared_url: s
         after = next(each for each in await queue.get_schedules() if each.name == "lost")
         assert (after.next_at, after.fired_at) == (before.next_at, None)
         assert queue._engine is not None
-        await queue._engine.keeper.step()
+        await queue._engine.heartbeat.step()
         skipped = (await queue.get_nodes())[0].skipped
         assert list(skipped) == ["lost"]
         assert "UnknownType" in skipped["lost"]

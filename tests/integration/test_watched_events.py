@@ -25,8 +25,8 @@ async def test_a_node_registers_and_leaves(shared_url: str) -> None:
     async with queue:
         (node,) = await queue.get_nodes()
         assert queue._engine is not None
-        await queue._engine.keeper.tick()
-        await queue._engine.keeper.tick()
+        await queue._engine.heartbeat.tick()
+        await queue._engine.heartbeat.tick()
         assert [(e.kind, e.node) for e in await told(queue, "node")] == [
             ("node.registered", node.id)
         ]

@@ -97,19 +97,19 @@ def test_whatever_happens_to_the_clock_time_never_goes_back_or_stands_still(
 
 def test_a_sweeper_whose_time_jumped_waits_one_lease_and_then_judges() -> None:
     patience = Patience(9.0)
-    assert patience.left(100.0) == 0.0
+    assert patience.remaining(100.0) == 0.0
     patience.plan(105.0)
-    assert patience.left(107.9) == 0.0, "less than a third of a lease endangers no runner"
+    assert patience.remaining(107.9) == 0.0, "less than a third of a lease endangers no runner"
     patience.plan(110.0)
-    assert patience.left(200.0) == 9.0
+    assert patience.remaining(200.0) == 9.0
     patience.plan(209.0)
-    assert patience.left(204.0) == 5.0
+    assert patience.remaining(204.0) == 5.0
     patience.plan(209.0)
-    assert patience.left(5000.0) == 9.0, "a second jump starts the wait again"
+    assert patience.remaining(5000.0) == 9.0, "a second jump starts the wait again"
     patience.plan(5009.0)
-    assert patience.left(5009.0) == 0.0
+    assert patience.remaining(5009.0) == 0.0
     patience.plan(5014.0)
-    assert patience.left(5015.0) == 0.0
+    assert patience.remaining(5015.0) == 0.0
 
 
 def test_time_that_jumps_for_ever_does_not_put_the_sweep_off_for_ever() -> None:
@@ -118,6 +118,6 @@ def test_time_that_jumps_for_ever_does_not_put_the_sweep_off_for_ever() -> None:
     for _ in range(WAITS_MAX):
         patience.plan(now)
         now += 100.0
-        assert patience.left(now) == 9.0
+        assert patience.remaining(now) == 9.0
     patience.plan(now)
-    assert patience.left(now + 100.0) == 0.0
+    assert patience.remaining(now + 100.0) == 0.0

@@ -1,1 +1,2 @@
-"""Hints: "look again". They carry no truth; losing one costs a poll, never data."""
+"""Hints: notifications without data, after which a listener reads the store. A lost hint costs a poll, never
+data."""

@@ -1,7 +1,7 @@
-"""Which bus goes with a store: the one place that picks hints.
+"""Selects the bus for a store.
 
-PostgreSQL has NOTIFY; the processes of a file send each other datagrams and watch its version; a store in
-memory has no other process to hear of.
+PostgreSQL uses NOTIFY. The processes that share a SQLite file send each other datagrams and watch the version
+of the file. A store in memory belongs to one process and needs no connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.clock import Clock
 
 
 class File(Protocol):
-    """What a bus needs of a store that is a file."""
+    """The part of a file store that a bus needs."""
 
     path: str
 
@@ -25,12 +25,12 @@ class File(Protocol):
         ...
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """Calls back in the running event loop, after each commit of this loop that changed something."""
+        """Calls the listener in the running event loop after each commit of this loop that changed data."""
         ...
 
 
 def bus_for(url: str, clock: Clock, file: File | None, *, name: str) -> Bus:
-    """`file` is None where no other process can come. The name is this bus's alone."""
+    """`file` is None for a store in memory. The name must be unique to this bus."""
     if url.startswith(("postgresql://", "postgres://")):
         from holdfast.bus.postgres import PostgresBus
 

@@ -1,10 +1,10 @@
 """Hints between processes that share one SQLite file.
 
 A process that commits sends a datagram to the others (`peers.py`): about work at once, about other changes at
-most each `TOUCH_SECONDS`. The file's version, which changes with every commit of another connection or of
-another event loop of this process, is the safety net.
-Promises: a lost datagram costs `NET_SECONDS`; where there are no datagrams, the version is read each
-`WATCH_SECONDS`; a version that cannot be read is said in `mode` and in the log, and is tried again.
+most every `TOUCH_SECONDS`. The version of the file is the fallback: it changes with every commit of another
+connection or of another event loop of this process.
+Promises: a lost datagram delays a hint by at most `NET_SECONDS`. Without datagrams the version is read every
+`WATCH_SECONDS`. A version that cannot be read is reported by `mode` and in the log, and read again later.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.clock import Clock
 WATCH_SECONDS: Final = 0.02
 NET_SECONDS: Final = 0.25
 LIVELY_SECONDS: Final = 5.0
-"""How long the commit of a caller's own transaction is watched for closely."""
+"""How long the version is read every `WATCH_SECONDS` after a write in a caller's own transaction."""
 AGAIN_SECONDS: Final = 1.0
 SEND_SECONDS: Final = 0.001
-"""Between two datagrams about work."""
+"""The interval between two datagrams about work."""
 TOUCH_SECONDS: Final = 0.02
-"""Between two datagrams about other changes."""
+"""The interval between two datagrams about other changes."""
 log = logging.getLogger("holdfast.bus")
 
 
@@ -41,7 +41,7 @@ class FileBus(LocalBus):
         clock: Clock,
         on_commit: Callable[[Callable[[], None]], None] = lambda _: None,
     ) -> None:
-        """`on_commit` takes a function that is to be called after each commit of this event loop."""
+        """`on_commit` registers a function that is called after each commit of this event loop."""
         super().__init__()
         self._on_commit = on_commit
         self._version = version
@@ -52,7 +52,7 @@ class FileBus(LocalBus):
         self._fd = -1
         self._lively_until = float("-inf")
         self._outbox: dict[str, bool] = {}
-        """Topics to send, and whether each is about a single thing."""
+        """Topics to send, and whether each hint is about a single task."""
         self._sent_at = float("-inf")
         self._touched_at = float("-inf")
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -65,9 +65,9 @@ class FileBus(LocalBus):
     def _connect(self) -> None:
         try:
             self._fd = self._peers.open()
-            asyncio.get_running_loop().add_reader(self._fd, self._hear)
+            asyncio.get_running_loop().add_reader(self._fd, self._receive)
         except (OSError, NotImplementedError) as error:
-            log.info("no datagrams between the processes of this file: %s", error)
+            log.info("the processes of this file exchange no datagrams: %s", error)
 
     def _disconnect(self) -> None:
         if self._fd >= 0:
@@ -76,7 +76,7 @@ class FileBus(LocalBus):
         self._peers.close()
 
     def start_over(self) -> None:
-        """In a forked child: the socket is the parent's."""
+        """In a forked child: the socket belongs to the parent."""
         super().start_over()
         self._fd = -1
         self._peers.forget()
@@ -104,12 +104,12 @@ class FileBus(LocalBus):
             self._lively_until = self._monotonic() + LIVELY_SECONDS
         return Notification(topic, "", number=1 if one else 0)
 
-    def committed(self, ride: Notification) -> None:
-        self._tell(ride.topic, ride.topic)
-        self._send_soon(ride.topic, one=ride.number == 1)
+    def committed(self, notification: Notification) -> None:
+        self._call_listeners(notification.topic, notification.topic)
+        self._send_soon(notification.topic, one=notification.number == 1)
 
     def touched(self) -> None:
-        """This process has committed a change of any kind."""
+        """Call this after a commit of this process that changed data."""
         if FEED not in self._timers:
             delay = max(0.0, self._touched_at + TOUCH_SECONDS - self._monotonic())
             self._later(FEED, delay, self._send_touch)
@@ -121,11 +121,11 @@ class FileBus(LocalBus):
             self.touched()
             return
         self._outbox[topic] = one and topic not in self._outbox
-        left = self._sent_at + SEND_SECONDS - self._monotonic()
-        if left <= 0.0:
+        wait_seconds = self._sent_at + SEND_SECONDS - self._monotonic()
+        if wait_seconds <= 0.0:
             self._send_all()
         elif WORK not in self._timers:
-            self._later(WORK, left, self._send_all)
+            self._later(WORK, wait_seconds, self._send_all)
 
     def _send_touch(self) -> None:
         self._timers.pop(FEED, None)
@@ -143,40 +143,40 @@ class FileBus(LocalBus):
     def _later(self, key: str, seconds: float, send: Callable[[], None]) -> None:
         self._timers[key] = asyncio.get_running_loop().call_later(seconds, send)
 
-    # -- hearing -----------------------------------------------------------------------------------
+    # -- receiving ---------------------------------------------------------------------------------
 
-    def _hear(self) -> None:
-        """What came together is one hint for each topic."""
+    def _receive(self) -> None:
+        """Datagrams that arrive together become one hint for each topic."""
         hints: dict[str, str] = {}
         for message in self._peers.receive():
             topic = message.partition(" ")[0]
             hints[topic] = topic if topic in hints else message
         for topic, hint in hints.items():
-            self._tell(topic, hint if is_of_one(hint) else topic)
+            self._call_listeners(topic, hint if is_of_one(hint) else topic)
 
     async def _watch(self) -> None:
         try:
             await self._watch_on()
         finally:
-            self._disconnect()  # The event loop may end without a stop.
+            self._disconnect()  # The event loop may end without a call of `stop`.
 
     async def _watch_on(self) -> None:
-        seen: int | None = None
+        previous: int | None = None
         while True:
             try:
                 current = self._version()
             except Exception as error:
-                if seen is not None or self._mode.pushing:
+                if previous is not None or self._mode.pushing:
                     log.warning(
                         "the version of the file cannot be read, polling instead: %s", error
                     )
-                seen, self._mode = None, Mode(False, f"the file cannot be watched: {error!r}")
+                previous, self._mode = None, Mode(False, f"the file cannot be watched: {error!r}")
                 await asyncio.sleep(AGAIN_SECONDS)
                 continue
             self._mode = self._watching()
-            if current != seen:
-                self._changed(is_first=seen is None)
-                seen = current
+            if current != previous:
+                self._changed(is_first=previous is None)
+                previous = current
             if self._fd >= 0 and not self._peers.is_there():
                 self._disconnect()
                 self._connect()
@@ -186,7 +186,7 @@ class FileBus(LocalBus):
         super().publish(WORK)
         super().publish(FEED)
         if not is_first and self._lively_until > self._monotonic():
-            # It may be the transaction of a caller of this process, of which nobody else was told.
+            # It may be a caller's own transaction in this process, for which no datagram was sent.
             self._send_soon(WORK, one=False)
 
     def _pause(self) -> float:

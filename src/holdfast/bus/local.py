@@ -1,7 +1,7 @@
-"""Hints within one process: wake-ups are calls.
+"""Hints within one process: a hint is a function call.
 
-Promises: a listener is called in the event loop in which it subscribed, whichever thread has the news; one
-whose loop has ended is dropped, and so are all in a forked child.
+Promises: a listener is called in the event loop in which it subscribed, whichever thread publishes. A
+listener whose loop has ended is dropped. A forked child drops all listeners.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Entry(NamedTuple):
 
 
 class LocalBus(Unmoved):
-    """See `holdfast.bus.port.Bus`: everybody is in this process."""
+    """See `holdfast.bus.port.Bus`. All listeners are in this process."""
 
     def __init__(self) -> None:
         self._listeners: list[_Entry] = []
@@ -37,9 +37,9 @@ class LocalBus(Unmoved):
         """Nothing to close."""
 
     def publish(self, topic: str) -> None:
-        self._tell(topic, topic)
+        self._call_listeners(topic, topic)
 
-    def _tell(self, topic: str, hint: str) -> None:
+    def _call_listeners(self, topic: str, hint: str) -> None:
         if not self._listeners:
             return
         here = asyncio._get_running_loop()
@@ -49,12 +49,12 @@ class LocalBus(Unmoved):
                 if loop is here or loop is None:
                     listener(hint)
                 else:
-                    self._tell_elsewhere(entry, loop, hint)
+                    self._call_in_loop(entry, loop, hint)
 
-    def _tell_elsewhere(self, entry: _Entry, loop: asyncio.AbstractEventLoop, hint: str) -> None:
+    def _call_in_loop(self, entry: _Entry, loop: asyncio.AbstractEventLoop, hint: str) -> None:
         try:
             loop.call_soon_threadsafe(entry.listener, hint)
-        except RuntimeError:  # It has ended.
+        except RuntimeError:  # The loop has ended.
             if entry in self._listeners:
                 self._listeners.remove(entry)
 
@@ -69,5 +69,5 @@ class LocalBus(Unmoved):
     def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
         return Notification(topic, "")
 
-    def committed(self, ride: Notification) -> None:
-        self._tell(ride.topic, ride.topic)
+    def committed(self, notification: Notification) -> None:
+        self._call_listeners(notification.topic, notification.topic)

@@ -1,10 +1,10 @@
 """Datagrams between the processes that have one SQLite file open.
 
-Each process binds a socket in a folder beside the file; a message goes to every other socket of the folder.
-The folder and the sockets may be used by the users that may write the file.
-Promises: `send` neither waits nor raises; the socket of a process that died is removed by the first sender
-that meets it. Never: promises delivery (a full buffer, a missing right or a lost datagram costs a poll),
-uses a folder that another user made, or removes anything but sockets.
+Each process binds a socket in a folder beside the file. A message goes to every other socket of the
+folder. Users that may write the file may use the folder and the sockets.
+Promises: `send` neither waits nor raises; a sender removes the socket of a process that died. Never:
+guarantees delivery (a full buffer, a missing permission or a lost datagram costs a poll), uses a folder
+that another user created, or removes anything but sockets.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SUFFIX: Final = "-hints"
 SOCKET: Final = ".sock"
 MESSAGE_MAX: Final = 64
 RECEIVE_MAX: Final = 64
-"""Datagrams read at one go; the rest is read with the next."""
+"""Datagrams per call of `receive`. The next call reads the rest."""
 PROC: Final = Path("/proc/self/fd")
 LOOK_SECONDS: Final = 0.01
-"""Between two looks at the folder. A process that has just joined looks at the store itself."""
+"""The interval between two reads of the folder. A process that has just started reads the store anyway."""
 SETTLED_SECONDS: Final = 0.05
 """A folder may change again within the resolution of its time, so it is read again for this long."""
 
 
 class Peers:
-    """The other processes of one file. `open` raises OSError where sockets cannot be had."""
+    """The other processes of one file. `open` raises OSError where Unix sockets are not available."""
 
     def __init__(self, file: Path, name: str, monotonic: Callable[[], float]) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class Peers:
         self._look_at = float("-inf")
 
     def open(self) -> int:
-        """Binds this process's socket; the descriptor to watch."""
+        """Binds the socket of this process. Returns the descriptor to watch."""
         if not hasattr(socket, "AF_UNIX"):
             raise OSError("this system has no Unix sockets")
         mode = stat.S_IMODE(self._file.stat().st_mode) & 0o666
@@ -70,7 +70,7 @@ class Peers:
         self.forget()
 
     def forget(self) -> None:
-        """Lets go of the socket and leaves its name: another process has it bound."""
+        """Closes the socket but leaves its file, which is bound by another process."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -79,7 +79,7 @@ class Peers:
             self._folder_fd = -1
 
     def is_there(self) -> bool:
-        """Whether others can find this socket: the folder may have been removed."""
+        """Whether other processes can find this socket. The folder may have been removed."""
         return (self._folder / self._name).exists()
 
     def send(self, message: str) -> None:
@@ -92,22 +92,22 @@ class Peers:
                 self._remove(name)
                 self._look_at = float("-inf")
             except OSError:
-                # Full: that process has messages to read, and looks at the store when it does.
+                # The buffer is full: that process has unread messages, and reads the store after them.
                 continue
 
     def receive(self) -> list[str]:
-        """What has come, without waiting."""
-        found: list[str] = []
-        while self._socket is not None and len(found) < RECEIVE_MAX:
+        """The messages that have arrived, without waiting."""
+        messages: list[str] = []
+        while self._socket is not None and len(messages) < RECEIVE_MAX:
             try:
                 data = self._socket.recv(MESSAGE_MAX)
             except OSError:
                 break
-            found.append(data.decode(errors="replace"))
-        return found
+            messages.append(data.decode(errors="replace"))
+        return messages
 
     def _make_folder(self, mode: int) -> None:
-        """Whoever may write the file may enter."""
+        """Creates the folder. Users that may write the file may enter it."""
         try:
             self._folder.mkdir(mode=0o700)
         except FileExistsError:
@@ -116,7 +116,7 @@ class Peers:
         self._folder.chmod(searchable)
 
     def _open_folder(self) -> int:
-        """A folder that another user put there, or a link to one, is not used."""
+        """PermissionError for a folder of another user, OSError for a symbolic link."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         folder_fd = os.open(self._folder, flags)
         folder, file = os.fstat(folder_fd), self._file.stat()
@@ -127,7 +127,7 @@ class Peers:
         return folder_fd
 
     def _listed(self) -> list[str]:
-        """The other sockets; the folder is read when it has changed."""
+        """The other sockets. The folder is read only when it has changed."""
         now = self._monotonic()
         if now < self._look_at:
             return self._others
@@ -148,14 +148,15 @@ class Peers:
 
     def _remove(self, name: str) -> None:
         try:
-            found = os.stat(name, dir_fd=self._folder_fd, follow_symlinks=False)
-            if stat.S_ISSOCK(found.st_mode):
+            info = os.stat(name, dir_fd=self._folder_fd, follow_symlinks=False)
+            if stat.S_ISSOCK(info.st_mode):
                 os.unlink(name, dir_fd=self._folder_fd)
         except OSError:
             return
 
     def _address(self, name: str) -> str:
-        """By the open folder where the system can, so that the path can be neither too long nor exchanged."""
+        """Through the open descriptor of the folder where the system allows it: the path is then short
+        enough, and cannot be replaced by another folder."""
         if PROC.exists():
             return str(PROC / str(self._folder_fd) / name)
         return str(self._folder / name)

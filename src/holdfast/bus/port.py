@@ -1,9 +1,9 @@
-"""What a bus is: topics in, wake-ups out.
+"""The port of a bus: it takes topics and wakes listeners.
 
-Promises: `publish` neither blocks nor raises; whoever subscribed is called in the event loop in which it did;
-`mode` tells whether hints come by push or must be replaced by polling, and why.
-Never: carries data; every listener must look into the store. A hint may say that it is about one thing only,
-so that a listener knows how much to look for.
+Promises: `publish` neither blocks nor raises; a listener is called in the event loop in which it
+subscribed; `mode` says whether hints are pushed or must be replaced by polling, and why.
+Never: carries data; every listener reads the store. A hint may say that it is about a single task, so
+that the listener claims only one.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final, Protocol
 import msgspec
 
 WORK: Final = "work"
-"""There may be something to claim."""
+"""A task may be ready."""
 FEED: Final = "feed"
 """There are new events."""
 
 Listener = Callable[[str], None]
-"""Is called with the hint: a topic, or `of_one`."""
+"""Called with the hint: a topic, or `of_one`."""
 
 
 def of_one(topic: str) -> str:
-    """A hint about a single thing."""
+    """A hint about a single task."""
     return f"{topic} one"
 
 
@@ -32,7 +32,7 @@ def is_of_one(hint: str) -> bool:
 
 
 def of_children(hint: str) -> str:
-    """A hint from a transaction whose tasks wait for others, and are to be tied to them after its commit."""
+    """A hint about a transaction with children that must be linked to their parents after its commit."""
     return f"{hint} children" if hint else hint
 
 
@@ -41,17 +41,17 @@ def is_of_children(hint: str) -> bool:
 
 
 class Notification(msgspec.Struct, frozen=True, gc=False):
-    """A hint that goes with a transaction."""
+    """A hint that is sent by a transaction."""
 
     topic: str
     hint: str
-    """The text to send, or '': then it follows by itself."""
+    """The text to send within the transaction. '' when the bus sends the hint after the commit."""
     began: float = 0.0
     number: int = 0
 
 
 class Mode(msgspec.Struct, frozen=True):
-    """How wake-ups from other processes arrive."""
+    """How hints from other processes arrive."""
 
     pushing: bool
     why: str
@@ -63,22 +63,24 @@ class Bus(Protocol):
     async def stop(self) -> None: ...
 
     def publish(self, topic: str) -> None:
-        """Wakes listeners here at once, and those of other processes soon."""
+        """Wakes the listeners of this process at once, and those of other processes soon."""
         ...
 
     def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
-        """Calls back on every hint about these topics, or about any; the answer ends it."""
+        """Calls the listener on every hint about these topics, or about any topic when none is given.
+        Returns a function that ends the subscription."""
         ...
 
     def mode(self) -> Mode: ...
 
     def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
-        """A hint to send within a transaction, be it about a single thing or not; without a text when
-        there is no such way or too many rode a moment ago. `landed` is to be called after the commit,
-        unless `must`: then nobody here will know of it."""
+        """A hint to send within a transaction. `one`: it is about a single task. It has no text when the
+        bus cannot send within a transaction, or has sent too many a moment ago. Call `committed` after
+        the commit. With `must` it always has a text where possible: the caller owns the transaction, and
+        its commit is not visible here."""
         ...
 
-    def committed(self, ride: Notification) -> None:
-        """Its transaction is committed. Listeners here hear it at once; a hint that did not ride along
-        follows, unless a later one has ridden meanwhile."""
+    def committed(self, notification: Notification) -> None:
+        """Call this after the commit. Listeners of this process are called at once. A hint that was not sent
+        within the transaction follows, unless a later NOTIFY covers it."""
         ...

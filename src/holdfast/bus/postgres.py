@@ -1,9 +1,10 @@
-"""Hints through PostgreSQL's NOTIFY, which proves itself.
+"""Hints through PostgreSQL's NOTIFY, verified by probes.
 
-Promises: a connection of its own; at the start and at intervals it sends itself a probe and must hear it;
-when it does not, `mode` says "polling" and why, and it keeps reconnecting. NOTIFY serialises commits in
-the server, so hints are few: some may ride along with enqueues at once, then one in `QUIET_SECONDS`; what
-had none is covered by the next that rides, and if none does soon, a late one follows.
+Promises: the bus has a dedicated connection. At the start and at intervals it sends itself a probe. When the
+probe does not come back, `mode` reports polling and the reason, and the bus reconnects. NOTIFY serialises
+commits in the server, so hints are rate-limited: a burst of enqueues may each send a NOTIFY in their
+transaction, then one every `QUIET_SECONDS`. A commit without a NOTIFY is covered by the next one; if there is
+none soon, a separate NOTIFY follows.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from holdfast.forks import forget
 
 CHANNEL: Final = "holdfast"
 WORK_CHANNEL: Final = "holdfast_work"
-"""A process without workers need not hear of every enqueue, its own among them."""
+"""A separate channel, so that a process without workers does not receive a hint for every enqueue."""
 QUIET_SECONDS: Final = 0.005
 AT_ONCE: Final = 10
-"""Hints that may ride right behind each other after a quiet time."""
-UNTOLD_MAX: Final = 1_000
-"""Rides of which nothing was heard yet; those that were rolled back never will."""
+"""The size of a burst of notifications after a quiet time."""
+PENDING_MAX: Final = 1_000
+"""A bound on the notifications that did not come back yet. Those of a rollback never come back."""
 FOLLOW_SECONDS: Final = 2 * QUIET_SECONDS
 FEED_SECONDS: Final = 0.02
 PROBE_SECONDS: Final = 15.0
@@ -43,29 +44,34 @@ class PostgresBus(LocalBus):
         super().__init__()
         self._dsn = dsn
         self._signature = f" by {name} "
-        self._rides = 0
-        self._untold: dict[int, None] = {}
-        """What rides along says whose it is, and its number: listeners here hear it once, when it has landed
-        or when it comes back over the wire, which tells also of those whose caller has given up."""
+        self._count = 0
+        self._pending: dict[int, None] = {}
+        """Numbers of the notifications that listeners of this process have not received. A NOTIFY carries
+        the signature of this bus and its number. Listeners are called once: by `committed`, or when the
+        NOTIFY comes back from the server, which covers a caller that was cancelled during its commit."""
         self._clock = clock
         self._mode = Mode(False, "not connected yet")
         self._task: asyncio.Task[None] | None = None
         self._outbox: set[str] = set()
         self._needs_work = False
-        self._stir = asyncio.Event()
-        self._heard = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._probe_received = asyncio.Event()
         self._lost = asyncio.Event()
-        self._rode_at = 0.0
+        self._notified_at = 0.0
         self._spent_until = 0.0
-        """Each ride costs `QUIET_SECONDS`; some may be taken on credit."""
+        """Each notification costs `QUIET_SECONDS`, up to `AT_ONCE` of them in advance."""
         self._follow: asyncio.TimerHandle | None = None
         self._probes = 0
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     async def start(self) -> None:
         ready = asyncio.Event()
-        # Events belong to the loop that waits for them; the one of an earlier start may have ended.
-        self._stir, self._heard, self._lost = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        # An asyncio event belongs to the loop that waits for it. The loop of an earlier start may have ended.
+        self._wake, self._probe_received, self._lost = (
+            asyncio.Event(),
+            asyncio.Event(),
+            asyncio.Event(),
+        )
         self._follow = None
         self._task = asyncio.create_task(self._run(ready), name="holdfast-listen")
         await ready.wait()
@@ -80,7 +86,7 @@ class PostgresBus(LocalBus):
             self._task = None
 
     def start_over(self) -> None:
-        """In a forked child: the parent listens on this connection, nobody here does."""
+        """In a forked child: the connection belongs to the parent."""
         super().start_over()
         if self._connection is not None:
             forget(self._connection)
@@ -91,12 +97,12 @@ class PostgresBus(LocalBus):
     def publish(self, topic: str) -> None:
         super().publish(topic)
         self._outbox.add(topic)
-        self._stir.set()
+        self._wake.set()
 
     def subscribe(self, listener: Listener, *topics: str) -> Callable[[], None]:
         if not self._needs_work and (not topics or WORK in topics):
             self._needs_work = True
-            self._stir.set()
+            self._wake.set()
         return super().subscribe(listener, *topics)
 
     def notify_in_tx(self, topic: str, *, one: bool = False, must: bool = False) -> Notification:
@@ -108,34 +114,34 @@ class PostgresBus(LocalBus):
         hint = of_one(topic) if one else topic
         if must:
             return Notification(topic, hint, now)
-        self._rides += 1
-        self._untold[self._rides] = None
-        if len(self._untold) > UNTOLD_MAX:
-            del self._untold[next(iter(self._untold))]
-        return Notification(topic, f"{hint}{self._signature}{self._rides}", now, self._rides)
+        self._count += 1
+        self._pending[self._count] = None
+        if len(self._pending) > PENDING_MAX:
+            del self._pending[next(iter(self._pending))]
+        return Notification(topic, f"{hint}{self._signature}{self._count}", now, self._count)
 
-    def committed(self, ride: Notification) -> None:
-        if ride.hint:
-            self._tell_once(ride.number, ride.hint)
-            self._rode_at = max(self._rode_at, ride.began)
+    def committed(self, notification: Notification) -> None:
+        if notification.hint:
+            self._deliver_once(notification.number, notification.hint)
+            self._notified_at = max(self._notified_at, notification.began)
             return
-        self._tell(ride.topic, ride.topic)
+        self._call_listeners(notification.topic, notification.topic)
         if self._follow is None:
             now = self._clock.monotonic()
             call_later = asyncio.get_running_loop().call_later
-            self._follow = call_later(FOLLOW_SECONDS, self._follow_up, ride.topic, now)
+            self._follow = call_later(FOLLOW_SECONDS, self._follow_up, notification.topic, now)
 
-    def _tell_once(self, number: int, hint: str) -> None:
-        if number in self._untold:
-            del self._untold[number]
-            self._tell(hint.partition(" ")[0], hint)
+    def _deliver_once(self, number: int, hint: str) -> None:
+        if number in self._pending:
+            del self._pending[number]
+            self._call_listeners(hint.partition(" ")[0], hint)
 
     def _follow_up(self, topic: str, since: float) -> None:
-        """Whoever set out to ride since then has woken listeners that see all that was committed before."""
+        """Sends the hint, unless a later NOTIFY already covers this commit."""
         self._follow = None
-        if self._rode_at <= since:
+        if self._notified_at <= since:
             self._outbox.add(topic)
-            self._stir.set()
+            self._wake.set()
 
     async def _run(self, ready: asyncio.Event) -> None:
         failures = 0
@@ -143,7 +149,7 @@ class PostgresBus(LocalBus):
             try:
                 await self._session(ready)
             except Exception as error:
-                # Whatever broke, listening goes on. Patience grows within one outage only.
+                # Reconnect after any error. The pause grows only within one outage.
                 failures = 0 if self._mode.pushing else failures + 1
                 self._mode = Mode(False, f"LISTEN is down: {error!r}")
                 log.warning("wake-ups by NOTIFY are down, polling instead: %s", error)
@@ -153,7 +159,7 @@ class PostgresBus(LocalBus):
 
     async def _session(self, ready: asyncio.Event) -> None:
         """One connection, until it breaks."""
-        # A time limit of the database is meant for others: a NOTIFY may wait for the commits before it.
+        # No statement timeout of the database: a NOTIFY may have to wait for earlier commits.
         connection = await asyncpg.connect(
             self._dsn,
             timeout=10,
@@ -165,16 +171,16 @@ class PostgresBus(LocalBus):
             self._lost.clear()
             connection.add_termination_listener(self._ended)
             await connection.add_listener(CHANNEL, self._receive)
-            hears_work = await self._hear_work(connection)
+            hears_work = await self._listen_for_work(connection)
             await self._probe(connection)
             ready.set()
-            # Whatever was said while nobody listened is lost: look again.
+            # Hints of the time without a connection are lost: listeners must read the store.
             LocalBus.publish(self, WORK)
             LocalBus.publish(self, FEED)
             while not self._lost.is_set():
-                await self._clock.wait(self._stir, PROBE_SECONDS)
-                if self._stir.is_set():
-                    hears_work = hears_work or await self._hear_work(connection)
+                await self._clock.wait(self._wake, PROBE_SECONDS)
+                if self._wake.is_set():
+                    hears_work = hears_work or await self._listen_for_work(connection)
                     await self._send(connection)
                 else:
                     await self._probe(connection)
@@ -183,7 +189,7 @@ class PostgresBus(LocalBus):
             self._connection = None
             connection.terminate()
 
-    async def _hear_work(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
+    async def _listen_for_work(self, connection: asyncpg.Connection[asyncpg.Record]) -> bool:
         if self._needs_work:
             await connection.add_listener(WORK_CHANNEL, self._receive)
             LocalBus.publish(self, WORK)
@@ -191,11 +197,11 @@ class PostgresBus(LocalBus):
 
     def _ended(self, _connection: object) -> None:
         self._lost.set()
-        self._stir.set()
+        self._wake.set()
 
     async def _send(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-        """What gathered, each topic once; then a pause, so that hints stay few."""
-        self._stir.clear()
+        """Sends each topic in the outbox once. The pause after it limits the rate of hints."""
+        self._wake.clear()
         topics, self._outbox = self._outbox, set()
         for topic in sorted(topics):
             channel = WORK_CHANNEL if topic == WORK else CHANNEL
@@ -204,19 +210,19 @@ class PostgresBus(LocalBus):
 
     async def _probe(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._probes += 1
-        self._heard.clear()
+        self._probe_received.clear()
         await connection.execute(
             "SELECT pg_notify($1, $2)", CHANNEL, f"probe {id(self)} {self._probes}"
         )
-        if not await self._clock.wait(self._heard, PROBE_WAIT_SECONDS):
+        if not await self._clock.wait(self._probe_received, PROBE_WAIT_SECONDS):
             raise TimeoutError("a probe was sent but did not come back (a pooler in between?)")
-        self._mode = Mode(True, "LISTEN/NOTIFY, proved by a probe")
+        self._mode = Mode(True, "LISTEN/NOTIFY, verified by a probe")
 
     def _receive(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         text = str(payload)
         if text == f"probe {id(self)} {self._probes}":
-            self._heard.set()
+            self._probe_received.set()
         elif self._signature in text:
-            self._tell_once(int(text.rpartition(" ")[2]), text)
+            self._deliver_once(int(text.rpartition(" ")[2]), text)
         elif not text.startswith("probe "):
-            self._tell(text.partition(" ")[0], text)
+            self._call_listeners(text.partition(" ")[0], text)

@@ -1,7 +1,7 @@
-"""Loops that move tasks.
+"""The loops that run tasks.
 
-The dispatcher claims, the pool runs handlers, the completer commits what they return, the keeper renews
-leases, the sweeper takes back what the dead held, the scheduler fires; the supervisor keeps them all up.
-Every loop is `tick() -> seconds until the next`, and can be woken. None of them decides about a task:
-`holdfast.core` does.
+The dispatcher claims tasks, the pool runs handlers, the completer commits their outcomes, the heartbeat
+renews leases, the sweeper takes back expired leases, the scheduler fires schedules. The supervisor
+restarts a loop that dies. Every loop is `tick() -> seconds until the next tick`, and can be woken.
+`holdfast.core` decides how a task changes; the loops do not.
 """

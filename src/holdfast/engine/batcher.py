@@ -1,9 +1,9 @@
-"""Group commit for callers: what waits together is written together.
+"""Group commit: items that wait at the same time are written together.
 
-Promises: each caller gets the answer to its own item; nobody waits for a timer: the first item goes at
-once, and those that come while it is on its way go together. A caller that comes back and back while
-nobody else does is `alone`, so that the write may be done on the spot. Never: more than `size` in one
-batch; never keeps the event loop from others for more than a few writes.
+Promises: each caller gets the answer to its item. No item waits for a timer: the first one is written at
+once, and those that arrive meanwhile form the next batch. While a single caller writes one item after the
+other, it is `alone`, and its write may run inline. Never: more than `size` items in a batch; never blocks
+the event loop for more than a few inline writes.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 STREAK_MAX: Final = 8
-"""Writes on the spot in a row before others get a turn."""
+"""Inline writes in a row before the event loop runs other tasks."""
 
 
 FlushOne: TypeAlias = Callable[[Item], Awaitable[Answer]]
 """Writes a single item."""
 Flush: TypeAlias = Callable[[list[Item]], Awaitable[list[Answer]]]
-"""Writes a batch; an answer for each, in order."""
+"""Writes a batch. Returns an answer for each item, in order."""
 
 
 class Batcher(Generic[Item, Answer]):
-    """One batch on its way at a time."""
+    """Writes one batch at a time."""
 
     def __init__(self, one: FlushOne[Item, Answer], flush: Flush[Item, Answer], size: int) -> None:
         self._one = one
@@ -39,7 +39,7 @@ class Batcher(Generic[Item, Answer]):
         self._streak = 0
 
     async def put(self, item: Item) -> Answer:
-        """Hands the item in and waits for its answer."""
+        """Writes the item, alone or in a batch, and returns its answer."""
         if self._streak >= STREAK_MAX:
             self._streak = 0
             await asyncio.sleep(0)
@@ -54,7 +54,7 @@ class Batcher(Generic[Item, Answer]):
             self._next()
 
     def is_alone(self) -> bool:
-        """Whether the caller is the one that came the last time; asked once, while its item is written."""
+        """Whether the previous item came from the same caller. Call this once while an item is written."""
         caller = asyncio.current_task()
         alone = self._last is not None and self._last() is caller
         if alone:
@@ -64,8 +64,8 @@ class Batcher(Generic[Item, Answer]):
         return alone
 
     def _next(self) -> None:
-        """The items that gathered meanwhile, as a batch of their own: not within the first caller, who
-        may give up; the answers of others hang on it."""
+        """Writes the items that arrived meanwhile as a batch, in a separate task: a cancelled caller must not
+        cancel the write of others."""
         if not self._waiting:
             self._busy = False
             return

@@ -1,8 +1,8 @@
-"""The start of a handler's process, which imports the main module of the program.
+"""The start of a handler process, which imports the main module of the program.
 
-Promises: while that import runs, nothing is opened, started or enqueued in the process; the error names the
-guard that the program lacks. Without it each handler's process would run the whole program once more, its
-effects included.
+Promises: while that import runs, the process opens, starts and enqueues nothing; the error names the
+guard that the program lacks. Without the guard, each handler process would run the whole program again,
+with its effects.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.errors import BadConfig
 
 NAME: Final = "holdfast-handler"
-"""Of the process; multiprocessing sets it before it imports the main module."""
+"""The name of the process. multiprocessing sets it before it imports the main module."""
 GUARD: Final = 'if __name__ == "__main__":'
 UNGUARDED: Final = (
     "a handler with isolation='process' runs in a process that imports the program's main module, and the "
@@ -22,15 +22,15 @@ UNGUARDED: Final = (
 
 
 def refuse_second_run() -> None:
-    """BadConfig in a handler's process that is still importing the main module."""
+    """BadConfig in a handler process that is still importing the main module."""
     process = multiprocessing.current_process()
-    # Set by multiprocessing's "spawn" until the main module is imported; its own check reads it too.
+    # multiprocessing's "spawn" sets this until the main module is imported. Its own check reads it too.
     if process.name == NAME and getattr(process, "_inheriting", False):
         raise BadConfig(f"the main module has no guard: {UNGUARDED}")
 
 
 def died(code: int | None, *, booted: bool) -> str:
-    """What is known of a process that ended without an answer; without a code it was still there."""
+    """Why a handler process gave no answer. Without an exit code the process was still running."""
     if code is None:
         return "the handler's process closed its connection to the worker, and was killed"
     if booted or code < 0:

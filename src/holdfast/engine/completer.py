@@ -1,11 +1,11 @@
-"""Commits what handlers have returned, in batches, while the next tasks already run.
+"""Commits the outcomes of handlers in batches, while the next tasks run.
 
-Promises: an outcome stays held, its lease renewed, until the store has answered; when the store is away
-it is tried again until it is back, in smaller batches. A stale outcome changes nothing and is counted. An
-outcome that the store cannot write keeps no other from being written: after `TRIES_MAX` tries it becomes a
-dead letter, and if that cannot be written either it is given up, so that its lease runs out. Nor does one
-that another transaction holds up: it is tried again, apart from the others and behind them, until it is free.
-Never: more than `WAITING_MAX` outcomes in memory; then workers wait.
+Promises: the lease of an outcome is renewed until the store has answered. During an outage the completer
+tries again, in smaller batches, until the store is back. A stale outcome changes nothing and is counted.
+An outcome that the store cannot write does not block others: after `TRIES_MAX` tries the task becomes a
+dead letter; if that cannot be written either, its lease expires. An outcome whose rows another
+transaction holds does not block others: it is tried again separately until the rows are free.
+Never: more than `WAITING_MAX` outcomes in memory; above that, workers wait.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
 HELD_SECONDS: Final = 0.1
-"""When to come back to an outcome that another transaction holds up."""
+"""The pause before the next try of an outcome whose rows are held."""
 HELD_TRIES: Final = 8
-"""Outcomes that are held up and tried alone, before new ones are looked at."""
-HELD_TOLD: Final = 10
-"""Tries after which the log says what is held up."""
+"""Held outcomes that are tried one by one before new outcomes are written."""
+HELD_LOGGED: Final = 10
+"""Tries of a held outcome after which it is logged."""
 TRIES_MAX: Final = 5
-"""Of an outcome that cannot be written though the store answers."""
+"""Tries of an outcome that fails although the store answers."""
 AGAIN_SECONDS: Final = 0.05
 
 
 @dataclass(slots=True, eq=False)
-class Suspect:
+class FailedWrite:
     """An outcome that the store did not write, for a reason that is not an outage."""
 
     task: Task
@@ -50,8 +50,8 @@ class Suspect:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
-    """An outcome that another transaction holds up."""
+class HeldOutcome:
+    """An outcome whose rows another transaction holds."""
 
     task: Task
     instruction: Instruction
@@ -59,7 +59,7 @@ class Held:
 
 
 class Completer(Loop):
-    """One batch on its way at a time; the next one gathers meanwhile."""
+    """Writes one batch at a time. The next batch collects meanwhile."""
 
     name = "completer"
 
@@ -70,39 +70,39 @@ class Completer(Loop):
         on_done: Callable[[Sequence[tuple[Task, Ruling]]], None],
         on_written: Callable[[float], None] = lambda seconds: None,
     ) -> None:
-        """`on_written` hears how long a batch took."""
+        """`on_written` gets the duration of each batch in seconds."""
         super().__init__(clock)
         self._store = store
         self._on_done = on_done
         self._on_written = on_written
         self._waiting: list[tuple[Task, Instruction]] = []
-        self._held: list[Held] = []
+        self._held: list[HeldOutcome] = []
         self._room = asyncio.Event()
         self._room.set()
         self._empty = asyncio.Event()
         self._empty.set()
-        self._suspects: list[Suspect] = []
+        self._failed_writes: list[FailedWrite] = []
         self._size = BATCH_MAX
         self.fenced = 0
         self.given_up = 0
         """Outcomes that could not be written in any form."""
 
     def deliver(self, task: Task, instruction: Instruction) -> bool:
-        """Takes an outcome; False asks the worker to wait for `room` before it takes another task."""
+        """Takes an outcome. False: the worker must wait for `room` before it takes another task."""
         self._waiting.append((task, instruction))
         if len(self._waiting) == 1:
             self._empty.clear()
             self.wake()
-        if self._suspects or self._held:
+        if self._failed_writes or self._held:
             return self._is_roomy
         return len(self._waiting) < WAITING_MAX
 
     @property
     def _is_roomy(self) -> bool:
-        return len(self._waiting) + len(self._suspects) + len(self._held) < WAITING_MAX
+        return len(self._waiting) + len(self._failed_writes) + len(self._held) < WAITING_MAX
 
     async def room(self) -> None:
-        """Until there are fewer outcomes waiting."""
+        """Waits until fewer than `WAITING_MAX` outcomes are in memory."""
         while not self._is_roomy:
             self._room.clear()
             await self._room.wait()
@@ -110,32 +110,32 @@ class Completer(Loop):
     async def tick(self) -> float:
         while self._waiting:
             batch = self._waiting[: self._size]
-            begun = self.clock.monotonic()
+            started_at = self.clock.monotonic()
             try:
-                # While something is held up, what shares it with these is not waited for again and again.
+                # While outcomes are held, wait only briefly: these may need the same rows.
                 rulings = await self._store.finish(batch, brief=bool(self._held))
             except RowHeld:
-                self._held += [Held(*each) for each in batch]
+                self._held += [HeldOutcome(*outcome) for outcome in batch]
                 del self._waiting[: len(batch)]
                 continue
             except StoreUnavailable:
-                # It may be away, or the batch is more than it can do within its time.
+                # Either an outage, or the batch takes longer than the time limit.
                 self._size = max(1, len(batch) // 2)
                 raise
             except Exception as error:
                 self.troubles += 1
                 log.warning("%d outcomes cannot be written together: %r", len(batch), error)
                 if len(batch) == 1:
-                    self._suspects.append(Suspect(*self._waiting.pop(0)))
+                    self._failed_writes.append(FailedWrite(*self._waiting.pop(0)))
                 self._size = max(1, len(batch) // 2)
                 continue
-            self._on_written(self.clock.monotonic() - begun)
+            self._on_written(self.clock.monotonic() - started_at)
             self._size = min(BATCH_MAX, self._size * 2)
             del self._waiting[: len(batch)]
             self._written(batch, rulings)
         if self._held:
             await self._try_held()
-        if self._suspects:
+        if self._failed_writes:
             return await self._try_again()
         if self._held or self._waiting:
             return 0.0 if self._waiting else HELD_SECONDS
@@ -143,18 +143,18 @@ class Completer(Loop):
         return IDLE_SECONDS
 
     async def _try_held(self) -> None:
-        """What was held up, together; some of it alone when that fails because of what it shares."""
+        """Tries the held outcomes as one batch. If that fails, some are tried one by one."""
         batch = self._held[:BATCH_MAX]
         if not await self._finish_held(batch):
-            for each in batch[:HELD_TRIES]:
-                await self._finish_held([each])
+            for outcome in batch[:HELD_TRIES]:
+                await self._finish_held([outcome])
 
-    async def _finish_held(self, batch: Sequence[Held]) -> bool:
-        """Writes those of these that are free now. False: not even one that is could be."""
+    async def _finish_held(self, batch: Sequence[HeldOutcome]) -> bool:
+        """Writes the outcomes whose rows are free now. False when the batch as a whole failed."""
         still = batch
         try:
             rulings = await self._store.finish_held(
-                [(each.task, each.instruction) for each in batch]
+                [(outcome.task, outcome.instruction) for outcome in batch]
             )
         except RowHeld:
             rulings = []
@@ -166,44 +166,46 @@ class Completer(Loop):
             rulings = []
             if len(batch) == 1:
                 still = []
-                self._suspects.append(Suspect(batch[0].task, batch[0].instruction))
+                self._failed_writes.append(FailedWrite(batch[0].task, batch[0].instruction))
         answers = list(zip(batch, rulings, strict=bool(rulings)))
         if answers:
-            still = [each for each, ruling in answers if is_held(ruling)]
+            still = [outcome for outcome, ruling in answers if is_held(ruling)]
         self._leave_held(batch, still)
-        done = [(each, ruling) for each, ruling in answers if not is_held(ruling)]
+        done = [(outcome, ruling) for outcome, ruling in answers if not is_held(ruling)]
         if done:
-            self._written([(each.task, each.instruction) for each, _ in done], [d for _, d in done])
+            self._written(
+                [(outcome.task, outcome.instruction) for outcome, _ in done], [d for _, d in done]
+            )
         return bool(rulings)
 
-    def _leave_held(self, batch: Sequence[Held], still: Sequence[Held]) -> None:
-        """What is still held goes behind the others that are."""
-        for each in batch:
-            self._held.remove(each)
-        for each in still:
-            each.tries += 1
-            self._held.append(each)
-            if each.tries == HELD_TOLD:
-                outcome_log.held(each.task)
+    def _leave_held(self, batch: Sequence[HeldOutcome], still: Sequence[HeldOutcome]) -> None:
+        """Moves the outcomes that are still held to the end of the line."""
+        for outcome in batch:
+            self._held.remove(outcome)
+        for outcome in still:
+            outcome.tries += 1
+            self._held.append(outcome)
+            if outcome.tries == HELD_LOGGED:
+                outcome_log.held(outcome.task)
 
     async def _try_again(self) -> float:
-        """Those that could not be written, each alone; how long to wait for the next try."""
-        for suspect in list(self._suspects):
-            suspect.tries += 1
+        """Tries each failed write alone. Returns the seconds until the next try."""
+        for failed_write in list(self._failed_writes):
+            failed_write.tries += 1
             try:
-                rulings = await self._store.finish([(suspect.task, suspect.instruction)])
+                rulings = await self._store.finish([(failed_write.task, failed_write.instruction)])
             except StoreUnavailable:
                 raise
             except Exception as error:
                 self.troubles += 1
-                if suspect.tries >= TRIES_MAX:
-                    await self._set_right(suspect, error)
+                if failed_write.tries >= TRIES_MAX:
+                    await self._to_dead_letter(failed_write, error)
                 continue
-            self._suspects.remove(suspect)
-            self._written([(suspect.task, suspect.instruction)], rulings)
-        if not self._suspects:
+            self._failed_writes.remove(failed_write)
+            self._written([(failed_write.task, failed_write.instruction)], rulings)
+        if not self._failed_writes:
             return 0.0
-        tries = min(each.tries for each in self._suspects)
+        tries = min(failed.tries for failed in self._failed_writes)
         return AGAIN_SECONDS * float(2**tries)
 
     def _written(
@@ -214,39 +216,40 @@ class Completer(Loop):
         for (task, instruction), ruling in zip(batch, rulings, strict=True):
             if type(ruling) is Refusal or type(instruction.command) is Fail:
                 if is_held(ruling):
-                    self._held.append(Held(task, instruction))
+                    self._held.append(HeldOutcome(task, instruction))
                     continue
                 self.fenced += is_stale(ruling)
                 outcome_log.ended(task, instruction, ruling)
             done.append((task, ruling))
         self._on_done(done)
 
-    async def _set_right(self, suspect: Suspect, error: Exception) -> None:
-        """A dead letter says what happened; if that cannot be written either, the lease runs out."""
-        task = suspect.task
+    async def _to_dead_letter(self, failed_write: FailedWrite, error: Exception) -> None:
+        """Makes the task a dead letter with the error. If that cannot be written either, the lease
+        expires."""
+        task = failed_write.task
         log.error(
             "the outcome of task %s (%s) attempt %d cannot be written: %r",
             *(task.id, task.type, task.attempts, error),
         )
         message = f"its outcome could not be written: {type(error).__qualname__}: {error}"
         dead = Fail(failures.plain(task.type, FailureKind.ERROR, message), final=True)
-        instead = (task, Instruction(task.id, dead, fence=suspect.instruction.fence))
+        replacement = (task, Instruction(task.id, dead, fence=failed_write.instruction.fence))
         try:
-            rulings = await self._store.finish([instead])
+            rulings = await self._store.finish([replacement])
         except StoreUnavailable:
             raise
         except Exception:
             log.exception("task %s (%s) is left to its lease", task.id, task.type)
             self.given_up += 1
             rulings = [Refusal(task.id, "given-up", "its outcome could not be written")]
-        self._suspects.remove(suspect)
-        self._written([instead], rulings)
+        self._failed_writes.remove(failed_write)
+        self._written([replacement], rulings)
 
     async def flush(self, seconds: float) -> bool:
-        """Until everything handed in is committed, at most this long."""
+        """Waits until all outcomes are committed, at most this long. Returns whether they are."""
         return await self.clock.wait(self._empty, seconds)
 
 
 def is_stale(ruling: Ruling) -> bool:
-    """An outcome under an old fence."""
+    """Whether the outcome came under an old fence."""
     return isinstance(ruling, Refusal) and ruling.code == "lease-lost"

@@ -1,8 +1,8 @@
-"""What a handler is given besides its task.
+"""The context of a handler.
 
-Promises: progress, checkpoints, steps and the lease are fenced: once the lease is lost every call raises
-LeaseLost and `cancel_requested` is true. `fence` may be handed to outside systems that can compare it. A
-step that has ended is answered, not repeated, in this attempt and in every later one.
+Promises: progress, checkpoints and steps are fenced. Once the lease is lost, every call raises LeaseLost
+and `cancel_requested` is true. Outside systems may compare `fence`. A step that has ended is answered,
+not repeated, in this attempt and in every later one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from holdfast.core import codec, once as course
+from holdfast.core import codec, once as once_flow
 from holdfast.core.check import check_callable, check_number, check_text
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, applied
@@ -37,17 +37,17 @@ PROGRESS_BYTES_MAX = 4_096
 
 
 class Services(Protocol):
-    """What a context asks of the engine."""
+    """The services of the engine that a context uses."""
 
     async def report(self, instruction: Instruction) -> Ruling: ...
 
     def holds_up(self, tx: object) -> bool:
-        """Whether every write waits for the transaction that is open there."""
+        """Whether all other writes wait for the open transaction of this connection."""
         ...
 
     async def parents(self, task_id: str) -> dict[str, Task]: ...
 
-    async def begin_step(self, ask: EntryRequest, tx: object) -> EntryVerdict: ...
+    async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict: ...
 
     async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None: ...
 
@@ -63,7 +63,7 @@ class Context:
         self._steps = 0
         self._cancelled: threading.Event | None = None
         self._carrier: object = None
-        """The connection of the handler that carried the last such step."""
+        """The handler's connection of the latest step with `tx`."""
 
     @property
     def attempt(self) -> int:
@@ -81,17 +81,17 @@ class Context:
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether the work is no longer wanted: aborted, paused, timed out or taken over."""
+        """Whether to stop: the task was aborted, paused, timed out or taken over."""
         return self._cancelled is not None and self._cancelled.is_set()
 
     def request_cancel(self) -> None:
-        """Called by the engine; visible to the handler's thread."""
+        """Called by the engine. The handler's thread sees it at once."""
         if self._cancelled is None:
             self._cancelled = threading.Event()
         self._cancelled.set()
 
     async def progress(self, done: float, note: str = "") -> None:
-        """Tells everyone who watches how far it is (0 to 1)."""
+        """Reports the progress, from 0 to 1, as an event."""
         value: dict[str, object] = {"done": check_number("progress", done, most=1.0)}
         if check_text("note", note):
             value["note"] = note
@@ -99,7 +99,7 @@ class Context:
         await self._report(Report(progress_json=text, seen_version=self.task.version))
 
     async def save(self, checkpoint: object) -> None:
-        """Keeps a value for the next attempt; durable when this returns."""
+        """Saves a checkpoint for the next attempt. It is durable when this returns."""
         text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
         await self._report(Report(checkpoint_json=text, seen_version=self.task.version))
 
@@ -116,23 +116,23 @@ class Context:
         on_error: ErrorPolicy = OnError.FORGET,
         tx: object = None,
     ) -> codec.Json:
-        """Runs the effect of a step of this task once, and gives its answer ever after: to later attempts
-        too. `tx`: your own connection with an open transaction, which the effect writes through; then the
-        step is done exactly if that transaction commits. Otherwise hand `turn.id` to the outside, or ask
-        it by that id when `turn.attempt` is over 1 (docs/howto/idempotency.md). `request` guards against
-        a step that means something else by now."""
+        """Runs the effect of a step of this task once. Later calls get the stored answer, also in later
+        attempts. `tx`: your connection with an open transaction, through which the effect writes. The
+        step is then done if and only if that transaction commits. Without `tx`, pass `lease.id` to the
+        outside system, or ask it by that id when `lease.attempt` is above 1 (docs/howto/idempotency.md).
+        `request` guards against a step that was used with another meaning."""
         check_callable("effect", effect)
-        ask = self.step_ask(step, request)
+        entry_request = self.step_request(step, request)
 
-        async def perform(wanted: Step) -> object:
-            if isinstance(wanted, RunStep):
-                return await effect(wanted.lease)
-            return await self.do_step(ask, wanted, tx)
+        async def perform(part: Step) -> object:
+            if isinstance(part, RunStep):
+                return await effect(part.lease)
+            return await self.do_step(entry_request, part, tx)
 
-        return await adrive(course.call(on_error=on_error, in_tx=tx is not None), perform)
+        return await adrive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
 
-    def step_ask(self, step: str, request: object) -> EntryRequest:
-        """The claim of this attempt is what a step is held by, so it needs no lease of its own."""
+    def step_request(self, step: str, request: object) -> EntryRequest:
+        """The request for the entry of a step. The run of the task holds the step, so it needs no lease."""
         task = self.task
         self._steps += 1
         return EntryRequest(
@@ -144,17 +144,17 @@ class Context:
             runner=Runner(task.id, task.fence),
         )
 
-    async def do_step(self, ask: EntryRequest, wanted: Step, tx: object) -> object:
-        """Any part of a step but its effect."""
+    async def do_step(self, request: EntryRequest, step: Step, tx: object) -> object:
+        """Performs any part of a step except its effect."""
         try:
-            match wanted:
+            match step:
                 case BeginStep():
                     self._check_held()
                     if tx is not None:
                         self._carrier = tx
                     else:
                         self._check_carrier()
-                    return await self._finish(lambda: self._services.begin_step(ask, tx), tx)
+                    return await self._finish(lambda: self._services.begin_step(request, tx), tx)
                 case EndStep(lease=lease, outcome=outcome):
                     return await self._finish(
                         lambda: self._services.end_step(lease, outcome, tx), tx
@@ -165,8 +165,8 @@ class Context:
         return None
 
     async def _finish(self, make: Callable[[], Coroutine[Any, Any, object]], tx: object) -> object:
-        """A handler that is cancelled meanwhile waits for the answer, unless its own transaction carries the
-        write: that one undoes it."""
+        """Waits for the answer even when the handler is cancelled, unless the write is in the handler's own
+        transaction: its rollback undoes the write."""
         return await (make() if tx is not None else Whole().finish(make))
 
     def _check_held(self) -> None:
@@ -176,7 +176,7 @@ class Context:
             )
 
     def _check_carrier(self) -> None:
-        """Where there is one writer, a write beside the handler's own transaction would wait for itself."""
+        """On a store with one writer, a write outside the handler's open transaction would be a deadlock."""
         if self._carrier is None or not self._services.holds_up(self._carrier):
             return
         raise InvalidInput(
@@ -199,7 +199,7 @@ class Context:
 
 
 class BlockingContext:
-    """The same for handlers in threads: calls wait for the event loop's answer."""
+    """The context of a handler in a thread. Calls block until the event loop answers."""
 
     __slots__ = ("_context", "_loop")
 
@@ -251,14 +251,14 @@ class BlockingContext:
         """See `Context.once`; the effect runs in this thread."""
         check_callable("effect", effect)
         context = self._context
-        ask = context.step_ask(step, request)
+        entry_request = context.step_request(step, request)
 
-        def perform(wanted: Step) -> object:
-            if isinstance(wanted, RunStep):
-                return effect(wanted.lease)
-            return self._wait(lambda: context.do_step(ask, wanted, tx))
+        def perform(part: Step) -> object:
+            if isinstance(part, RunStep):
+                return effect(part.lease)
+            return self._wait(lambda: context.do_step(entry_request, part, tx))
 
-        return drive(course.call(on_error=on_error, in_tx=tx is not None), perform)
+        return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
 
     def _wait(self, start: Callable[[], Awaitable[T]]) -> T:
         async def call() -> T:

@@ -1,7 +1,7 @@
 """Timeouts of many tasks with one timer.
 
-Promises: whoever is overdue is called back, soon after its deadline; adding and removing cost next to
-nothing, since nearly every task ends long before its timeout.
+Promises: the callback runs soon after a deadline. Adding and removing a deadline is cheap, since nearly every
+task ends long before its timeout.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ K = TypeVar("K")
 
 
 class Deadlines(Generic[K]):
-    """Deadlines by key, in the injected time; under virtual time somebody else rings."""
+    """Deadlines by key, on the injected clock. Under virtual time the test calls `ring`."""
 
     def __init__(self, overdue: Callable[[K], None], monotonic: Callable[[], float]) -> None:
         self._overdue = overdue
@@ -50,7 +50,7 @@ class Deadlines(Generic[K]):
         self._timer = loop.call_later(max(0.0, at - self._monotonic()), self.ring)
 
     def ring(self) -> None:
-        """Calls back for all that are overdue."""
+        """Runs the callback for every key that is overdue."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")

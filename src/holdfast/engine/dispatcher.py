@@ -1,9 +1,9 @@
-"""Claims tasks for free workers. `core.claiming` decides; the loop does what it says.
+"""Claims tasks for free workers. `core.claiming` decides the next step; the loop performs it.
 
-Promises: claims in batches and only what can start soon; wakes on hints, when a worker is free, when the
-next task is due and when the next limit opens: no worker idles beside a task that may run for more than a
-second, or for one poll where a hint was lost; keeps the share of the aged (`core.priority`).
-Never: runs or finishes anything.
+Promises: claims in batches, and only tasks that can start soon. It wakes on a hint, when a worker is
+free, when the next task is due and when the next limit opens. No worker idles beside a ready task for
+more than a second, or one poll if a hint was lost. Aged tasks get their share (`core.priority`).
+Never: runs or finishes a task.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ class Dispatcher(Loop):
         self._ageing_seconds = ageing_seconds
         self._state = ClaimState()
         self._hint = Hint.NONE
-        """The hints since the last tick, together."""
+        """The hints since the last tick, combined."""
         self.refused: Callable[[], frozenset[str]] = frozenset
-        """Types that this process has handlers for and cannot run at the moment."""
+        """Types that have a handler in this process but cannot run now."""
         self.stopping = False
-        """Claims nothing more."""
+        """No further claims."""
         self.ending = False
-        """A tick makes one claim at most: a steady flow of short tasks must not keep a stop waiting."""
+        """At most one claim a tick: a steady flow of short tasks must not delay a stop."""
         self.claiming = False
         self.claimed = 0
         self._taking: set[asyncio.Task[list[Inserted]]] = set()
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that this process serves: those asked for, else those of its handlers."""
+        """The queues that this process serves: the configured ones, else those of its handlers."""
         return self._queues if self._queues is not None else self._handlers.queues()
 
     async def tick(self) -> float:
@@ -106,7 +106,7 @@ class Dispatcher(Loop):
             case ClaimFirst():
                 return ReadUpcoming() if await self._claim_first() else self._claim_or_sleep()
             case ClaimMany():
-                # The next claim is on its way before the workers run what this one brought.
+                # With a saturated claim, the next claim is sent before the workers run these tasks.
                 judged_at = self._store.now()
                 await self._claim_many(step)
                 if self.ending:
@@ -114,9 +114,9 @@ class Dispatcher(Loop):
                 if self._state.is_saturated:
                     await self._open_gates(self._state.gates_at)
                     return self._claim_or_sleep()
-                # Nothing more to claim: what was claimed starts before anything else is asked.
+                # Nothing more to claim: let the workers start before the next query.
                 await asyncio.sleep(0)
-                # What became due since the claim judged it is claimed by the next one, at once.
+                # Tasks that became due since the claim are claimed by the next one, at once.
                 upcoming = await self._store.next_due(self.queues, after=judged_at)
                 if await self._open_gates(upcoming.opens_at):
                     return self._claim_or_sleep()
@@ -138,17 +138,17 @@ class Dispatcher(Loop):
         return claiming.claim_many(self._state, free, self._store.now())
 
     def _sleep_full(self) -> Sleep:
-        """Until a worker is free, which has reason to look."""
+        """Sleeps until a worker is free. That worker triggers a claim."""
         self._state = claiming.without_room(self._state)
         return Sleep(claiming.PUSHED_POLL_SECONDS)
 
     async def warm_up(self) -> None:
-        """Pays the cost of connecting and planning at the start, not with the first task."""
+        """Pays the cost of connecting and planning at the start, not on the first task."""
         with suppress(StoreUnavailable):
             await self._store.warm_up(self._request(1))
 
     def freed(self) -> None:
-        """A worker is free. After a claim that got all there was, only a hint can mean more."""
+        """A worker is free. After a claim that drained the queue, only a hint announces more work."""
         if self._state.is_saturated:
             self.wake()
 
@@ -157,13 +157,13 @@ class Dispatcher(Loop):
         super().wake()
 
     def hinted(self, *, one: bool) -> None:
-        """There is work; `one`: as far as is known, a single task."""
+        """A hint has arrived. `one`: it is probably about a single task."""
         is_only = one and not self.is_woken
         super().wake()
         self._hint = Hint.ONE if is_only else Hint.MANY
 
     async def _claim_first(self) -> bool:
-        """Takes the first in line, which is less work than a claim of all there is; whether there was one."""
+        """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
         with self._is_claiming():
             tasks = await self._store.claim_next(self._request(1))
             self.claimed += len(tasks)
@@ -216,16 +216,16 @@ class Dispatcher(Loop):
 
     @property
     def is_idle(self) -> bool:
-        """Whether workers are free and no claim is under way: what comes in now can start at once."""
+        """Whether workers are free and no claim is in progress. A new task can then start at once."""
         return self.is_looping and not self.ticking.locked() and self._room() > 0
 
     async def take_in(self, group: Sequence[Submission]) -> list[Inserted]:
-        """Inserts new tasks and claims, in one commit: half the way from enqueue to handler. For a
-        store with one writer, when `is_idle`."""
+        """Inserts new tasks and claims in the same commit, which halves the latency from enqueue to handler.
+        For a store with one writer, when `is_idle`."""
         if self._store.is_quick:
             return await self._take_in(group)
-        # A task of its own: a caller that gives up must not take the claim with it. (Were a quick write slow
-        # after all and its caller gone, the heartbeat would find the runs that this process does not know.)
+        # A separate task: a cancelled caller must not cancel the claim. (If a quick write is cancelled after
+        # all, the heartbeat finds the runs that this process does not hold, and gives them back.)
         task = asyncio.create_task(self._take_in(group))
         self._taking.add(task)
         task.add_done_callback(self._taking.discard)
@@ -252,25 +252,25 @@ class Dispatcher(Loop):
         )
 
     def _types(self) -> tuple[str, ...]:
-        """The types of its handlers, but for those that cannot be run now."""
+        """The types of the handlers, without those that cannot run now."""
         types, refused = self._handlers.types(), self.refused()
         return tuple(name for name in types if name not in refused) if refused else types
 
     def _took(self, claimed: Claimed, limit: int) -> None:
-        """Keeps the books of a claim."""
+        """Updates the state and the counters after a claim."""
         self._state = claiming.after_claim(self._state, claimed, limit)
         self.claimed += len(claimed.tasks)
         if claimed.parked or claimed.look_again:
-            self.wake()  # Others may be ready behind those that a limit refused.
+            self.wake()  # Other tasks may be ready behind the ones that a limit refused.
 
     async def _open_gates(self, opens_at: float | None) -> int:
-        """Lets in what waited at a limit, when it is time; how many may be claimed now."""
+        """Unparks tasks when a limit opens. Returns how many were unparked."""
         now = self._store.now()
         if not claiming.are_gates_due(self._state, opens_at, now):
             return 0
         opened, _ = await self._store.open_gates()
         if opened > self._room():
-            # More than fits here: other processes may have room, and nothing else tells them.
+            # More than this process can run: other processes may have room, and get no other hint.
             self._bus.publish(WORK)
         self._state = claiming.after_gates(self._state, opened, now)
         return opened

@@ -1,8 +1,8 @@
-"""The engine of one process: its loops, put together, started and stopped in order.
+"""The engine of one process: composes its loops, and starts and stops them in order.
 
-Promises: `stop` takes no new work, waits for what runs up to a limit, gives the rest back unpunished, and
-leaves nothing uncommitted where the store answers. Handlers that were given up are not waited for. Stopping
-twice is fine.
+Promises: `stop` claims no new tasks, waits for running handlers up to a limit, gives the other tasks back
+without spending an attempt, and commits all outcomes if the store answers. It does not wait for handlers that
+were given up. A second `stop` has no effect.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from holdfast.store.store import Store, is_held
 
 T = TypeVar("T")
 UNWIND_SECONDS: Final = 2.0
-"""For handlers that a stop has cancelled to clean up."""
+"""Time for cancelled handlers to clean up during a stop."""
 FLUSH_SECONDS: Final = 5.0
-"""For outcomes to be committed when running tasks have used up the time of a stop."""
+"""Time to commit outcomes after running tasks have used up the time of a stop."""
 SKIPPED_MAX: Final = 20
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What an engine may be told."""
+    """The settings of an engine."""
 
     node: str
     min_workers: int = 1
@@ -68,10 +68,10 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Engine:
-    """Composes the loops over a store and a bus that somebody else opened."""
+    """Composes the loops over a store and a bus that the caller has opened."""
 
     watchdog: Watchdog | None = None
-    """Of a started engine in real time."""
+    """Only in a started engine with a real clock."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Engine:
         self.config = config
         self._clock = clock
         self._store = store
-        """The callers'; the loops and the runners have their own ways to the database."""
+        """The store of callers. Loops and runners have reserved connections."""
         self._own = own = store.reserved(Rank.LOOPS)
         self._of_runners = store.reserved(Rank.RUNNERS)
         self._entries = EntryStore(self._of_runners)
@@ -125,7 +125,7 @@ class Engine:
             queues=config.queues,
             ageing_seconds=config.ageing_seconds,
         )
-        self.keeper = Heartbeat(
+        self.heartbeat = Heartbeat(
             clock,
             own,
             self.pool,
@@ -134,11 +134,11 @@ class Engine:
             lease_seconds=config.lease_seconds,
             describe=self.describe,
             is_claiming=lambda: self.dispatcher.claiming,
-            on_released=self._work_came,
+            on_released=self._publish_work,
             defaults=config.defaults,
         )
         self.sweeper = self._sweeper(config)
-        self.scheduler = Scheduler(clock, own, make_scheduled, self._work_came, code_schedules)
+        self.scheduler = Scheduler(clock, own, make_scheduled, self._publish_work, code_schedules)
         self._unsubscribe: Callable[[], None] = lambda: None
         self._stopped = self._hurried = False
 
@@ -147,7 +147,7 @@ class Engine:
             self._clock,
             self._own,
             config.retention,
-            self._work_came,
+            self._publish_work,
             node=config.node,
             lease_seconds=config.lease_seconds,
             on_counted=self.measure,
@@ -155,13 +155,13 @@ class Engine:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.completer, self.dispatcher, self.keeper, self.sweeper, self.scheduler)
+        return (self.completer, self.dispatcher, self.heartbeat, self.sweeper, self.scheduler)
 
     async def prepare(self) -> None:
-        """Announces the node and its workers; starts nothing that ticks."""
+        """Announces the node and starts its workers, but no loop."""
         self._on_cut_short(self.sweeper.wake)
         self.dispatcher.refused = self._refused
-        await self.keeper.tick()
+        await self.heartbeat.tick()
         await self.dispatcher.warm_up()
         self.pool.start()
         self._unsubscribe = self._bus.subscribe(self._hinted, WORK)
@@ -172,7 +172,7 @@ class Engine:
             self.supervisor.start(loop.name, loop.run)
         self.supervisor.start("scaler", self._scale)
         if isinstance(self._clock, SystemClock):
-            # In virtual time nothing blocks, and no thread may run beside it.
+            # With a virtual clock nothing blocks, and no other thread may run.
             lease = self.config.lease_seconds
             self.watchdog = Watchdog(
                 self._clock, self.pool.named, patience_seconds=lease / 3, lease_seconds=lease
@@ -185,8 +185,8 @@ class Engine:
         return handler is not None and handler.isolation is not Isolation.LOOP
 
     def announce_soon(self) -> None:
-        """A handler was registered while running."""
-        self.keeper.wake()
+        """Call this after a handler was registered in a running engine."""
+        self.heartbeat.wake()
         self.dispatcher.wake()
         self.scheduler.wake()
 
@@ -202,7 +202,7 @@ class Engine:
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
             abandoned = self.pool.abandon()
-            # Let cancelled handlers clean up while the lease is still theirs.
+            # Cancelled handlers clean up while they still hold the lease.
             await self.pool.wait_quiet(UNWIND_SECONDS)
             await self._give_back(abandoned, "the worker stops and the task took too long")
         await self._flush(flush_until)
@@ -211,33 +211,33 @@ class Engine:
         await self.supervisor.stop()
         await self.executor.close()
         try:
-            await self.keeper.release_unknown()
+            await self.heartbeat.release_unknown()
             await self._own.run(partial(nodes.leave, node=self.config.node))
             self._bus.publish(FEED)
         except StoreUnavailable:
             return
 
     def resize(self, by: int) -> int:
-        """More or fewer workers; the number it comes to."""
+        """Adds or removes workers. Returns the new number."""
         workers = self.pool.resize(by)
         self.dispatcher.wake()
         return workers
 
     def hurry(self) -> None:
-        """A `stop` that is under way waits no longer: what still runs is cancelled and given back, and
-        outcomes get `FLUSH_SECONDS` at most."""
+        """Ends the waiting of a `stop` in progress: running handlers are cancelled, their tasks are given
+        back, and outcomes get at most `FLUSH_SECONDS`."""
         self._hurried = True
         self.pool.hurry()
 
     async def _flush(self, until: float) -> None:
-        """Until all outcomes are committed, in steps, between which it looks whether to hurry."""
+        """Waits until all outcomes are committed, in steps, so that `hurry` takes effect between them."""
         while not await self.completer.flush(FLUSH_SECONDS):
             if self._hurried or self._clock.monotonic() >= until:
                 return
 
     async def _last_claim(self) -> None:
-        """Work that was enqueued before the stop and has an idle worker still starts. A claim that is
-        on its way is waited for: torn off, it would leave tasks that nobody runs."""
+        """Starts tasks that were enqueued before the stop, if a worker is idle. Waits for a claim in
+        progress: if it were cancelled, no worker would run the tasks that it claimed."""
         self.dispatcher.ending = True
         async with self.dispatcher.ticking:
             await self.supervisor.stop(self.dispatcher.name)
@@ -255,12 +255,12 @@ class Engine:
             answers = await self._own.apply(instructions, wait=False)
             if held := [
                 instruction
-                for instruction, each in zip(instructions, answers, strict=True)
-                if is_held(each)
+                for instruction, answer in zip(instructions, answers, strict=True)
+                if is_held(answer)
             ]:
                 await self._own.apply(held)
         except StoreUnavailable:
-            return  # The leases run out by themselves.
+            return  # The leases expire.
         self._bus.publish(WORK)
 
     async def _scale(self) -> None:
@@ -273,7 +273,7 @@ class Engine:
         self.dispatcher.wake()
 
     def _refused(self) -> frozenset[str]:
-        """Types whose handlers run in threads, while too many threads do not come back."""
+        """Types whose handlers run in threads, while too many threads do not return."""
         if self.executor.has_threads:
             return frozenset()
         return frozenset(h.type for h in self._handlers if h.isolation is Isolation.THREAD)
@@ -292,11 +292,11 @@ class Engine:
         for store in (self._store, self._own, self._of_runners):
             store.on_cut_short = listener
 
-    def _work_came(self) -> None:
+    def _publish_work(self) -> None:
         self._bus.publish(WORK)
 
     def measure(self, counts: meters.Counts) -> None:
-        """Brings the gauges up to date, for those who have a meter."""
+        """Updates the gauges of the meter, if there is one."""
         self._measures.counted(counts)
         self._measures.worked(
             workers=self.pool.workers,
@@ -307,8 +307,8 @@ class Engine:
         )
 
     def _done(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
-        """Outcomes that are in the store."""
-        if self._measures.is_wanted:
+        """Called with outcomes that the store has committed or refused."""
+        if self._measures.has_meter:
             self._measures.ended(answers)
         more_work = False
         held, ended = self.pool.held, list[Task]()
@@ -330,14 +330,14 @@ class Engine:
 
     @property
     def troubles(self) -> int:
-        """Errors that a loop did not foresee and went on after, since the start."""
+        """Unexpected errors that the loops survived since the start."""
         return sum(loop.troubles for loop in self.loops)
 
     def describe(self) -> dict[str, object]:
-        """What other processes may know about this one."""
+        """The description of this node for other processes."""
         return {
             "types": list(self._handlers.types()),
-            "type_options": self.keeper.namesakes.options,
+            "type_options": self.heartbeat.namesakes.options,
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,
@@ -363,16 +363,17 @@ class Engine:
         rows = await self._of_runners.query("dependencies", id=task_id)
         return await self._of_runners.get([row[0] for row in rows])
 
-    async def begin_step(self, ask: EntryRequest, tx: object) -> EntryVerdict:
+    async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():
             if tx is not None:
-                return await self._entries.begin(ask, tx=tx)
-            return await self._outlast(lambda: self._entries.begin(ask))
+                return await self._entries.begin(request, tx=tx)
+            return await self._outlast(lambda: self._entries.begin(request))
 
     async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None:
         with self._count_refused():
             if tx is not None or outcome is None:
-                # A caller's transaction does not outlast an outage; what is given up need not be written.
+                # A caller's transaction does not survive an outage, and a step that was given up need not be
+                # written.
                 await self._entries.end(lease, outcome, tx=tx)
             else:
                 await self._outlast(lambda: self._entries.end(lease, outcome))
@@ -386,8 +387,8 @@ class Engine:
             raise
 
     async def _outlast(self, write: Callable[[], Awaitable[T]]) -> T:
-        """What a handler says of itself. A store that is away is waited for: an outage costs no attempt.
-        Whoever has lost the lease meanwhile hears it then; a timeout ends the wait like any other."""
+        """A write of a handler's context. It waits out an outage of the store, so that an outage costs no
+        attempt. A lease that was lost meanwhile is reported after the outage. A timeout ends the wait."""
         pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
         while True:
             try:

@@ -1,7 +1,7 @@
-"""Runs one handler to its end and says what came of it, as a command.
+"""Runs one handler and returns its outcome as a command.
 
-Promises: whatever a handler does becomes one command; a timeout ends the attempt in all three kinds of
-isolation, and a process really dies. Never: touches the store.
+Promises: every outcome of a handler becomes one command; a timeout ends the attempt in all three kinds of
+isolation, and kills a handler process. Never: touches the store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.engine.threads import ThreadHost
 from holdfast.errors import HoldfastError, LeaseLost
 
 ABANDONED_MAX: Final = 16
-"""Threads that outlive their attempts; with so many, no other is risked."""
+"""With this many threads that outlive their attempts, no new thread is started."""
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
 
 
@@ -38,27 +38,27 @@ class Executor:
         self._threads = ThreadHost()
         self._processes = ProcessHost()
         self.abandoned_threads = 0
-        """Plain handlers that outlived their timeout; a thread cannot be killed."""
+        """Threads whose handler goes on after its timeout or cancellation. A thread cannot be killed."""
 
-    async def run(self, handler: Handler, context: Context, begun: float) -> RunnerCommand:
-        """The command that an attempt amounts to that has just begun. CancelledError passes through, and
-        LeaseLost of the task's own lease: the context has asked to cancel then."""
+    async def run(self, handler: Handler, context: Context, started_at: float) -> RunnerCommand:
+        """Runs an attempt and returns its command. CancelledError passes through, and so does LeaseLost
+        for the lease of the task itself: the context has requested the cancellation then."""
         try:
             if handler.isolation is IN_LOOP:
                 value = await _invoke(handler, context.task, context)
             else:
                 value = await self._call_elsewhere(handler, context)
-            return _outcome(value, self._monotonic() - begun)
+            return _outcome(value, self._monotonic() - started_at)
         except Reject as error:
             kind, final = FailureKind.REJECTED, True
             failure = failures.from_exception(context.task.type, error, kind=kind)
         except LeaseLost as error:
             if context.cancel_requested:
                 raise
-            # Of a lock, a ledger or another task: the handler's own trouble.
+            # The lease of a lock, a ledger entry or another task: an error of the handler.
             final, failure = False, failures.from_exception(context.task.type, error)
         except ResultRefused as error:
-            # The work is done; trying again would do it twice for the same answer.
+            # The work is done. Another attempt would repeat it and get the same error.
             final, failure = True, failures.from_exception("result", error)
         except ProcessDied as error:
             final = False
@@ -66,7 +66,7 @@ class Executor:
         except (Exception, SystemExit) as error:
             final = False
             failure = failures.from_exception(context.task.type, error)
-        return Fail(failure, self._monotonic() - begun, final=final)
+        return Fail(failure, self._monotonic() - started_at, final=final)
 
     async def _call_elsewhere(self, handler: Handler, context: Context) -> Any:
         if handler.isolation is IN_THREAD:
@@ -88,7 +88,7 @@ class Executor:
 
     @property
     def has_threads(self) -> bool:
-        """Whether a plain handler may be started: not while too many went on after their end."""
+        """Whether a handler may start in a thread: not while too many threads outlive their attempts."""
         return self.abandoned_threads < ABANDONED_MAX
 
     def _abandon(self, handler: Handler, future: asyncio.Future[Any]) -> None:
@@ -114,7 +114,7 @@ class Executor:
 
 
 def _invoke(handler: Handler, task: Task, context: object) -> Any:
-    """Calls the function; for an async one the answer is to be awaited."""
+    """Calls the function. The caller awaits the result of an async function."""
     if handler.by_keyword:
         arguments = dict(task.payload or {})
         if handler.context_name is not None:
@@ -124,7 +124,7 @@ def _invoke(handler: Handler, task: Task, context: object) -> Any:
 
 
 def timed_out(task: Task, seconds: float) -> Fail:
-    """What a timeout amounts to."""
+    """The command of an attempt that timed out."""
     message = f"it ran longer than its timeout of {seconds:g} s"
     return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), seconds)
 
@@ -140,10 +140,10 @@ def _outcome(value: object, duration: float) -> RunnerCommand:
     try:
         return Complete(encode_payload(value, what="result", limit=RESULT_BYTES_MAX), duration)
     except HoldfastError as error:
-        # The work is done; trying again would do it twice for the same answer.
+        # The work is done. Another attempt would repeat it and get the same error.
         return Fail(failures.from_exception("result", error), duration, final=True)
 
 
-def _reason(said: object) -> str:
-    """Whatever a handler gave as its reason, as text that any store can keep."""
-    return failures.storable(str(said))[: failures.MESSAGE_CHARS_MAX]
+def _reason(reason: object) -> str:
+    """The reason of a handler as text that every store can write."""
+    return failures.storable(str(reason))[: failures.MESSAGE_CHARS_MAX]

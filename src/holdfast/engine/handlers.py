@@ -1,7 +1,7 @@
-"""Handlers: what runs for a type, and how it is called.
+"""Handlers: the function of a type, and how it is called.
 
-Promises: one registry for each queue, none global. Async functions run in the event loop, plain ones in
-threads, and with `isolation="process"` in processes that can be killed.
+Promises: each queue has its own registry; there is no global one. Async functions run in the event loop,
+plain functions in threads, and functions with `isolation="process"` in processes that can be killed.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Isolation(StrEnum):
     PROCESS = "process"
 
 
-# For what runs once per task: in Python 3.11 a member costs twenty times as much as a name.
+# For code that runs once per task: in Python 3.11 an enum member costs twenty times as much as a name.
 IN_LOOP: Final = Isolation.LOOP
 IN_THREAD: Final = Isolation.THREAD
 
 
 class Reject(Exception):
-    """Raised by a handler: this task can never succeed, do not try again."""
+    """Raise this in a handler when the task can never succeed. It is not tried again."""
 
 
 class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How tasks of a type are made, unless the caller says otherwise. Known to all through the store.
-    None leaves it to the queue's settings."""
+    """The options of a type's tasks, unless the caller gives others. All nodes read them from the store. For
+    None the setting of the queue applies."""
 
     queue: str = "default"
     priority: Priority = Priority.NORMAL
@@ -53,11 +53,11 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: LimitRule | None = None
     """For the whole type."""
     key_limit: LimitRule | None = None
-    """For each key on its own."""
+    """For each key separately."""
 
 
 class Defaults(msgspec.Struct, frozen=True):
-    """What a queue's settings say for types that do not."""
+    """The queue's settings for options that a type does not set."""
 
     max_attempts: int = 3
     retry_base_seconds: float = 1.0
@@ -66,13 +66,13 @@ class Defaults(msgspec.Struct, frozen=True):
 
 
 def resolved(config: TypeConfig, defaults: Defaults) -> TypeConfig:
-    """With nothing left open, as a producer elsewhere must see it."""
-    given = {
+    """The configuration with all defaults filled in, as producers in other processes need it."""
+    options = {
         name: value
         for name in Defaults.__struct_fields__
         if (value := getattr(config, name)) is not None
     }
-    return replace(config, **(asdict(defaults) | given))
+    return replace(config, **(asdict(defaults) | options))
 
 
 class Handler(msgspec.Struct, frozen=True):
@@ -81,11 +81,11 @@ class Handler(msgspec.Struct, frozen=True):
     type: str
     function: Callable[..., Any]
     signature: inspect.Signature
-    """Read once: it is needed with every enqueue."""
+    """Read once, because every enqueue needs it."""
     isolation: Isolation
     config: TypeConfig
     by_keyword: bool = False
-    """True: the payload's fields are its arguments. False: it gets the task."""
+    """True: the fields of the payload are the arguments. False: the argument is the task."""
     wants_context: bool = False
     context_name: str | None = None
 
@@ -100,18 +100,18 @@ class Handlers:
         self._queues: tuple[str, ...] = ()
 
     def add(self, handler: Handler) -> None:
-        """A type has one function. The same function may come again, with other options; so may the
-        function of the same name in the same module, which is that module loaded again."""
+        """Registers a handler. A type has one function. The same function may be registered again with other
+        options, and so may a function of the same name and module, for a module that was reloaded."""
         check_id("type", handler.type, wrong=BadConfig)
         before = self._by_type.get(handler.type)
         if before is not None and not _is_same(before.function, handler.function):
             raise BadConfig(
-                f"type '{handler.type}' is handled by {_place(before.function)} already, so "
-                f"{_place(handler.function)} cannot have it: give one of them another name"
+                f"type '{handler.type}' is handled by {_full_name(before.function)} already, so "
+                f"{_full_name(handler.function)} cannot have it: give one of them another name"
             )
         self._by_type[handler.type] = handler
         self._types = tuple(sorted(self._by_type))
-        self._queues = tuple(sorted({each.config.queue for each in self}))
+        self._queues = tuple(sorted({registered.config.queue for registered in self}))
 
     def types(self) -> tuple[str, ...]:
         return self._types
@@ -129,7 +129,7 @@ class Handlers:
 def for_task(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
-    """A handler that gets the task, and the context when it takes two arguments."""
+    """A handler that takes the task, and the context if it has two parameters."""
     signature = _signature(task_type, function)
     parameters = signature.parameters.values()
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -149,7 +149,8 @@ def for_task(
 def for_arguments(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
-    """A handler whose arguments are the payload; a parameter named `ctx` gets the context."""
+    """A handler whose arguments are the fields of the payload. A parameter named `ctx` or `context` gets the
+    context."""
     signature = _signature(task_type, function)
     parameters = signature.parameters.values()
     for parameter in parameters:
@@ -173,21 +174,21 @@ def for_arguments(
     )
 
 
-def place_of(handler: Handler) -> tuple[str, str]:
-    """Where another process finds the function: module and name. BadConfig when it cannot."""
+def import_path(handler: Handler) -> tuple[str, str]:
+    """The module and name by which another process imports the function. BadConfig if it cannot."""
     name = str(getattr(handler.function, "__qualname__", ""))
     module = getattr(handler.function, "__module__", "")
     if not name or "<" in name or not module or inspect.ismethod(handler.function):
         raise BadConfig(
             f"the handler of '{handler.type}' runs in a process, so it must be a function at the top "
-            f"level of a module, not {_place(handler.function)}"
+            f"level of a module, not {_full_name(handler.function)}"
         )
     return module, name
 
 
 def _importable(handler: Handler) -> Handler:
     if handler.isolation is Isolation.PROCESS:
-        place_of(handler)
+        import_path(handler)
     return handler
 
 
@@ -199,18 +200,20 @@ def _signature(task_type: str, function: Callable[..., Any]) -> inspect.Signatur
     try:
         return inspect.signature(function)
     except (TypeError, ValueError) as error:
-        raise BadConfig(f"the parameters of {_place(function)} cannot be read: {error}") from None
+        raise BadConfig(
+            f"the parameters of {_full_name(function)} cannot be read: {error}"
+        ) from None
 
 
 def _is_same(before: Callable[..., Any], function: Callable[..., Any]) -> bool:
-    """Whether it is one function, or that of a module that was loaded again."""
+    """Whether both are the same function, or the same name in a module that was reloaded."""
     if before is function or before == function:
         return True
-    place = _place(function)
-    return place == _place(before) and "<" not in place
+    name = _full_name(function)
+    return name == _full_name(before) and "<" not in name
 
 
-def _place(function: Callable[..., Any]) -> str:
+def _full_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", None)
     return f"{function.__module__}.{name}" if name else f"<{type(function).__name__}>"
 
@@ -233,17 +236,17 @@ def bind_payload(handler: Handler, args: tuple[Any, ...], kwargs: dict[str, Any]
     return payload
 
 
-def _isolation(function: Callable[..., Any], wanted: str | None) -> Isolation:
+def _isolation(function: Callable[..., Any], name: str | None) -> Isolation:
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - objects with an async __call__
     )
-    if wanted is None:
+    if name is None:
         return Isolation.LOOP if is_async else Isolation.THREAD
     try:
-        isolation = Isolation(wanted)
+        isolation = Isolation(name)
     except ValueError:
-        names = ", ".join(each.value for each in Isolation)
-        raise BadConfig(f"isolation {shown(wanted)} is not known: use one of {names}") from None
+        names = ", ".join(member.value for member in Isolation)
+        raise BadConfig(f"isolation {shown(name)} is not known: use one of {names}") from None
     if isolation is Isolation.LOOP and not is_async:
         raise BadConfig(
             "isolation 'loop' needs an async function: a plain one would block all others"

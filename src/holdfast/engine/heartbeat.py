@@ -1,7 +1,8 @@
-"""Keeps the leases of what this process runs, and says that it is alive.
+"""The heartbeat of a node: renews its leases and reports that it is alive.
 
-Promises: every held lease is renewed each third of its length; what was lost is told to the pool at once;
-what the store believes to be ours but is not (a claim whose answer never came) is given back unpunished.
+Promises: every held lease is renewed each third of its duration; the pool cancels a run that lost its
+lease at once; a run that the store assigns to this node but the node does not hold (the answer of its
+claim was lost) is given back without spending an attempt.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from holdfast.engine.pool import WorkerPool
 from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
-"""A claim that is still on its way is not yet unknown."""
+"""A younger run may belong to a claim that is still in progress."""
 COMPARE_SECONDS: Final = 60.0
-"""Between two looks at how other nodes define the types of this one."""
+"""The interval between two comparisons with the types of other nodes."""
 
 
 class Heartbeat(Loop):
     """One for each process."""
 
-    name = "keeper"
+    name = "heartbeat"
 
     def __init__(
         self,
@@ -62,38 +63,37 @@ class Heartbeat(Loop):
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
-        self._pool.press()
+        self._pool.cancel_again()
         if self.is_looping:
             await self.apart("announcing handlers", self._announce())
         else:
-            await self._announce()  # A start that cannot announce its handlers has failed.
+            await self._announce()  # If this raises, the start fails.
         renewed = [run for run, held in self._pool.held.items() if held.is_renewed]
         info_json = dumps(self._describe())
         now = self._store.now()
-        kept = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
-        # Whatever was committed while the renewal was on its way is not lost but done.
+        answer = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
+        # A run whose outcome was committed during the renewal is done, not lost.
         held = self._pool.held
-        lost = {run for run in kept.lost if run in held and not held[run].has_ended}
+        lost = {run for run in answer.lost if run in held and not held[run].has_ended}
         if lost:
             self.lost += len(lost)
             tasks = [held[run].task for run in sorted(lost)]
             self._pool.lose(lost)
-            await self.apart("looking up what was lost", self._tell_lost(tasks))
+            await self.apart("looking up what was lost", self._log_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
-        await self.apart("giving back what is unknown here", self._release(kept.owned, before))
+        await self.apart("giving back what is unknown here", self._release(answer.owned, before))
         self.renewed_at = self.clock.monotonic()
         await self.apart("comparing types with other nodes", self._compare())
-        return self._lease_seconds / (3 if kept.is_whole else 30)
+        return self._lease_seconds / (3 if answer.is_whole else 30)
 
-    async def _tell_lost(self, tasks: Sequence[Task]) -> None:
-        """An operator who cancels or pauses a task takes its lease too, which is no trouble."""
-        found = await self._store.get([task.id for task in tasks])
+    async def _log_lost(self, tasks: Sequence[Task]) -> None:
+        """Logs why leases were lost. An operator's abort or pause takes the lease too, and is no warning."""
+        current = await self._store.get([task.id for task in tasks])
         for task in tasks:
-            outcome_log.taken(task, found.get(task.id))
+            outcome_log.taken(task, current.get(task.id))
 
     async def _announce(self) -> None:
-        """Makes the types known to everyone through the store, also those registered while running, and those
-        that got other options."""
+        """Writes the types to the store, including types that were registered or changed while running."""
         handlers = tuple(self._handlers)
         if handlers != self._announced:
             rows = [
@@ -113,7 +113,7 @@ class Heartbeat(Loop):
             self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:
-        """Gives back what the store believes to run here, but does not."""
+        """Gives back runs that the store assigns to this node, but that the node does not hold."""
         now = self._store.now()
         await self._release(await self._store.owned(self._node), now)
 

@@ -1,7 +1,7 @@
 """A run that this process holds, from its claim to the commit of its outcome.
 
-Promises: it is cancelled for one reason, the first; a handler that ignores its cancellation is asked again,
-and given up after `GIVE_UP_SECONDS`: its lease is not renewed any more then.
+Promises: a run is cancelled for one reason, the first. A handler that ignores its cancellation is cancelled
+again, and given up after `GIVE_UP_SECONDS`: its lease is not renewed any more.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from holdfast.core.task import Task
 from holdfast.engine.context import Context
 
 LOST: Final[str] = "lost"
-"""Cancelled because the lease is gone: nothing is to be written."""
+"""Cancelled because the lease was lost: nothing is written."""
 TIMEOUT: Final[str] = "timeout"
-"""Cancelled because it took too long: the attempt has failed."""
+"""Cancelled because of the timeout: the attempt has failed."""
 RELEASED: Final[str] = "released"
-"""Cancelled because this process stops: the owner gives the task back."""
+"""Cancelled because this process stops: the engine gives the task back."""
 FRAMES_MAX: Final = 8
 AGAIN_SECONDS: Final = 10.0
-"""What a handler has to clean up in before it is cancelled again."""
+"""Time to clean up before a handler is cancelled again."""
 GIVE_UP_SECONDS: Final = 30.0
-"""A handler that goes on for so long after its cancellation will not heed it."""
+"""A handler that still runs this long after its cancellation is given up."""
 
 
 class HeldRun:
@@ -43,22 +43,22 @@ class HeldRun:
         self.cancelled: str | None = None
         self.cancelled_at = 0.0
         self.cancels = 0
-        """How often its worker was cancelled: so often it has to be told that it may go on."""
+        """How often the worker was cancelled. It needs as many calls of `uncancel` to go on."""
         self.is_given_up = False
 
     @property
     def has_ended(self) -> bool:
-        """Only its commit is outstanding, which says itself whether it came too late."""
+        """Whether only the commit is outstanding. The commit itself reports a lost lease."""
         return self.started and self.worker is None
 
     @property
     def is_renewed(self) -> bool:
-        """Whether its lease is worth keeping."""
+        """Whether to renew the lease."""
         return self.cancelled != LOST and not self.is_given_up
 
     @property
     def current(self) -> Task:
-        """With what reports have changed."""
+        """The task with the changes of its reports."""
         return self.context.task if self.context is not None else self.task
 
     def cancel(self, why: str, now: float) -> None:
@@ -71,12 +71,12 @@ class HeldRun:
             self.cancel_worker()
 
     def give_up(self) -> None:
-        """Its handler will not heed its cancellation."""
+        """Gives the handler up, because it ignores its cancellation."""
         self.is_given_up = True
         self._name_worker()
 
     def _name_worker(self) -> None:
-        """A stop that leaves the worker behind says what it works on."""
+        """Names the worker after its task, for the log line of a stop that leaves it running."""
         if self.worker is not None:
             self.worker.set_name(f"the handler of task {self.task.id} ({self.task.type})")
 
@@ -85,16 +85,16 @@ class HeldRun:
             self.cancels += 1
             self.worker.cancel()
 
-    def may_hear_again(self, now: float) -> bool:
-        """Whether its handler has had the time to clean up after its first cancellation."""
+    def may_cancel_again(self, now: float) -> bool:
+        """Whether the handler has had time to clean up after its first cancellation."""
         return now - self.cancelled_at >= AGAIN_SECONDS
 
     def is_deaf(self, now: float) -> bool:
-        """Whether its handler has ignored its cancellation for too long."""
+        """Whether the handler has ignored its cancellation for too long."""
         return now - self.cancelled_at >= GIVE_UP_SECONDS
 
     def stack(self) -> str:
-        """Where its handler stands."""
+        """The stack of the handler."""
         waits: Any = self.worker.get_coro() if self.worker is not None else None
         frames = []
         while (frame := getattr(waits, "cr_frame", None)) is not None:
@@ -103,7 +103,8 @@ class HeldRun:
         return "".join(traceback.StackSummary.extract(iter(frames[-FRAMES_MAX:])).format())
 
     def go_on(self) -> None:
-        """The worker outlives the cancellations of its handler, unless it was told to stop as well."""
+        """Clears the cancellations of the handler, so that the worker goes on. Raises CancelledError if the
+        worker itself was cancelled too."""
         current = asyncio.current_task()
         if current is None:
             return

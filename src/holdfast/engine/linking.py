@@ -1,8 +1,9 @@
-"""Links children that came in without locking their parents (`store/scripts/edges.py`). Part of the sweeper.
+"""Links children that were inserted without locking their parents (`store/scripts/edges.py`). Part of the
+sweeper.
 
-Promises: one child that cannot be linked keeps no other: after a failure each is linked alone, and those that
-fail are logged, counted and left out until the next pruning. While nothing moves because other transactions
-hold the parents or the children, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`.
+Promises: a child that cannot be linked does not block others. After a failure each child is linked alone, and
+those that fail are logged, counted and left out until the next pruning. While other transactions hold the
+parents or the children, the tries back off to one every `PAUSE_SECONDS_MAX`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store
 
 ROUNDS_MAX: Final = 10
-"""Bites before the sweeper looks at leases again."""
+"""Batches before the sweeper checks leases again."""
 LEFT_OUT_MAX: Final = 1_000
 PAUSE_SECONDS_MAX: Final = 1.0
 
@@ -34,11 +35,11 @@ class Linking:
         """Children that could not be linked."""
 
     def try_all(self) -> None:
-        """What failed may succeed now."""
+        """Tries the children again that could not be linked."""
         self._left_out.clear()
 
     async def round(self) -> float | None:
-        """Some batches; in how many seconds to look again. None: nothing is left."""
+        """Links some batches. Returns the seconds until the next round; None when nothing is left."""
         for _ in range(ROUNDS_MAX):
             linked = await self._batch()
             if linked.done:
@@ -57,7 +58,7 @@ class Linking:
         return pause
 
     async def _batch(self) -> Linked:
-        """What is unlinked, together; one by one when that fails."""
+        """Links a batch of children. If that fails, links them one by one."""
         try:
             return await self._store.link(LINK_BATCH, without=self._left_out)
         except RowHeld as error:
@@ -71,8 +72,8 @@ class Linking:
         done = 0
         for pair in await self._store.unlinked(LINK_BATCH, without=self._left_out):
             what = f"linking task {pair[0]} to its parent {pair[1]}"
-            found = await self._loop.apart(what, self._store.link_these([pair]))
-            done += found.done if found is not None else 0
-            if found is None and len(self._left_out) < LEFT_OUT_MAX:
+            linked = await self._loop.apart(what, self._store.link_these([pair]))
+            done += linked.done if linked is not None else 0
+            if linked is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])
         return Linked(done, False)

@@ -1,8 +1,8 @@
 """A loop that ticks, sleeps and can be woken.
 
-Promises: the pause after a tick is what the tick returned, or less when woken; a store that cannot be
-reached is waited for with growing pauses and costs no restart. A row that another transaction holds is not
-taken for such an outage. Never: two ticks at once.
+Promises: the pause after a tick is what the tick returned, or less when woken. During an outage of the
+store the loop retries with growing pauses, without a restart. A row that another transaction holds does
+not count as an outage. Never: two ticks at once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from holdfast.store.port import RowHeld
 T = TypeVar("T")
 OUTAGE_SECONDS: Final = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 HELD_UP_SECONDS: Final = 1.0
-"""The pause after a tick that waited for a row until its time was over."""
+"""The pause after a tick that timed out on a row that another transaction holds."""
 log = logging.getLogger("holdfast.engine")
 
 
 class Loop(ABC):
-    """Base of everything that runs until it is told to stop."""
+    """The base of the engine's loops. A loop runs until it is cancelled."""
 
     name: str
 
@@ -33,18 +33,18 @@ class Loop(ABC):
         self.clock = clock
         self.outages = 0
         self.ticking = asyncio.Lock()
-        """Whoever holds it knows that no tick is under way."""
+        """Held during a tick."""
         self.is_looping = False
-        """Ticks by itself; in tests with virtual time somebody else calls `step`."""
+        """Whether `run` is active. In tests with virtual time the test calls `step`."""
         self.was_woken = False
-        """This tick came by a wake-up, not because time had passed."""
+        """Whether this tick was caused by `wake`, not by the end of the pause."""
         self._wake = asyncio.Event()
         self.troubles = 0
-        """Parts of ticks that failed in a way that was not foreseen."""
+        """Unexpected errors in parts of ticks."""
 
     @abstractmethod
     async def tick(self) -> float:
-        """Does what is to be done now; says in how many seconds to look again at the latest."""
+        """One round of work. Returns the seconds until the next tick."""
 
     def wake(self) -> None:
         """Tick as soon as possible."""
@@ -61,9 +61,9 @@ class Loop(ABC):
             await self.clock.wait(self._wake, await self.step())
 
     async def apart(self, what: str, part: Awaitable[T]) -> T | None:
-        """A part of a tick whose trouble must not keep the loop from its other work: an unforeseen error is
-        logged and counted, and the part is left for a later tick. So it is, and only logged, when another
-        transaction holds a row that it needs. None then."""
+        """Runs a part of a tick whose failure must not stop the other parts. An unexpected error is
+        logged and counted. A row that another transaction holds is only logged. In both cases the answer
+        is None, and a later tick tries again."""
         try:
             return await part
         except RowHeld as error:
@@ -87,7 +87,7 @@ class Loop(ABC):
         try:
             delay = await self.tick()
         except RowHeld as error:
-            # The store is there: one row of it is held.
+            # Not an outage: another transaction holds a row.
             log.warning("%s: held up, goes on in %g s: %s", self.name, HELD_UP_SECONDS, error)
             return HELD_UP_SECONDS
         except StoreUnavailable as error:

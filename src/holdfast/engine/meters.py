@@ -1,11 +1,11 @@
-"""What a queue and its engine say about themselves. No label names a task or a node: there is no end of them.
+"""The metrics of a queue and its engine. No label names a task or a node: their number is not bounded.
 
     metrics = Metrics(holdfast.engine.meters.FAMILIES)
     queue = TaskQueue(url, meter=metrics)
 
-Promises: a queue without a meter does nothing for it; with one, a task costs its worker a few microseconds
-after its outcome is in the store, never before. Counters and times are those of this process, gauges of tasks
-those of the whole store; gauges follow the sweeper's count (5 to 40 s), and are fresh after `get_stats`.
+Promises: without a meter, measuring costs nothing. With one, it costs a few microseconds a task, after
+its outcome is in the store. Counters and times are of this process, gauges of tasks are of the whole
+store. Gauges are updated with the sweeper's count (every 5 to 40 s) and by `get_stats`.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ Counts = Iterable[tuple[str, str, int, str, int]]
 
 
 class Measures:
-    """What one queue or engine tells its meter; without one, nothing. Remembers which gauges it has set, so
-    that a queue or a type that has gone stands at 0."""
+    """Reports the measurements of one queue or engine to its meter. Remembers the gauges that it has set, so
+    that it can set the gauge of an empty queue or type to 0."""
 
     def __init__(self, meter: Meter | None) -> None:
-        self.is_wanted = meter is not None
+        self.has_meter = meter is not None
         self._meter = meter or NullMeter()
         self._expired = 0
         self._set: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
 
     def ended(self, answers: Sequence[tuple[Task, Ruling]]) -> None:
-        """Tasks as they were claimed, with what the store made of their outcomes."""
+        """Counts ended runs: tasks as they were claimed, and the store's rulings on their outcomes."""
         meter = self._meter
         for task, ruling in answers:
             labels = {"type": task.type, "queue": task.queue}
@@ -93,17 +93,17 @@ class Measures:
         self._meter.observe(WRITE, seconds)
 
     def counted(self, counts: Counts) -> None:
-        if not self.is_wanted:
+        if not self.has_meter:
             return
-        found: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        gauges: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
         for queue, kind, _, status, n in counts:
-            found[DEPTH, (("queue", queue), ("status", status))] += n
-            found[BY_TYPE, (("type", kind), ("status", status))] += n
+            gauges[DEPTH, (("queue", queue), ("status", status))] += n
+            gauges[BY_TYPE, (("type", kind), ("status", status))] += n
             if status == Status.FAILED:
-                found[DEAD, (("queue", queue),)] += n
-        for name, labels in self._set | found.keys():
-            self._meter.gauge(name, found[name, labels], **dict(labels))
-        self._set |= found.keys()
+                gauges[DEAD, (("queue", queue),)] += n
+        for name, labels in self._set | gauges.keys():
+            self._meter.gauge(name, gauges[name, labels], **dict(labels))
+        self._set |= gauges.keys()
 
     def worked(self, *, workers: int, busy: int, restarts: int, expired: int, bus: Bus) -> None:
         self._meter.gauge(WORKERS, workers)

@@ -1,8 +1,7 @@
-"""Types that live nodes of one store define with different options.
+"""Detects types that live nodes of one store define with different options.
 
-Promises: a node says which options its types have; a difference to another live node is logged once and
-shown by `doctor`. Never: refuses a type, since two versions of one service differ while a release is rolled
-out.
+Promises: a node publishes the options of its types. A difference to another live node is logged once and
+shown by `doctor`. Never: refuses a type, since two versions of a service may differ during a rollout.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from holdfast.core.limit import LimitRule
 from holdfast.core.task import NO_TIMEOUT
 from holdfast.engine.handlers import Defaults, Handler, TypeConfig, resolved
 
-TOLD_MAX: Final = 10_000
+LOGGED_MAX: Final = 10_000
 log = logging.getLogger("holdfast.engine")
 
 
@@ -27,42 +26,50 @@ class Namesakes:
         self._node = node
         self._types: list[str] = []
         self.options: dict[str, dict[str, object]] = {}
-        """By type, for types that have any; other nodes read it."""
-        self._told: set[tuple[str, str]] = set()
+        """The options by type that differ from the defaults. Other nodes read them."""
+        self._logged: set[tuple[str, str]] = set()
 
     def define(self, handlers: Iterable[Handler], defaults: Defaults) -> None:
-        """These are the types of the node now."""
-        found = {each.type: options_of(each.config, defaults) for each in handlers}
-        self._types = list(found)
-        self.options = {name: options for name, options in found.items() if options}
+        """Sets the types of this node."""
+        options_by_type = {
+            handler.type: options_of(handler.config, defaults) for handler in handlers
+        }
+        self._types = list(options_by_type)
+        self.options = {name: options for name, options in options_by_type.items() if options}
 
     def compare(self, rows: Iterable[Any], now: float) -> None:
-        """Logs each type that a live node defines otherwise; from rows of the statement `nodes`."""
+        """Logs each type that a live node defines differently, given the rows of the statement `nodes`."""
         for other, _, seen_at, info_json in rows:
-            said = codec.loads_object(info_json)
-            if other != self._node and rules.is_live(seen_at, rules.lease_seconds_of(said), now):
-                self._compare(other, rules.definitions(said))
+            description = codec.loads_object(info_json)
+            if other != self._node and rules.is_live(
+                seen_at, rules.lease_seconds_of(description), now
+            ):
+                self._compare(other, rules.definitions(description))
 
     def _compare(self, other: str, definitions: dict[str, dict[str, object]]) -> None:
         for name in self._types:
             if name not in definitions:
                 continue
-            found = rules.difference(self.options.get(name, {}), definitions[name])
-            if found and (name, found) not in self._told and len(self._told) < TOLD_MAX:
-                self._told.add((name, found))
+            difference = rules.difference(self.options.get(name, {}), definitions[name])
+            if (
+                difference
+                and (name, difference) not in self._logged
+                and len(self._logged) < LOGGED_MAX
+            ):
+                self._logged.add((name, difference))
                 log.warning(
                     "type '%s' is defined by this node and by %s with different options: %s (here and "
                     "there). A task gets the options of the process that enqueues it. Unless a new version "
                     "is being rolled out, give one of the types another name, or both the same options",
                     name,
                     other,
-                    found,
+                    difference,
                 )
 
 
 def options_of(config: TypeConfig, defaults: Defaults) -> dict[str, object]:
-    """The options of a type by the names that the code gives them, without those that are as they are in a
-    queue without settings."""
+    """The options of a type by their names in code, without those that have the default of a queue without
+    settings."""
     usual = _named(resolved(TypeConfig(), Defaults()))
     named = _named(resolved(config, defaults))
     return {name: value for name, value in named.items() if value != usual.get(name)}

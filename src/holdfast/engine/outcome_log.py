@@ -1,8 +1,8 @@
-"""One log line for each attempt that did not end well, in the logger `holdfast.tasks`.
+"""One log line for each attempt that did not succeed, in the logger `holdfast.tasks`.
 
-Promises: a line names the task, its type, its attempt, the error's class and message, and what happens next.
-A failure that is retried is a warning; a dead letter is an error with its traceback. Text of handlers comes
-as one printable line. Never: a payload, a result, or a line for work that went well.
+Promises: a line names the task, its type, its attempt, the class and message of the error, and what
+happens next. A failure that is retried is a warning; a dead letter is an error with its traceback. Text
+of handlers is cleaned to one printable line. Never: logs a payload, a result, or a successful attempt.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger("holdfast.tasks")
 
 
 def ended(task: Task, instruction: Instruction, ruling: Ruling) -> None:
-    """What came of a run, once the store has answered."""
+    """Logs the outcome of a run after the store has answered."""
     if type(instruction.command) is Fail:
         now = applied(ruling)
         if now is not None:
@@ -30,7 +30,7 @@ def ended(task: Task, instruction: Instruction, ruling: Ruling) -> None:
 
 
 def failed(task: Task, failure: Failure, now: Task) -> None:
-    what = f"{_named(task)} attempt {task.attempts} of {task.max_attempts} failed: {_said(failure)}"
+    what = f"{_named(task)} attempt {task.attempts} of {task.max_attempts} failed: {_described(failure)}"
     if now.status is Status.QUEUED:
         log.warning("%s; next attempt in %.1f s", what, max(0.0, now.due_at - now.updated_at))
     elif failure.traceback:
@@ -40,7 +40,7 @@ def failed(task: Task, failure: Failure, now: Task) -> None:
 
 
 def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
-    """A write of a run that is no longer the task's."""
+    """Logs a write of a run that has lost its lease."""
     verb = type(instruction.command).__name__.lower()
     log.warning(
         "%s attempt %d: its '%s' came too late and was refused (%s); this run has lost its lease, "
@@ -53,7 +53,7 @@ def refused(task: Task, instruction: Instruction, refusal: Refusal) -> None:
 
 
 def expired(ruling: Ruling) -> None:
-    """A lease that ran out, as the sweeper settled it."""
+    """Logs an expired lease after the sweeper took the task back."""
     if not isinstance(ruling, Transition):
         return
     before, after = ruling.before, ruling.after
@@ -69,7 +69,7 @@ def expired(ruling: Ruling) -> None:
 
 
 def held(task: Task) -> None:
-    """An outcome that waits for another transaction."""
+    """Logs an outcome that waits for another transaction."""
     log.warning(
         "%s attempt %d: its outcome waits, because another transaction holds the task or a limit of it; it "
         "is written when that one has ended (find it in pg_stat_activity), its lease is renewed till then",
@@ -78,7 +78,7 @@ def held(task: Task) -> None:
 
 
 def taken(task: Task, now: Task | None) -> None:
-    """A run that its process has to stop, and where the task is now."""
+    """Logs a run that lost its lease, with the current state of the task."""
     if now is None:
         log.warning("%s was lost by this process: it is gone from the store", _named(task))
     elif now.status in (Status.ABORTED, Status.PAUSED):
@@ -92,16 +92,16 @@ def taken(task: Task, now: Task | None) -> None:
 
 
 def stuck(task: Task, seconds: float, stack: str) -> None:
-    """A handler that goes on after its cancellation."""
+    """Logs a handler that goes on after its cancellation."""
     log.error(
-        "%s attempt %d ignores its cancellation since %.0f s and keeps its worker; its lease is not renewed "
-        "any more. Do not catch CancelledError without raising it again. It stands at\n%s",
+        "%s attempt %d has ignored its cancellation for %.0f s and keeps its worker; its lease is not "
+        "renewed any more. Do not catch CancelledError without raising it again. Its stack:\n%s",
         *(_named(task), task.attempts, seconds, lines(stack)),
     )
 
 
 def _short(text: str) -> str:
-    """In one line, not too long."""
+    """The text in one line of bounded length."""
     line = one_line(text)
     return line[:MESSAGE_CHARS_MAX] + ("…" if len(line) > MESSAGE_CHARS_MAX else "")
 
@@ -110,6 +110,6 @@ def _named(task: Task) -> str:
     return f"task {task.id} ({task.type})"
 
 
-def _said(failure: Failure) -> str:
+def _described(failure: Failure) -> str:
     kind = failure.error_type or failure.kind.value
     return f"{kind}: {_short(failure.message)}"

@@ -1,8 +1,8 @@
-"""The workers: each runs one task at a time, taken from what the dispatcher has claimed.
+"""The worker pool. Each worker runs one claimed task at a time.
 
-Promises: between min and max workers; grows when work waits, and shrinks only by workers that are idle;
-a handler that is cancelled frees its worker; a worker that dies is replaced and its task fails like any
-other. Never: claims or writes; outcomes go to the completer.
+Promises: the pool has between min and max workers; it grows when tasks wait, and only idle workers leave; a
+cancelled handler frees its worker; a worker that dies is replaced, and its task fails like any other. Never:
+claims or writes; outcomes go to the completer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from holdfast.errors import LeaseLost
 Deliver = Callable[[Task, Instruction], bool]
 Room = Callable[[], Awaitable[None]]
 STALL_SECONDS: Final = 0.5
-"""Without a free worker for so long, what waits here is better run elsewhere."""
+"""If no worker was free for this long, waiting tasks are given back to other nodes."""
 SWIFT_SECONDS: Final = 0.0001
-"""Handlers that take less do not wait for anything."""
-TURNS_MAX: Final = 32
-"""Tasks that a worker runs before others of the event loop get their turn."""
+"""Handlers with a shorter mean duration do not wait for I/O."""
+RUNS_MAX: Final = 32
+"""Tasks that a worker runs before it yields to the event loop."""
 APART_SECONDS: Final = 1.0
-"""Between the starts of tasks that may be the death of this process."""
+"""The interval between starts of tasks that may kill this process."""
 
 
 class WorkerPool:
@@ -67,21 +67,21 @@ class WorkerPool:
         self._bounds = self._configured
         self._scaled_by = 0
         self._surplus = 0
-        """Workers that leave as soon as they have nothing to do."""
+        """Workers that leave as soon as they are idle."""
         self._default_timeout = default_timeout
         self.held: dict[RunId, HeldRun] = {}
         self._buffer: deque[HeldRun] = deque()
         self._idle: deque[asyncio.Future[bool]] = deque()
         self._woken = 0
-        """Workers on their way to the buffer."""
+        """Workers that were woken and have not taken a task yet."""
         self._numbers = 0
         self.workers = 0
         self.busy = 0
         self.mean_seconds = 0.0
         self._busy_at = clock.monotonic()
         self._freed_at = float("-inf")
-        self._is_untold = False
-        """A worker came free while tasks waited here; once they are taken, there is room for others."""
+        self._owes_signal = False
+        """A worker became free while tasks waited in the buffer. `on_free` is called once they are taken."""
         self._deaf: list[HeldRun] = []
         self._quiet = asyncio.Event()
         self._hurried = False
@@ -104,17 +104,17 @@ class WorkerPool:
 
     @property
     def is_flowing(self) -> bool:
-        """Whether workers come free all the time, so that what waits for one waits shortly."""
+        """Whether a worker was free a moment ago, so that a waiting task starts soon."""
         return self._clock.monotonic() - self._freed_at < STALL_SECONDS
 
     def room(self) -> int:
-        """How many more tasks may be claimed now: for workers that are free or may be started, and a
-        little ahead of them while short tasks come and go."""
+        """How many more tasks to claim: for workers that are free or may be started, and some prefetched ones
+        while tasks are short."""
         ahead = capacity.ahead(self.maximum, self.mean_seconds) if self.is_flowing else 0
         return self.maximum - self.busy - len(self._buffer) + ahead
 
     def rescale(self) -> None:
-        """More workers for what waits, fewer after quiet time."""
+        """Adds workers while tasks wait, and removes them after a quiet time."""
         target = capacity.target_workers(
             current=self.workers - self._surplus,
             busy=self.busy,
@@ -126,7 +126,7 @@ class WorkerPool:
         self._scale_to(target)
 
     def resize(self, by: int) -> int:
-        """An operator's wish: this many more (or fewer) workers than there are; the number it comes to."""
+        """Adds or removes workers on behalf of an operator. Returns the new number."""
         scaled = capacity.scaled(
             current=self.workers - self._surplus,
             by=by,
@@ -136,7 +136,7 @@ class WorkerPool:
         self._scaled_by, self._bounds = scaled.so_far, scaled.bounds
         self._scale_to(scaled.target)
         if by > 0:
-            self._tell_free()
+            self._signal_free()
         return scaled.target
 
     def _scale_to(self, target: int) -> None:
@@ -154,10 +154,10 @@ class WorkerPool:
     # -- work ------------------------------------------------------------------------------------
 
     def give(self, tasks: list[Task]) -> None:
-        """Claimed tasks, in order; none are no sign of work."""
+        """Takes claimed tasks, in order. An empty list does not count as activity."""
         if not tasks:
             return
-        if any(task.fence > 1 for task in tasks):  # Else none of them has run before.
+        if any(task.fence > 1 for task in tasks):  # Otherwise no task has run before.
             if any(task.deaths for task in tasks):
                 tasks = self._set_apart(tasks)
             self._lose_older({task.id for task in tasks})
@@ -171,13 +171,14 @@ class WorkerPool:
             self.rescale()
 
     def _lose_older(self, claimed_again: set[str]) -> None:
-        """A task that is claimed again has lost its earlier run; the store need not say so first."""
+        """Cancels the earlier runs of tasks that were claimed again. No heartbeat is needed to know."""
         older = {run for run in self.held if run.task_id in claimed_again}
         self.lose({run for run in older if not self.held[run].has_ended})
 
     def _set_apart(self, tasks: list[Task]) -> list[Task]:
-        """What to start now. Tasks on their last chance start one at a time, so that one that kills its
-        worker buries nobody else; the others come back one after the other, unpunished."""
+        """The tasks to start now. Tasks on their last chance start one at a time, so that a task that
+        kills its process does not make the others dead letters. Those others are snoozed, without
+        spending an attempt."""
         last = [task for task in tasks if on_last_chance(task)]
         before = sum(on_last_chance(held.task) for held in self.held.values())
         if before + len(last) <= 1:
@@ -189,18 +190,18 @@ class WorkerPool:
         return [task for task in tasks if not on_last_chance(task)]
 
     def _hand_out(self) -> None:
-        """Wakes workers for what waits. While handlers end without ever waiting, one is enough: it
-        takes one task after the other, and wakes the next worker in case this handler waits after all."""
-        wanted = (1 if self.mean_seconds < SWIFT_SECONDS else len(self._buffer)) - self._woken
-        while wanted > 0 and self._idle:
+        """Wakes workers for waiting tasks. While handlers never wait, one worker is enough: it takes one task
+        after the other, and wakes the next worker in case a handler does wait."""
+        missing = (1 if self.mean_seconds < SWIFT_SECONDS else len(self._buffer)) - self._woken
+        while missing > 0 and self._idle:
             waiter = self._idle.popleft()
             if not waiter.done():
-                wanted -= 1
+                missing -= 1
                 self._woken += 1
                 waiter.set_result(True)
 
     async def _next(self) -> HeldRun | None:
-        """The next task once there is one, or None when this worker is to leave."""
+        """Waits for the next task. None when this worker must leave."""
         while not self._buffer:
             if self._surplus:
                 self._surplus -= 1
@@ -219,19 +220,19 @@ class WorkerPool:
     def _take(self) -> HeldRun:
         self.busy += 1
         held = self._buffer.popleft()
-        if self._is_untold and not self._buffer:
-            self._tell_free()
+        if self._owes_signal and not self._buffer:
+            self._signal_free()
         if self._idle and len(self._buffer) > self._woken:
             self._hand_out()
         return held
 
-    def _tell_free(self) -> None:
-        self._is_untold = False
+    def _signal_free(self) -> None:
+        self._owes_signal = False
         self._on_free()
 
     async def _work(self) -> None:
-        """A worker's life; the supervisor replaces it when it dies."""
-        turns = 0
+        """The loop of a worker. The supervisor replaces a worker that dies."""
+        runs = 0
         me = asyncio.current_task()
         while (held := self._take() if self._buffer else await self._next()) is not None:
             held.started = True
@@ -249,64 +250,67 @@ class WorkerPool:
             elif held.cancelled == LOST:
                 self.held.pop(held.run, None)
             if self._buffer:
-                self._is_untold = True
+                self._owes_signal = True
             else:
-                self._tell_free()
+                self._signal_free()
             if self.busy <= len(self._deaf):
                 self._check_quiet()
-            turns += 1
-            if turns % TURNS_MAX == 0:
+            runs += 1
+            if runs % RUNS_MAX == 0:
                 await asyncio.sleep(0)
 
     async def _run(self, held: HeldRun) -> RunnerCommand | None:
-        """What came of the task, or None when it is no longer this process's business."""
+        """Runs the handler. Returns the outcome, or None when the task does not belong to this process any
+        more."""
         task = held.task
         handler = self._handlers.get(task.type)
         if handler is None:
             message = f"no handler for '{task.type}' in this process"
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         if handler.isolation is IN_THREAD and not self._executor.has_threads:
-            return Release("too many threads of this process do not come back")
+            return Release("too many threads of this process do not return")
         held.context = Context(task, self._services)
         timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
             self.deadlines.add(held, timeout)
-        begun = self._clock.monotonic()
+        started_at = self._clock.monotonic()
         command: RunnerCommand | None
         try:
-            command = await self._executor.run(handler, held.context, begun)
+            command = await self._executor.run(handler, held.context, started_at)
         except LeaseLost:
             command = None
             held.cancelled = held.cancelled or LOST
         except asyncio.CancelledError as error:
-            if held.cancelled is None and _is_told_to_stop():
+            if held.cancelled is None and _is_cancelled():
                 raise
-            # Or something that the handler itself had cancelled and awaited: its own failure.
+            # The handler awaited a task that it had cancelled itself: a failure of the handler.
             command = Fail(failures.from_exception(task.type, error))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # Nothing that a handler raises costs its worker.
+            # An exception of a handler must not end its worker.
             command = Fail(failures.from_exception(task.type, error))
         finally:
             if timeout is not None:
                 self.deadlines.remove(held)
         if held.cancelled is not None:
-            # Whatever a handler made of its cancellation, it was cancelled.
+            # The run counts as cancelled, whatever the handler returned or raised.
             held.go_on()
             if held.is_given_up:
                 return None
             return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
-        self.mean_seconds = capacity.smoothed(self.mean_seconds, self._clock.monotonic() - begun)
+        self.mean_seconds = capacity.smoothed(
+            self.mean_seconds, self._clock.monotonic() - started_at
+        )
         return command
 
     # -- taking away -----------------------------------------------------------------------------
 
     def lose(self, runs: set[RunId]) -> None:
-        """The leases are gone: stop working on these."""
-        for run in [
-            each for each in self.held if each in runs
-        ]:  # In an order that can be repeated.
+        """Cancels runs whose leases were lost."""
+        for run in list(self.held):  # Not in the order of the set, which cannot be reproduced.
+            if run not in runs:
+                continue
             held = self.held[run]
             self._cancel(held, LOST)
             if not held.started:
@@ -315,15 +319,17 @@ class WorkerPool:
     def _cancel(self, held: HeldRun, why: str) -> None:
         held.cancel(why, self._clock.monotonic())
 
-    def press(self) -> None:
-        """Cancels again what goes on after its cancellation. A handler that does not heed it for
-        `GIVE_UP_SECONDS` is given up: it keeps its worker, but not its lease."""
+    def cancel_again(self) -> None:
+        """Cancels handlers again that go on after their cancellation. After `GIVE_UP_SECONDS` a handler
+        is given up: it keeps its worker, but not its lease."""
         now = self._clock.monotonic()
-        for held in [each for each in self.held.values() if each.cancelled and each.worker]:
+        for held in list(self.held.values()):
+            if not held.cancelled or not held.worker:
+                continue
             if held.is_deaf(now):
                 if not held.is_given_up:
                     self._give_up(held, now - held.cancelled_at)
-            elif held.may_hear_again(now):
+            elif held.may_cancel_again(now):
                 held.cancel_worker()
 
     def _give_up(self, held: HeldRun, seconds: float) -> None:
@@ -345,24 +351,24 @@ class WorkerPool:
         return len(self._deaf)
 
     def named(self, worker: asyncio.Task[Any] | None) -> str:
-        """What a worker works on, in words; may be asked by another thread while the loop stands still."""
+        """The task of a worker, in words. Another thread may call this while the event loop is blocked."""
         for held in list(self.held.values()):
             if held.worker is not None and held.worker is worker:
                 return f"the handler of task {held.task.id} ({held.task.type})"
         return "something that is not a handler of this queue"
 
     def take_stalled(self) -> list[Task]:
-        """What waits behind tasks that take longer than was thought, for giving back."""
+        """Removes and returns the tasks that wait while no worker becomes free."""
         return [] if self.is_flowing or self.busy < self.maximum else self.take_unstarted()
 
     def take_unstarted(self) -> list[Task]:
-        """What was claimed but not begun, for giving back."""
+        """Removes and returns the tasks that were claimed but not started."""
         waiting = [held for held in self._buffer if not held.cancelled]
         self._buffer.clear()
         return [held.task for held in waiting]
 
     async def wait_quiet(self, seconds: float) -> bool:
-        """Until no handler runs but those that were given up, at most this long."""
+        """Waits until no handler runs, except those that were given up, at most this long."""
         until = self._clock.monotonic() + seconds
         while self.busy > self.deaf:
             if self._hurried:
@@ -378,12 +384,12 @@ class WorkerPool:
             self._quiet.set()
 
     def hurry(self) -> None:
-        """Whoever waits for quiet waits no longer."""
+        """Ends `wait_quiet` at once."""
         self._hurried = True
         self._quiet.set()
 
     def abandon(self) -> list[Task]:
-        """Cancels every handler that still runs; the tasks are to be given back."""
+        """Cancels every running handler. Returns the tasks, which the caller gives back."""
         running = [held for held in self.held.values() if held.worker is not None]
         for held in running:
             self._cancel(held, RELEASED)
@@ -391,10 +397,10 @@ class WorkerPool:
 
 
 def on_last_chance(task: Task) -> bool:
-    """Whether the next death of its worker makes it a dead letter."""
+    """Whether the next death of its runner makes the task a dead letter."""
     return task.deaths > 0 and task.deaths >= task.options.max_deaths - 1
 
 
-def _is_told_to_stop() -> bool:
+def _is_cancelled() -> bool:
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0

@@ -1,10 +1,10 @@
-"""Handlers in processes of their own, which can be killed.
+"""Handlers in separate processes, which can be killed.
 
-Promises: a process runs one task at a time; on timeout, cancellation or loss of the lease it is killed
-(SIGKILL) and replaced; one that dies by itself fails the attempt with what is known. Idle processes are kept
-for the next task. A child dies with its parent, also in the middle of a handler. The event loop never blocks
-on a child that does not read, write or end.
-Never: fork (threads and event loops do not survive it); children are spawned.
+Promises: a process runs one task at a time. On a timeout, a cancellation or a lost lease it is killed
+(SIGKILL) and replaced. If it dies for another reason, the attempt fails with the exit code. Idle
+processes are reused. A child dies with its parent, also in the middle of a handler. The event loop never
+blocks on a child that does not read, write or end.
+Never: forks (threads and event loops do not survive it); children are spawned.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
-from holdfast.core import once as course
+from holdfast.core import once as once_flow
 from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.ledger import EntryLease
@@ -34,19 +34,20 @@ from holdfast.core.steps import drive, settled
 from holdfast.core.task import Task
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.context import Context
-from holdfast.engine.handlers import Handler, Reject, place_of
+from holdfast.engine.handlers import Handler, Reject, import_path
 from holdfast.errors import InvalidInput, LeaseLost
 
 IDLE_MAX: Final = 4
 SEND_SECONDS_MAX: Final = 60.0
-"""A process that has not taken its task by then never will."""
+"""The time limit for a process to read its task."""
 ALIVE_SECONDS: Final = 1.0
-"""Between two looks whether a process that says nothing is still there."""
+"""The interval between two checks whether a silent process is alive."""
 LAST_SECONDS: Final = 0.1
 EXIT_SECONDS: Final = 1.0
-"""For the exit code of a process that has closed its end of the socket."""
+"""The wait for the exit code of a process that has closed its end of the socket."""
 KILL_SECONDS: Final = 5.0
-"""A process that the kernel has not ended by then (it waits for a disk, say) is left to it."""
+"""The wait for a killed process. One that the kernel cannot end yet, e.g. in disk I/O, is left to the
+kernel."""
 POLL_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 
 
@@ -55,15 +56,15 @@ class ProcessDied(Exception):
 
 
 class Remote(Exception):
-    """An exception that a handler raised in its process."""
+    """The base of exceptions that a handler raised in its process."""
 
 
 class ResultRefused(Exception):
-    """The handler's value cannot be kept."""
+    """The result of the handler cannot be stored."""
 
 
 class Child:
-    """One process and this side of the socket to it."""
+    """A handler process, and the parent's end of the socket to it."""
 
     def __init__(self) -> None:
         spawn = multiprocessing.get_context("spawn")
@@ -80,7 +81,7 @@ class Child:
         theirs.close()
 
     async def send(self, message: object) -> None:
-        """Without blocking the event loop: a child that boots, or hangs, reads late or never."""
+        """Sends without blocking the event loop: a child that boots or hangs reads late or never."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(SEND_SECONDS_MAX):
@@ -93,7 +94,7 @@ class Child:
             raise await self._died() from None
 
     async def receive(self) -> tuple[str, Any]:
-        """The child's next message."""
+        """The next message of the child."""
         while True:
             size = wire.size_of(await self._exactly(wire.HEADER_BYTES))
             message: tuple[str, Any] = pickle.loads(await self._exactly(size))
@@ -119,19 +120,19 @@ class Child:
         return bytes(parts)
 
     async def _wait(self, receiving: asyncio.Future[bytes]) -> None:
-        """Until something has come, or the process has ended. Its end need not close the socket, nor the
-        sentinel of multiprocessing: a process that the handler has forked has both open too."""
+        """Waits until data arrives or the process has ended. The end of the process may close neither the
+        socket nor the sentinel of multiprocessing: a process that the handler forked has both open too."""
         was_alive = True
         while not receiving.done():
             if not was_alive:
                 raise await self._died()
             was_alive = self.process.is_alive()
-            # Once more after its end: what it has sent before is there.
+            # Read once more after its end: it may have sent data before.
             await asyncio.wait({receiving}, timeout=ALIVE_SECONDS if was_alive else LAST_SECONDS)
 
     def is_there(self) -> bool:
-        """Whether an idle child still waits for its next task. Its end of the socket closes with it; asking
-        for its exit code would race with others that do."""
+        """Whether an idle child is alive. Its end of the socket closes when it dies. Reading its exit
+        code would race with other readers."""
         try:
             return bool(self.socket.recv(1, socket.MSG_PEEK))
         except BlockingIOError:
@@ -144,8 +145,8 @@ class Child:
         return ProcessDied(boot.died(self.process.exitcode, booted=self._booted))
 
     async def _ended(self, seconds: float) -> None:
-        """Until the process has ended, at most this long. It polls, since the sentinel of multiprocessing may
-        be open in a process that the handler has forked."""
+        """Waits until the process has ended, at most this long. It polls, since a process that the handler
+        forked may keep the sentinel of multiprocessing open."""
         now = asyncio.get_running_loop().time
         until = now() + seconds
         for pause in chain(POLL_SECONDS, repeat(POLL_SECONDS[-1])):
@@ -154,7 +155,7 @@ class Child:
             await asyncio.sleep(pause)
 
     def kill(self) -> None:
-        """Does not wait for the end; multiprocessing reaps the process at its next start of another one."""
+        """Kills the process without waiting. multiprocessing reaps it when the next process starts."""
         self.process.kill()
         self.socket.close()
 
@@ -168,20 +169,20 @@ class Child:
 
 
 class ProcessHost:
-    """Hands tasks to processes."""
+    """Runs tasks in processes, and keeps idle processes."""
 
     def __init__(self) -> None:
         self._idle: list[Child] = []
-        # One thread for as long as the host lives: on Linux a child dies with the thread that made it.
+        # One thread for the lifetime of the host: on Linux a child dies with the thread that started it.
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="holdfast-spawner")
 
     async def run(self, handler: Handler, context: Context) -> Any:
-        place = place_of(handler)
+        function_path = import_path(handler)
         child = self._take_idle() or await self._spawn()
         try:
             await child.send(
                 (
-                    place,
+                    function_path,
                     handler.by_keyword,
                     handler.wants_context,
                     handler.context_name,
@@ -190,17 +191,17 @@ class ProcessHost:
             )
             value = await self._answer(child, context)
         except BaseException:
-            # Cancelled, timed out, dead or raising: only a clean answer leaves a reusable process.
+            # Cancelled, timed out, dead or raised: a process is reused only after a clean answer.
             await child.end()
             raise
         if len(self._idle) < IDLE_MAX:
             self._idle.append(child)
         else:
-            child.kill()  # Without an await, in which a cancellation would cost the value.
+            child.kill()  # Not awaited: a cancellation there would lose the value.
         return value
 
     def _take_idle(self) -> Child | None:
-        """One that still lives; somebody else may have killed it while it waited."""
+        """An idle child that is alive. An idle process may have been killed from outside."""
         while self._idle:
             child = self._idle.pop()
             if child.is_there():
@@ -227,7 +228,7 @@ class ProcessHost:
                     await child.send(await _served(kind, value, context))
 
     async def _spawn(self) -> Child:
-        """A new process; when nobody waits for it any more, it is killed as soon as it is there."""
+        """Starts a process. If the caller is cancelled, the process is killed as soon as it has started."""
         starting = asyncio.get_running_loop().run_in_executor(self._spawner, Child)
         try:
             return await asyncio.shield(starting)
@@ -244,8 +245,8 @@ class ProcessHost:
 
 
 async def _served(kind: str, value: Any, context: Context) -> tuple[str, object]:
-    """The answer to a question of a handler; an error is raised there, as in any other handler. A task that
-    was taken away ends the process."""
+    """The answer to a request of a handler. An error is raised in the handler. If the task was cancelled, the
+    error is raised here instead, and the process is killed."""
     try:
         return "ok", await _serve(kind, value, context)
     except Exception as error:
@@ -264,17 +265,17 @@ async def _serve(kind: str, value: Any, context: Context) -> object:
             return None
         case "parents":
             return await context.parents()
-        case "ask":
-            return context.step_ask(*value)
+        case "step_request":
+            return context.step_request(*value)
         case "step":
-            ask, wanted = value
-            return settled(await context.do_step(ask, wanted, None))
+            request, step = value
+            return settled(await context.do_step(request, step, None))
     raise AssertionError(f"a handler's process asked for '{kind}'")
 
 
 class PipeContext:
-    """The context inside the process; the parent does the writing. Any thread of the handler may use it, one
-    at a time, until the handler's end."""
+    """The context inside the handler process. The parent writes to the store. Threads of the handler may
+    share it; calls run one at a time, until the handler ends."""
 
     def __init__(self, pipe: wire.Pipe, task: Task) -> None:
         self._pipe = pipe
@@ -305,40 +306,40 @@ class PipeContext:
         on_error: ErrorPolicy = OnError.FORGET,
         tx: object = None,
     ) -> Json:
-        """See `Context.once`. Transactions belong to the process that has the store open."""
+        """See `Context.once`. `tx` is refused: the parent process has the store open."""
         if tx is not None:
             raise InvalidInput(
-                "a handler in a process of its own cannot carry a step in its transaction: run it in the "
-                "event loop or in a thread"
+                "a handler with isolation='process' cannot run a step in its own transaction: run the "
+                "handler in the event loop or in a thread"
             )
-        ask = self._ask("ask", (step, request))
+        entry_request = self._ask("step_request", (step, request))
 
-        def perform(wanted: Step) -> object:
-            if isinstance(wanted, RunStep):
-                return effect(wanted.lease)
-            return self._ask("step", (ask, wanted))
+        def perform(part: Step) -> object:
+            if isinstance(part, RunStep):
+                return effect(part.lease)
+            return self._ask("step", (entry_request, part))
 
-        return drive(course.call(on_error=on_error), perform)
+        return drive(once_flow.call(on_error=on_error), perform)
 
     def _ask(self, kind: str, value: object) -> Any:
         with self._lock:
             if self._is_over:
                 raise LeaseLost(f"the handler of task {self.task.id} has ended: stop working on it")
             self._pipe.send((kind, value))
-            answer, found = self._pipe.recv()
+            answer, value_or_error = self._pipe.recv()
         if answer == "raise":
-            raise found
-        return found
+            raise value_or_error
+        return value_or_error
 
     def end(self, kind: str, value: object) -> None:
-        """The last message of this attempt: a thread that goes on cannot speak in the next one."""
+        """Sends the last message of this attempt. A thread that goes on cannot send in the next attempt."""
         with self._lock:
             self._is_over = True
             self._pipe.send((kind, value))
 
 
 def serve(end: socket.socket, path: list[str], parent: int) -> None:
-    """The life of a child: run what comes, one at a time, until the parent is gone."""
+    """The main function of a child: runs one task after the other until the parent is gone."""
     wire.die_with(parent, end)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.path[:] = path
@@ -346,12 +347,12 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
     pipe.send(("booted", None))
     while True:
         try:
-            place, by_keyword, wants_context, context_name, task = pipe.recv()
+            function_path, by_keyword, wants_context, context_name, task = pipe.recv()
         except (EOFError, OSError):
             return
         context = PipeContext(pipe, task)
         try:
-            value = _call(place, by_keyword, wants_context, context_name, task, context)
+            value = _call(function_path, by_keyword, wants_context, context_name, task, context)
             refusal = None if isinstance(value, Cancel | Snooze) else _refusal(value)
             context.end(*(("refused", refusal) if refusal else ("result", value)))
         except Reject as error:
@@ -361,7 +362,7 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
 
 
 def _refusal(value: object) -> str | None:
-    """Why a value cannot be a result."""
+    """Why a value cannot be stored as a result; None when it can."""
     from holdfast.core.submit import RESULT_BYTES_MAX, encode_payload
 
     try:
@@ -372,15 +373,15 @@ def _refusal(value: object) -> str | None:
 
 
 def _call(
-    place: tuple[str, str],
+    function_path: tuple[str, str],
     by_keyword: bool,
     wants_context: bool,
     context_name: str | None,
     task: Task,
     context: PipeContext,
 ) -> Any:
-    target: Any = importlib.import_module(place[0])
-    for part in place[1].split("."):
+    target: Any = importlib.import_module(function_path[0])
+    for part in function_path[1].split("."):
         target = getattr(target, part)
     function = getattr(target, "function", target)
     if by_keyword:

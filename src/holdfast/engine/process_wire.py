@@ -1,7 +1,9 @@
-"""Between a worker and a handler's process: messages on a socket, and the end of the child with its parent.
+"""The connection between a worker and a handler process: messages on a socket, and the end of the child
+with its parent.
 
-Promises: a message is its length and its bytes; a child whose parent is gone ends at once, in the middle of a
-handler too: by the kernel's signal on Linux, and by a thread that sees the socket closed everywhere.
+Promises: a message is a length and that many bytes. A child whose parent is gone ends at once, also in
+the middle of a handler: by a signal of the kernel on Linux, and everywhere by a thread that sees the
+socket closed.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def size_of(header: bytes) -> int:
 
 
 def portable(error: Exception) -> Exception:
-    """The error, or one that says the same where it cannot be sent."""
+    """The error, or a RuntimeError with its text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -41,7 +43,7 @@ def portable(error: Exception) -> Exception:
 
 
 class Pipe:
-    """The child's side, which may block."""
+    """The child's end of the socket. Calls block."""
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
@@ -64,17 +66,17 @@ class Pipe:
 
 
 def die_with(parent: int, end: socket.socket) -> None:
-    """This process ends when its parent does."""
+    """Ends this process when its parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        os._exit(1)  # It had ended before the kernel was asked.
+        os._exit(1)  # The parent ended before prctl took effect.
     threading.Thread(target=_watch, args=(end,), name="holdfast-parent", daemon=True).start()
 
 
 def _watch(end: socket.socket) -> None:
     """Waits for the other end to be closed, without reading from it."""
     poll = select.poll()
-    poll.register(end, 0)  # Hang-ups and errors are always told.
+    poll.register(end, 0)  # Hang-ups and errors are always reported.
     poll.poll()
     os._exit(1)

@@ -1,11 +1,11 @@
-"""Fires schedules, once each, whatever the number of instances.
+"""Fires schedules, each due time once, with any number of nodes.
 
-Promises: a schedule that is due gets one task, in the transaction that moves it to its next time; fires
-that were missed while nothing ran are made up for by one. A schedule that this node cannot evaluate is
-left to other nodes as it is, told once in the log and shown by `doctor`; the others fire. One that belongs
-to the code is fired only by nodes whose code has one of its name, and forgotten a week after the last of
-them. Where nodes define it differently, the definition of the node that started last is in force for as long
-as a node with that definition runs, and `SILENT_SECONDS` longer; then another node puts its own.
+Promises: a due schedule gets one task, in the transaction that sets its next time. Missed fires are
+coalesced into one task. A schedule that this node cannot evaluate stays due for other nodes; it is logged
+once and shown by `doctor`, and the other schedules fire. A schedule of the code is fired only by nodes
+whose code has a schedule of that name, and removed a week after the last of these nodes. Where nodes
+define it differently, the definition of the node that started last applies while a node with that
+definition runs, and `SILENT_SECONDS` longer. Then another node writes its own definition.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.store.store import Store
 LOOK_SECONDS: Final = 10.0
 ANNOUNCE_SECONDS: Final = 60.0
 SILENT_SECONDS: Final = 3 * ANNOUNCE_SECONDS
-"""No live node has a schedule of the code that was not announced for so long."""
+"""A schedule of the code that was not announced for this long belongs to no live node."""
 FORGET_SECONDS: Final = 7 * 86_400.0
 log = logging.getLogger("holdfast.engine")
 
@@ -52,7 +52,7 @@ class Scheduler(Loop):
         self._silent: set[str] = set()
         self.fired = 0
         self.skipped: dict[str, str] = {}
-        """Schedules that this node cannot fire, and why."""
+        """Schedules that this node cannot fire, with the reason."""
 
     async def tick(self) -> float:
         await self._put_code()
@@ -74,7 +74,7 @@ class Scheduler(Loop):
         return max(0.0, min([LOOK_SECONDS, *waits]))
 
     async def _put_code(self) -> None:
-        """Makes the schedules of the code known, also those that were defined while running."""
+        """Writes the schedules of the code to the store, including those that were defined while running."""
         code = {schedule.name: schedule for schedule in self._code()}
         if code == self._announced:
             return
@@ -85,8 +85,8 @@ class Scheduler(Loop):
         self._announced, self._announced_at = announced, self.clock.monotonic()
 
     async def _announce(self, schedules: Sequence[Schedule], now: float) -> None:
-        """Says of those in force that this code has them. One that differs from the code of all running nodes
-        is put again: a node that has ended defined it."""
+        """Announces the stored schedules that are equal to this node's code. A schedule that differs from the
+        code of all running nodes is written again: it was defined by a node that has ended."""
         monotonic = self.clock.monotonic()
         if monotonic - self._announced_at < ANNOUNCE_SECONDS:
             return
@@ -106,7 +106,7 @@ class Scheduler(Loop):
         self._announced_at = monotonic
 
     async def _put(self, schedule: Schedule) -> bool:
-        """Whether it could be; a row that another transaction holds keeps no other schedule."""
+        """Writes a schedule. False if another transaction holds its row; other schedules go on."""
         try:
             await self._store.run(
                 lambda dialect, ids, now: scripts.put(
@@ -119,7 +119,7 @@ class Scheduler(Loop):
         return True
 
     async def _leave(self, schedule: Schedule, now: float) -> None:
-        """What belongs to code that this node does not have."""
+        """Handles a schedule of code that this node does not have."""
         silent_seconds = _silent_seconds(schedule, now)
         if silent_seconds > FORGET_SECONDS:
             if await self._store.run(
@@ -138,7 +138,7 @@ class Scheduler(Loop):
             )
 
     async def _try(self, schedule: Schedule, now: float) -> None:
-        """One that fails harms itself only; it stays due, for nodes that can."""
+        """Fires a schedule. A failure does not affect other schedules; this one stays due for other nodes."""
         try:
             await self._fire(schedule, now)
         except StoreUnavailable as error:
@@ -167,5 +167,5 @@ class Scheduler(Loop):
 
 
 def _silent_seconds(schedule: Schedule, now: float) -> float:
-    """How long no node has announced it."""
+    """The seconds since a node last announced the schedule."""
     return now - (schedule.announced_at or 0.0)

@@ -1,8 +1,7 @@
-"""Goes on with cascades that transactions have left (`store/scripts/cascade.py`); a part of the sweeper.
+"""Continues cascades that transactions left unfinished (`store/scripts/cascade.py`). Part of the sweeper.
 
-Promises: what can be done is done at once, in batches. While nothing can, because other transactions hold the
-children or the parents that are left, the looks become fewer, down to one each `PAUSE_SECONDS_MAX`; by then
-the log names a row that is held.
+Promises: children and parents that are free are settled at once, in batches. While other transactions
+hold the remaining ones, the tries back off to one every `PAUSE_SECONDS_MAX`; then a held row is logged.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store
 
 ROUNDS_MAX: Final = 10
-"""Bites of each cascade before the sweeper looks at leases again."""
+"""Batches of each cascade before the sweeper checks leases again."""
 PAUSE_SECONDS_MAX: Final = 1.0
 
 
@@ -26,10 +25,10 @@ class Settling:
         self._on_settled = on_settled
         self._pause_seconds = HELD_SECONDS
         self._named: set[str] = set()
-        """Tasks that are held, as the log has said."""
+        """Held tasks that were logged."""
 
     async def round(self) -> float | None:
-        """Some batches; in how many seconds to look again. None: nothing is left."""
+        """Settles some batches. Returns the seconds until the next round; None when nothing is left."""
         for _ in range(ROUNDS_MAX):
             if not await self._batches():
                 return await self._held()
@@ -38,7 +37,7 @@ class Settling:
         return 0.0
 
     async def _batches(self) -> int:
-        """One of each cascade that can be gone on with; how much was done."""
+        """Settles a batch of each cascade that can continue. Returns the number of settled tasks."""
         done = 0
         for parent_id in await self._store.cascades():
             what = f"settling the dependents of {parent_id}"
@@ -46,15 +45,15 @@ class Settling:
         return done
 
     async def _held(self) -> float | None:
-        left = await self._store.held_cascades()
-        if not left:
+        cascades = await self._store.held_cascades()
+        if not cascades:
             self._pause_seconds = HELD_SECONDS
             self._named.clear()
             return None
         pause = self._pause_seconds
         self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
         if pause == PAUSE_SECONDS_MAX:
-            self._name(*left[0])
+            self._name(*cascades[0])
         return pause
 
     def _name(self, parent_id: str, child_id: str | None) -> None:
@@ -62,7 +61,7 @@ class Settling:
         if held not in self._named:
             self._named.add(held)
             log.warning(
-                "sweeper: another transaction holds task %s, so the end or return of %s is told to %s when "
+                "sweeper: another transaction holds task %s, so the end or revival of %s reaches %s when "
                 "that transaction has ended; find it in pg_stat_activity",
                 *(held, parent_id, "it" if child_id else "its dependents"),
             )

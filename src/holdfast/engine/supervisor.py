@@ -1,7 +1,7 @@
-"""Keeps the parts of the engine running.
+"""Restarts the parts of the engine that die.
 
-Promises: a part that dies is started again after a growing pause; one that dies more often than the
-budget allows within the window is given up, and whoever owns the supervisor is told (escalation).
+Promises: a part that dies is restarted after a growing pause. A part that dies more often than the budget
+allows within the window is given up, and the owner of the supervisor is notified (escalation).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.errors import EngineFailed
 RESTARTS_MAX: Final = 10
 WINDOW_SECONDS: Final = 60.0
 STOP_SECONDS_MAX: Final = 5.0
-"""A part that ignores its cancellation for so long does not keep a process from its end."""
+"""A stop does not wait longer for a part that ignores its cancellation."""
 PAUSE_SECONDS: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 5.0
 log = logging.getLogger("holdfast.engine")
@@ -45,8 +45,8 @@ class Supervisor:
         self.restarts = 0
 
     def start(self, name: str, part: Part) -> asyncio.Task[None]:
-        """Runs the part until it returns by itself or `stop` is called."""
-        task = asyncio.create_task(self._keep(name, part), name=f"holdfast-{name}")
+        """Runs the part until it returns or `stop` is called."""
+        task = asyncio.create_task(self._keep_running(name, part), name=f"holdfast-{name}")
         self._tasks[name] = task
         task.add_done_callback(lambda _: self._tasks.pop(name, None))
         return task
@@ -55,21 +55,21 @@ class Supervisor:
         return sorted(self._tasks)
 
     async def stop(self, *names: str) -> None:
-        """Cancels these parts, or all; stopping twice is fine."""
+        """Cancels these parts, or all parts. A second call has no effect."""
         tasks = [t for name, t in list(self._tasks.items()) if not names or name in names]
         for task in tasks:
             task.cancel()
         if not tasks:
             return
-        ended, left = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
+        ended, stuck = await asyncio.wait(tasks, timeout=STOP_SECONDS_MAX)
         for task in ended:
             if not task.cancelled():
-                task.exception()  # Seen: it is of no use to a stop.
-        if left:
-            names_left = ", ".join(sorted(task.get_name() for task in left))
-            log.error("left behind, since they ignore their cancellation: %s", names_left)
+                task.exception()  # Retrieved, so that asyncio does not log it as unhandled.
+        if stuck:
+            stuck_names = ", ".join(sorted(task.get_name() for task in stuck))
+            log.error("left behind, since they ignore their cancellation: %s", stuck_names)
 
-    async def _keep(self, name: str, part: Part) -> None:
+    async def _keep_running(self, name: str, part: Part) -> None:
         deaths: deque[float] = deque()
         while True:
             try:

@@ -1,11 +1,12 @@
-"""Takes back what dead runners held, and forgets what nobody needs any more.
+"""Takes back tasks with expired leases, and prunes old rows.
 
-Promises: an expired lease becomes a queued task (or a dead letter) within about a second of its end, where
-all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
-small batches; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
-row. Correctness never waits for a sweeper; only time does. A sweeper whose own time has jumped (a suspended
-machine, a clock that was set forward, an outage of the store) first lets the longest lease pass that the jump
-endangers, of any node, in which living runners renew: three times the jump at most.
+Promises: a task with an expired lease is queued again (or becomes a dead letter) within about a second,
+if all nodes have leases of the same duration. Finished tasks and old events are pruned after their
+retention, in small batches. An idle store gets few queries. Any number of sweepers may run: the store
+decides which one gets a row. Correctness never depends on a sweeper; only latency does. After its own
+time has jumped (a suspended machine, a clock that was set forward, an outage of the store), a sweeper
+first waits for the longest lease that the jump endangers, of any node, so that live runners can renew: at
+most three times the jump.
 """
 
 from __future__ import annotations
@@ -32,28 +33,29 @@ from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
 SPREAD_SECONDS: Final = 0.5
-"""Nodes do not all come at the moment at which a lease ends."""
+"""Spreads the sweeps of several nodes after the end of a lease."""
 COUNT_SECONDS: Final = 5.0
 COUNT_SECONDS_MAX: Final = 40.0
 LEFT_OUT_MAX: Final = 1_000
 HELD_OUT_SECONDS: Final = 5.0
-"""How long an expired lease is left out that cannot be taken back because of another transaction."""
+"""How long an expired lease is skipped whose row another transaction holds."""
 PRUNE_SECONDS: Final = 60.0
 PRUNE_BATCH: Final = 1_000
 BATCHES_MAX: Final = 50
 WAITS_MAX: Final = 10
-"""How often a wait for living runners starts again: time that jumps for ever must not keep dead ones."""
+"""How often a wait for live runners may start again. A clock that keeps jumping must not block the sweep."""
 LATE_SECONDS: Final = 0.3
-"""A tick that is late by more than this asks which leases the nodes work with."""
+"""A tick that is late by more than this reads the lease durations of the nodes."""
 NODE_SECONDS: Final = 3_600.0
 MARK_SECONDS: Final = 3_600.0
-"""A transaction proves by its mark that it was committed; far longer than any caller waits for the proof."""
+"""Retention of marks, which prove that a transaction was committed. No caller waits that long for the
+proof."""
 TYPE_SECONDS: Final = 30 * 86_400.0
-"""A type that no node, task or schedule has named for so long is forgotten."""
+"""A type that no node, task or schedule has used for this long is pruned."""
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long things are kept, in seconds after their end."""
+    """How long rows are kept, in seconds after their end."""
 
     done_seconds: float = 7 * 86_400.0
     dead_seconds: float = 90 * 86_400.0
@@ -61,11 +63,11 @@ class Retention(msgspec.Struct, frozen=True):
 
 
 class Patience:
-    """How long a sweeper waits after its time has jumped over a part of the leases that it judges.
+    """How long a sweeper waits after its time has jumped.
 
-    Runners renew each third of a lease, so a jump of less than that endangers no runner that is alive. After
-    a longer one the runners may have stood still as the sweeper did, or judge by a clock that has not jumped
-    yet. Nodes may work with leases of different lengths: the longest that is endangered decides.
+    Runners renew every third of a lease, so a shorter jump endangers no live runner. After a longer jump the
+    runners may have been suspended like the sweeper, or use a clock that has not jumped yet. Nodes may have
+    leases of different durations: the longest lease that is endangered decides.
     """
 
     def __init__(self, lease_seconds: float) -> None:
@@ -75,28 +77,32 @@ class Patience:
         self._waits = 0
 
     def plan(self, at: float) -> None:
-        """The next tick is to come then, or earlier."""
+        """Sets the time of the next tick, which may also come earlier."""
         self._planned_at = at
 
     def is_late(self, now: float) -> bool:
-        """Whether the time may have jumped over a lease of some node."""
+        """Whether the time may have jumped."""
         return self._planned_at is not None and now - self._planned_at > LATE_SECONDS
 
-    def left(self, now: float, leases: Collection[float] = ()) -> float:
-        """Seconds to wait before leases are judged. `leases`: lengths that other nodes work with. A jump
-        during a wait starts it again, some times."""
+    def remaining(self, now: float, leases: Collection[float] = ()) -> float:
+        """Seconds to wait before leases are judged. `leases`: the lease durations of other nodes. A jump
+        during a wait starts the wait again, at most `WAITS_MAX` times."""
         jump = 0.0 if self._planned_at is None else now - self._planned_at
-        endangered = [each for each in (self._lease_seconds, *leases) if jump > each / 3]
+        endangered = [
+            lease_seconds
+            for lease_seconds in (self._lease_seconds, *leases)
+            if jump > lease_seconds / 3
+        ]
         if endangered and self._waits < WAITS_MAX:
             until = now + max(endangered)
             self._until = until if self._until is None else max(self._until, until)
             self._waits += 1
         if self._until is None:
             return 0.0
-        left = self._until - now
-        if left <= 0.0:
+        seconds = self._until - now
+        if seconds <= 0.0:
             self._until, self._waits = None, 0
-        return max(0.0, left)
+        return max(0.0, seconds)
 
 
 class Sweeper(Loop):
@@ -118,7 +124,7 @@ class Sweeper(Loop):
         self._retention = retention
         self._on_expired = on_expired
         self._on_counted = on_counted
-        # Whatever is leased after a look ends no sooner than one lease later.
+        # A lease that is granted after a sweep ends one lease duration later at the earliest.
         self._longest = min(lease_seconds, SWEEP_SECONDS_MAX)
         self._patience = Patience(lease_seconds)
         self._spread = SPREAD_SECONDS * unit_jitter(node, 0)
@@ -129,16 +135,16 @@ class Sweeper(Loop):
         self.expired = 0
         self.pruned = 0
         self._left_out: set[RunId] = set()
-        """Runs that could not be taken back; tried again with each pruning."""
+        """Runs that could not be taken back. They are tried again after each pruning."""
         self._held_out: dict[RunId, float] = {}
-        """Runs that could not be taken back because of a row that another transaction holds, until when."""
+        """Runs whose rows another transaction holds, and until when each is skipped."""
         self._linking = Linking(self, store, on_expired)
         self._settling = Settling(self, store, on_expired)
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         leases = await self._leases() if self._patience.is_late(began) else ()
-        patience = self._patience.left(began, leases)
+        patience = self._patience.remaining(began, leases)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
         link_seconds = await self.apart("linking children to their parents", self._linking.round())
         settle_seconds = await self.apart("settling dependents", self._settling.round())
@@ -146,26 +152,28 @@ class Sweeper(Loop):
         if now >= self._count_at:
             await self.apart("counting", self._count(now))
         if now >= self._prune_at:
-            # What ends faster than one round forgets would pile up: then the next round comes at once.
-            await self.apart("telling of lost nodes", self._lose_nodes(now))
+            # When rows end faster than one round prunes them, the next round starts at once.
+            await self.apart("reporting lost nodes", self._lose_nodes(now))
             more = await self._prune(now)
             self._prune_at = now if more else now + PRUNE_SECONDS
             self._left_out.clear()
             self._linking.try_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
-        moments += [now + each for each in (link_seconds, settle_seconds) if each is not None]
+        moments += [
+            now + seconds for seconds in (link_seconds, settle_seconds) if seconds is not None
+        ]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)
         if patience > 0.0:
             moments.append(now + patience)
         delay = max(0.0, min(moments) - now)
         if self.is_looping:
-            # By the time at which this tick began: a jump during the tick must be seen by the next one.
+            # Counted from the start of this tick, so that the next tick notices a jump during this one.
             self._patience.plan(began + self.clock.monotonic() - before + delay)
         return delay
 
     async def _leases(self) -> Collection[float]:
-        """Which lengths the nodes work with."""
+        """The lease durations of the nodes."""
 
         async def look() -> set[float]:
             rows = await self._store.query("nodes")
@@ -186,7 +194,8 @@ class Sweeper(Loop):
         return swept
 
     async def _batch(self) -> Swept:
-        """What has expired, together; one by one when that fails, so that one bad row keeps no other."""
+        """Takes back a batch of expired leases. If that fails, takes them back one by one, so that a bad row
+        does not block others."""
         now = self.clock.monotonic()
         self._held_out = {run: until for run, until in self._held_out.items() if until > now}
         without = self._left_out | self._held_out.keys()
@@ -204,11 +213,11 @@ class Sweeper(Loop):
         rulings: list[Ruling] = []
         for run in await self._store.expired(without=without):
             part = self._take_back(run)
-            found = await self.apart(f"taking back task {run.task_id}", part)
-            rulings += found or ()
-            if found is None and len(self._left_out) < LEFT_OUT_MAX:
+            taken_back = await self.apart(f"taking back task {run.task_id}", part)
+            rulings += taken_back or ()
+            if taken_back is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(run)
-        # The others may be more than one batch: at once, without those that are held.
+        # More than one batch may have expired: sweep again at once, without the held rows.
         return Swept(rulings, self._store.now())
 
     async def _take_back(self, run: RunId) -> list[Ruling]:
@@ -220,15 +229,15 @@ class Sweeper(Loop):
             return []
 
     def _again(self, swept: Swept) -> Swept:
-        """Also when those that are held are to be tried again."""
+        """The result with the next sweep no later than the next try of a held row."""
         if not self._held_out:
             return swept
-        left = min(self._held_out.values()) - self.clock.monotonic()
-        moments = [self._store.now() + left, *([] if swept.next_at is None else [swept.next_at])]
+        seconds = min(self._held_out.values()) - self.clock.monotonic()
+        moments = [self._store.now() + seconds, *([] if swept.next_at is None else [swept.next_at])]
         return Swept(swept.expired, min(moments))
 
     async def _count(self, now: float) -> None:
-        """So that nobody who asks for figures has much to add up; ever more seldom where nothing moves."""
+        """Folds the feed into the counters. Backs off while they do not change."""
         counted = await self._store.counters()
         longer = min(self._count_seconds * 2.0, COUNT_SECONDS_MAX)
         self._count_seconds = longer if counted == self._counted else COUNT_SECONDS
@@ -237,18 +246,19 @@ class Sweeper(Loop):
         self._count_at = now + self._count_seconds
 
     async def _prune(self, now: float) -> bool:
-        """One round; whether there is more to forget. What cannot be forgotten keeps nothing else."""
+        """One round of pruning. Returns whether there is more to prune. A table that fails does not block the
+        others."""
         keep = self._retention
 
         async def tasks() -> int:
-            gone = await self._store.prune(
+            pruned = await self._store.prune(
                 before=now - keep.done_seconds,
                 dead_before=now - keep.dead_seconds,
                 feed_before=now - keep.feed_seconds,
                 limit=PRUNE_BATCH,
             )
-            self.pruned += gone
-            return gone
+            self.pruned += pruned
+            return pruned
 
         async def entries() -> int:
             return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BATCH))
@@ -268,8 +278,10 @@ class Sweeper(Loop):
             await self._store.execute("prune_types", before=now - TYPE_SECONDS)
             return 0
 
-        each = (tasks, entries, limits, counters, marks, types)
-        more = [await self.apart(f"pruning {batch.__name__}", _prune_all(batch)) for batch in each]
+        prunings = (tasks, entries, limits, counters, marks, types)
+        more = [
+            await self.apart(f"pruning {batch.__name__}", _prune_all(batch)) for batch in prunings
+        ]
         return any(more)
 
     async def _lose_nodes(self, now: float) -> None:
@@ -277,7 +289,7 @@ class Sweeper(Loop):
 
 
 async def _prune_all(batch: Callable[[], Awaitable[int]]) -> bool:
-    """Until a batch is not full, or the round is; whether there may be more."""
+    """Prunes until a batch is not full, at most `BATCHES_MAX` batches. Returns whether there may be more."""
     for _ in range(BATCHES_MAX):
         if await batch() < PRUNE_BATCH:
             return False

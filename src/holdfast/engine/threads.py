@@ -1,7 +1,7 @@
-"""Plain handlers in threads that nobody has to wait for.
+"""Plain handlers in daemon threads.
 
-Promises: a thread runs one call at a time and is kept for the next; a call that never returns costs its
-thread, but neither a shutdown nor the process's exit waits for it (the threads are daemons).
+Promises: a thread runs one call at a time and is reused. A call that never returns occupies its thread, but
+neither a shutdown nor the exit of the process waits for it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ThreadCall(NamedTuple):
 
 
 class ThreadHost:
-    """Starts a thread when none is idle; the pool's size bounds how many calls there are."""
+    """Starts a thread when none is idle. The size of the worker pool bounds the number of calls."""
 
     def __init__(self) -> None:
         self._idle: list[queue.SimpleQueue[ThreadCall | None]] = []
@@ -28,7 +28,7 @@ class ThreadHost:
         self._started = 0
 
     def submit(self, function: Callable[[], Any]) -> asyncio.Future[Any]:
-        """Runs the function in a thread; the answer comes in the event loop."""
+        """Runs the function in a thread. The future resolves in the event loop."""
         loop = asyncio.get_running_loop()
         call = ThreadCall(function, loop.create_future(), loop)
         with self._lock:
@@ -37,7 +37,7 @@ class ThreadHost:
         return call.future
 
     def close(self) -> None:
-        """Ends the idle threads; busy ones end by themselves, or with the process."""
+        """Ends idle threads. Busy threads end after their call, or with the process."""
         with self._lock:
             for inbox in self._idle:
                 inbox.put(None)
@@ -70,7 +70,7 @@ def _resolve(future: asyncio.Future[Any], value: Any, error: BaseException | Non
     if error is None:
         future.set_result(value)
     elif isinstance(error, StopIteration):
-        # A future cannot hold it.
+        # A future cannot hold a StopIteration.
         future.set_exception(RuntimeError(f"the handler raised {error!r}"))
     else:
         future.set_exception(error)

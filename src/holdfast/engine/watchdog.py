@@ -1,9 +1,9 @@
-"""A thread that notices when a handler blocks the event loop.
+"""A thread that detects a handler that blocks the event loop.
 
-Promises: an event loop that has not turned for `patience_seconds` is logged once, with the task whose
-handler runs and where it stands; so is the moment when it turns again. A process that stood still as a whole
-(a suspended machine, SIGSTOP) is not taken for a blocked loop.
-Never: touches the store or a task: a lease is not renewed while its process cannot answer.
+Promises: an event loop that is blocked for `patience_seconds` is logged once, with the task whose handler
+runs and its stack. The end of the block is logged too. A process that was suspended as a whole (a
+suspended machine, SIGSTOP) does not count as blocked.
+Never: touches the store or a task. A lease is not renewed while its process is blocked.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PERIOD_SECONDS: Final = 1.0
 FRAMES_MAX: Final = 12
 
 Named = Callable[[asyncio.Task[Any] | None], str]
-"""What a task of the event loop works on, in words."""
+"""Describes what a task of the event loop works on."""
 
 
 class Watchdog:
-    """One for each engine; its thread ends with `stop`, or with the process."""
+    """One for each engine. Its thread ends with `stop`, or with the process."""
 
     def __init__(
         self,
@@ -75,22 +75,22 @@ class Watchdog:
             now, before = self._clock.monotonic(), looked_at
             looked_at = now
             if now - before > self._period_seconds + self._patience_seconds / 2:
-                continue  # This thread did not run either: the whole process stood still.
+                continue  # This thread did not run either: the whole process was suspended.
             if blocked_at is not None and self._turned_at > blocked_at:
-                log.warning("the event loop turns again after %.1f s", self._turned_at - blocked_at)
+                log.warning("the event loop runs again after %.1f s", self._turned_at - blocked_at)
                 blocked_at = None
             if blocked_at is None and now - self._turned_at >= self._patience_seconds:
                 blocked_at = self._turned_at
                 self.blocks += 1
-                self._tell(loop, thread, now - blocked_at)
+                self._log_block(loop, thread, now - blocked_at)
 
-    def _tell(self, loop: asyncio.AbstractEventLoop, thread: int, seconds: float) -> None:
+    def _log_block(self, loop: asyncio.AbstractEventLoop, thread: int, seconds: float) -> None:
         frame = sys._current_frames().get(thread)
         stack = traceback.format_stack(frame)[-FRAMES_MAX:] if frame is not None else []
         log.error(
             "the event loop of this process has been blocked for %.1f s by %s: no lease is renewed and no "
-            "other task gets on; after %.1f s other processes take its tasks over. Await what takes "
-            "long, or make the handler a plain function, which runs in a thread. It stands at\n%s",
+            "other task runs; after %.1f s other processes take its tasks over. Await long operations, or "
+            "make the handler a plain function, which runs in a thread. Its stack:\n%s",
             *(
                 seconds,
                 self._named(asyncio.current_task(loop)),

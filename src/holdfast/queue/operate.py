@@ -105,5 +105,5 @@ class Operate(Places):
         backend.bus.publish(FEED)
         self._ended([ruling.after])
         # A runner here hears at once that its lease is gone; others with their next renewal.
-        self._tell_engine(lambda engine: engine.keeper.wake())
+        self._tell_engine(lambda engine: engine.heartbeat.wake())
         return ruling.after

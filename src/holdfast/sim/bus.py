@@ -39,8 +39,8 @@ class SimBus(LocalBus):
         self._broadcast(notification.topic, notification.hint)
 
     def _broadcast(self, topic: str, hint: str) -> None:
-        self._tell(topic, hint)
+        self._call_listeners(topic, hint)
         for name, bus in self._others():
             if bus is not self:
-                hear = partial(LocalBus._tell, bus, topic, hint)
+                hear = partial(LocalBus._call_listeners, bus, topic, hint)
                 self._net.send(self._node, name, HINT, hear)

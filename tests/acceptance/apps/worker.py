@@ -39,7 +39,7 @@ async def main(url: str, settings: str, *types: str) -> int:
     await eventually(lambda: engine.dispatcher.stopping)
     print("stopping", flush=True)
     await stop
-    left = {"fenced": engine.completer.fenced, "lost": engine.keeper.lost}
+    left = {"fenced": engine.completer.fenced, "lost": engine.heartbeat.lost}
     print(f"stopped {json.dumps(left)}", flush=True)
     return 0
 

@@ -17,7 +17,7 @@ from tests.unit.engine.test_deaf import Deaf
 
 async def seen(h: Harness, queue: TaskQueue) -> Check:
     """After a heartbeat."""
-    await h.engine.keeper.step()
+    await h.engine.heartbeat.step()
     return await checks.handlers(queue, 0.0)
 
 

@@ -85,7 +85,7 @@ async def test_other_options_while_running_are_announced(queue: TaskQueue) -> No
     queue.register_handler("send", idle, max_attempts=5)
     async with harness(queue) as h:
         queue.register_handler("send", idle, max_attempts=6)
-        await h.engine.keeper.step()
+        await h.engine.heartbeat.step()
         [(name, _, config)] = await (await queue.open()).store.query("types")
         assert (name, codec.loads(config)["max_attempts"]) == ("send", 6)
         [node] = await queue.get_nodes()

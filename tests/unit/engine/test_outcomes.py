@@ -13,7 +13,7 @@ from holdfast import Reject, Status, Task, TaskQueue
 from holdfast.core.command import Complete, Instruction
 from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId
-from holdfast.engine.completer import BATCH_MAX, HELD_TOLD, HELD_TRIES, TRIES_MAX
+from holdfast.engine.completer import BATCH_MAX, HELD_LOGGED, HELD_TRIES, TRIES_MAX
 from holdfast.engine.outcome_log import MESSAGE_CHARS_MAX
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
@@ -144,7 +144,7 @@ async def test_outcomes_that_are_held_up_keep_no_other(
         held = await enqueued(queue, *["held"] * (HELD_TRIES + 1))
         others = await enqueued(queue, *range(20))
         await h.run_until_idle()
-        for _ in range(HELD_TOLD):
+        for _ in range(HELD_LOGGED):
             await h.engine.completer.step()
         later = await enqueued(queue, *range(20))
         await h.run_until_idle()
@@ -306,7 +306,7 @@ async def test_a_loss_and_a_late_write_have_their_lines(
             held.task, Instruction(held.task.id, Complete("1"), fence=held.task.fence)
         )
         await h.engine.completer.step()
-        await h.engine.keeper.step()
+        await h.engine.heartbeat.step()
         go.set()
         await h.run_until_idle()
     text = "\n".join(line for _, line in lines(caplog))

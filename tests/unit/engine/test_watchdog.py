@@ -59,7 +59,7 @@ async def test_a_blocking_handler_is_named_while_it_blocks(
 
 
 async def test_a_loop_that_turns_again_is_told_of(blocked: Heard) -> None:
-    again = Heard("turns again")
+    again = Heard("runs again")
     log = logging.getLogger("holdfast.engine")
     log.addHandler(again)
     watchdog = Watchdog(SystemClock(), lambda _: "a test", patience_seconds=0.1, lease_seconds=1.0)

@@ -1,4 +1,4 @@
-"""The keeper in virtual time."""
+"""The heartbeat in virtual time."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ async def test_what_is_being_committed_is_not_taken_for_lost(
         await work.enqueue()
         running = asyncio.create_task(h.run_until_idle())
         await committed.wait()
-        await h.engine.keeper.step()
+        await h.engine.heartbeat.step()
         go_on.set()
         await running
-        assert h.engine.keeper.lost == 0
+        assert h.engine.heartbeat.lost == 0
     assert not caplog.records
