@@ -17,6 +17,22 @@ FILE_LINES_MAX = 400
 WORST_SHOWN = 5
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+ONE_READER = ("core", "store", "engine", "queue")
+"""Packages that meet in one reader's head: a class name stands for one thing in all of them."""
+CLEAN = (
+    "src/holdfast/core/",
+    "src/holdfast/engine/",
+    "src/holdfast/bus/",
+    "tests/unit/core/",
+    "tests/unit/engine/",
+)
+"""Folders that keep to plain words. The tuple grows until it can be dropped."""
+NOT_PLAIN = re.compile(
+    r"(?<![a-z])(?:whoever|somebody|nobody|anybody|told|anew|in[ _]vain|come[ _]what[ _]may|so[ _]many|"
+    r"so[ _]much|of[ _]its[ _]own|be[ _]it)(?![a-z])",
+    re.IGNORECASE,
+)
+"""In prose and in names: a component is the subject, in standard words (CONTRIBUTING.md)."""
 SLEEPS = {"time.sleep", "asyncio.sleep"}
 
 
@@ -83,6 +99,30 @@ def test_nothing_is_left_unfinished() -> None:
         if UNFINISHED.search(line)
     ]
     assert found == []
+
+
+def test_no_class_name_stands_twice() -> None:
+    """Two classes of one name in these packages would be one word for two things."""
+    places: dict[str, list[str]] = {}
+    for source in SRC:
+        if source.name.startswith(tuple(f"src/holdfast/{package}/" for package in ONE_READER)):
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(source.at(node))
+    assert len(places) > 100
+    assert {name: at for name, at in places.items() if len(at) > 1} == {}
+
+
+def test_words_are_plain() -> None:
+    """In docstrings, comments, messages and names of the folders that are clean."""
+    sources = [source for source in OURS if source.name.startswith(CLEAN)]
+    assert {folder for folder in CLEAN for s in sources if s.name.startswith(folder)} == set(CLEAN)
+    assert [
+        f"{source.name}:{number} {match[0]}"
+        for source in sources
+        for number, line in enumerate(source.text.splitlines(), start=1)
+        for match in NOT_PLAIN.finditer(line)
+    ] == []
 
 
 def test_no_error_is_swallowed() -> None:

@@ -260,8 +260,7 @@ class WorkerPool:
                 await asyncio.sleep(0)
 
     async def _run(self, held: HeldRun) -> RunnerCommand | None:
-        """Runs the handler. Returns the outcome, or None when the task does not belong to this process any
-        more."""
+        """Runs the handler. Returns the outcome, or None when the task is not held here any more."""
         task = held.task
         handler = self._handlers.get(task.type)
         if handler is None:
@@ -308,13 +307,10 @@ class WorkerPool:
 
     def lose(self, runs: set[RunId]) -> None:
         """Cancels runs whose leases were lost."""
-        for run in list(self.held):  # Not in the order of the set, which cannot be reproduced.
-            if run not in runs:
-                continue
-            held = self.held[run]
+        for held in [held for run, held in self.held.items() if run in runs]:  # In a stable order.
             self._cancel(held, LOST)
             if not held.started:
-                del self.held[run]
+                del self.held[held.run]
 
     def _cancel(self, held: HeldRun, why: str) -> None:
         held.cancel(why, self._clock.monotonic())
@@ -323,9 +319,7 @@ class WorkerPool:
         """Cancels handlers again that go on after their cancellation. After `GIVE_UP_SECONDS` a handler
         is given up: it keeps its worker, but not its lease."""
         now = self._clock.monotonic()
-        for held in list(self.held.values()):
-            if not held.cancelled or not held.worker:
-                continue
+        for held in [held for held in self.held.values() if held.cancelled and held.worker]:
             if held.is_deaf(now):
                 if not held.is_given_up:
                     self._give_up(held, now - held.cancelled_at)

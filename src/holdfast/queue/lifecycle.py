@@ -317,7 +317,7 @@ class Lifecycle(Unmoved, ABC):
 
     def _ended(self, tasks: list[Task]) -> None:
         waiters = self._here.waiters
-        if waiters.is_anybody:
+        if waiters.has_waiters:
             for task in tasks:
                 if task.status in ENDED:
                     waiters.ended(task)

@@ -75,7 +75,7 @@ class Waiters:
             self._task = asyncio.create_task(self._look(), name="holdfast-waiters")
 
     @property
-    def is_anybody(self) -> bool:
+    def has_waiters(self) -> bool:
         return bool(self._futures)
 
     def ended(self, task: Task) -> None:

@@ -1,4 +1,4 @@
-"""No part of a password gets out, however an address is written."""
+"""No part of a password is shown, however an address is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_no_part_of_a_password_is_shown(scheme: str, password: str, has_user: bo
 
 
 @given(PASSWORDS.filter(lambda text: "&" not in text), st.sampled_from(["password", "sslpassword"]))
-def test_nor_one_among_the_options(password: str, name: str) -> None:
+def test_no_password_among_the_options_is_shown(password: str, name: str) -> None:
     shown = shown_url(f"postgresql://db.example/app?user=joe&{name}={password}&sslmode=require")
     assert shown == f"postgresql://db.example/app?user=joe&{name}={HIDDEN}&sslmode=require"
 
@@ -54,10 +54,10 @@ def escaped(text: str) -> str:
     st.sampled_from(WORDS),
     st.sampled_from(["=", " = "]),
 )
-def test_nor_one_in_a_string_of_keywords(
+def test_no_password_in_a_connection_string_is_shown(
     password: str, write: Callable[[str], str], word: str, equals: str
 ) -> None:
-    """libpq takes `host=x password=y`, in quotes or with backslashes; it is no URL, and still not shown."""
+    """libpq also takes `host=x password=y`, quoted or with backslashes. It is not a URL."""
     shown = shown_url(f"host=db {word}{equals}{write(f'S3{password}Q9')} user=joe")
     assert shown == f"host=db {word}{equals}{HIDDEN} user=joe"
 
@@ -65,7 +65,7 @@ def test_nor_one_in_a_string_of_keywords(
 @given(
     st.text(alphabet="ab'\\ =@:/?&#", max_size=12), st.sampled_from(["", "postgresql://db/app "])
 )
-def test_nor_one_that_is_quoted_wrongly(password: str, before: str) -> None:
+def test_no_password_with_wrong_quotes_is_shown(password: str, before: str) -> None:
     for start in ("'S3", "S3"):
         shown = shown_url(f"{before}password={start}{password}Q9")
         assert "S3" not in shown
@@ -88,7 +88,7 @@ def test_nor_one_that_is_quoted_wrongly(password: str, before: str) -> None:
         ("", ""),
     ],
 )
-def test_what_is_no_secret_stays(url: str, shown: str) -> None:
+def test_parts_that_are_not_secret_stay(url: str, shown: str) -> None:
     assert shown_url(url) == shown
 
 
@@ -104,7 +104,7 @@ def test_what_is_no_secret_stays(url: str, shown: str) -> None:
         "unix:///run/redis.sock",
     ],
 )
-def test_a_sound_address_passes(url: str) -> None:
+def test_a_valid_address_passes(url: str) -> None:
     check_url(url)
 
 
@@ -123,21 +123,21 @@ OPENS: dict[str, Callable[[str], object]] = {
 @pytest.mark.parametrize("port", ["99999", "0", "65536", "²", pytest.param("9" * 5_000, id="long")])
 @pytest.mark.parametrize("host", ["db.example", "[::1]", "a:1,b"])
 @pytest.mark.parametrize("name", OPENS)
-def test_a_port_that_cannot_be_is_refused(name: str, host: str, port: str) -> None:
+def test_an_impossible_port_is_refused(name: str, host: str, port: str) -> None:
     with pytest.raises(BadConfig):
         OPENS[name](f"joe:s3@{host}:{port}/x")
 
 
 @pytest.mark.parametrize("open_it", [store_for, RedisKV.connect, Redlock.connect, Locks.connect])
-def test_a_string_of_keywords_is_refused_without_its_secret(open_it: Callable[..., object]) -> None:
+def test_a_connection_string_is_refused_without_its_secret(open_it: Callable[..., object]) -> None:
     more = (SystemClock(),) if open_it is store_for else ()
-    with pytest.raises(BadConfig) as told:
+    with pytest.raises(BadConfig) as error:
         open_it("host=db.example user=joe password='s3 cret'", *more)
-    assert "s3" not in str(told.value)
-    assert "cret" not in str(told.value)
+    assert "s3" not in str(error.value)
+    assert "cret" not in str(error.value)
 
 
-async def test_a_port_among_the_options_that_cannot_be_is_refused() -> None:
+async def test_an_impossible_port_among_the_options_is_refused() -> None:
     from holdfast.store.postgres import connection as postgres
 
     with pytest.raises(BadConfig):
@@ -146,23 +146,21 @@ async def test_a_port_among_the_options_that_cannot_be_is_refused() -> None:
 
 @pytest.mark.parametrize("password", ["s3/cret", "s3#cret", "s3?cret", "s3/12"])
 @pytest.mark.parametrize("name", OPENS)
-def test_an_address_that_cannot_be_read_is_refused_without_its_secret(
-    name: str, password: str
-) -> None:
-    with pytest.raises(BadConfig) as told:
+def test_an_invalid_address_is_refused_without_its_secret(name: str, password: str) -> None:
+    with pytest.raises(BadConfig) as raised:
         OPENS[name](f"joe:{password}@db.example/x")
-    error: BaseException | None = told.value
+    error: BaseException | None = raised.value
     while error is not None:
         assert "s3" not in str(error)
         assert "cret" not in str(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
-async def test_a_driver_that_cannot_read_an_address_is_not_quoted() -> None:
+async def test_a_drivers_error_about_an_address_is_not_quoted() -> None:
     from holdfast.store.postgres import connection as postgres
 
-    with pytest.raises(HoldfastError) as told:
+    with pytest.raises(HoldfastError) as error:
         await postgres.connect("postgresql://joe:s3/cret@db.example/x")
-    assert "s3" not in str(told.value)
-    assert "cret" not in str(told.value)
-    assert told.value.__cause__ is None
+    assert "s3" not in str(error.value)
+    assert "cret" not in str(error.value)
+    assert error.value.__cause__ is None

@@ -1,4 +1,4 @@
-"""What a dispatcher does next, decided by pure functions."""
+"""The rules of the dispatcher: when to claim, how many tasks, and how long to sleep."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def claimed(count: int, **fields: object) -> Claimed:
 
 
 @given(loads)
-def test_no_more_is_claimed_than_the_workers_can_take(load: Load) -> None:
+def test_a_claim_is_no_larger_than_the_free_workers(load: Load) -> None:
     assert 0 <= claiming.room(load) <= min(load.free, CLAIM_MAX)
 
 
@@ -68,7 +68,7 @@ def test_a_hint_of_many_is_always_followed_by_a_claim(state: ClaimState, free: i
 
 
 @given(states, st.integers(1, CLAIM_MAX))
-def test_a_hint_of_one_claims_the_first_only_if_nothing_was_left(
+def test_a_hint_of_one_claims_one_task_only_after_a_drained_queue(
     state: ClaimState, free: int
 ) -> None:
     step = claiming.begin(state, Hint.ONE, free, NOW)
@@ -77,12 +77,14 @@ def test_a_hint_of_one_claims_the_first_only_if_nothing_was_left(
 
 
 @given(states, st.integers(1, CLAIM_MAX))
-def test_without_a_hint_a_dispatcher_looks_first(state: ClaimState, free: int) -> None:
+def test_without_a_hint_a_dispatcher_reads_the_next_due_time_first(
+    state: ClaimState, free: int
+) -> None:
     assert isinstance(claiming.begin(state, Hint.NONE, free, NOW), ReadUpcoming)
 
 
 @given(states, st.integers(1, CLAIM_MAX))
-def test_the_aged_are_searched_only_while_more_is_ready_than_starts(
+def test_aged_tasks_are_searched_only_while_claims_are_saturated(
     state: ClaimState, free: int
 ) -> None:
     step = claiming.claim_many(state, free, NOW)
@@ -92,7 +94,7 @@ def test_the_aged_are_searched_only_while_more_is_ready_than_starts(
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=40))
-def test_one_of_every_ten_starts_is_offered_to_the_aged(sizes: list[int]) -> None:
+def test_one_of_every_ten_starts_is_offered_to_an_aged_task(sizes: list[int]) -> None:
     state, aged = ClaimState(), 0
     for size in sizes:
         aged += claiming.claim_many(state, size, NOW).aged
@@ -102,7 +104,7 @@ def test_one_of_every_ten_starts_is_offered_to_the_aged(sizes: list[int]) -> Non
 
 
 @given(states, st.integers(0, 20), st.integers(0, 5), st.integers(1, 20))
-def test_a_claim_that_got_less_than_it_asked_for_left_nothing(
+def test_a_claim_below_its_limit_is_not_saturated(
     state: ClaimState, taken: int, parked: int, limit: int
 ) -> None:
     after = claiming.after_claim(state, claimed(taken, parked=parked), limit)
@@ -111,7 +113,7 @@ def test_a_claim_that_got_less_than_it_asked_for_left_nothing(
 
 
 @given(states, upcomings, st.booleans())
-def test_a_pause_ends_with_what_comes_first(
+def test_a_pause_ends_at_the_earliest_moment(
     state: ClaimState, upcoming: Upcoming, is_pushing: bool
 ) -> None:
     seconds = claiming.pause_seconds(state, upcoming, NOW, is_pushing=is_pushing)
@@ -127,7 +129,7 @@ def test_a_pause_ends_with_what_comes_first(
 
 
 @given(states, moments, st.integers(0, 3))
-def test_limits_that_are_held_are_not_asked_again_at_once(
+def test_limits_that_are_held_are_tried_again_after_a_pause(
     state: ClaimState, opens_at: float | None, opened: int
 ) -> None:
     after = claiming.after_gates(state, opened, NOW)
@@ -139,5 +141,5 @@ def test_limits_that_are_held_are_not_asked_again_at_once(
 
 
 @given(states)
-def test_without_room_the_next_free_worker_has_reason_to_look(state: ClaimState) -> None:
+def test_without_room_the_next_free_worker_triggers_a_claim(state: ClaimState) -> None:
     assert claiming.without_room(state).is_saturated

@@ -1,4 +1,4 @@
-"""The state machine: whatever is asked in whatever order, the rules hold."""
+"""The state machine: the rules hold for any commands in any order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ other_commands: st.SearchStrategy[Command] = st.one_of(
 
 
 class Life(RuleBasedStateMachine):
-    """One task, and everything that may be asked of it."""
+    """One task under all commands."""
 
     @initialize(
         waits=st.integers(0, 2), max_attempts=st.integers(1, 3), max_deaths=st.integers(1, 3)
@@ -87,34 +87,36 @@ class Life(RuleBasedStateMachine):
         assert self.task.attempts == before.attempts + 1
 
     @rule(command=runner_commands)
-    def runner_says(self, command: Command) -> None:
+    def runner_command(self, command: Command) -> None:
         self.ask(Instruction("t", command, fence=self.task.fence))
 
     @rule(command=runner_commands, fence=st.integers(-3, 20))
-    def stranger_says(self, command: Command, fence: int) -> None:
+    def command_with_another_fence(self, command: Command, fence: int) -> None:
         if fence != self.task.fence:
             ruling = decide(self.task, Instruction("t", command, fence=fence), self.now)
             assert isinstance(ruling, Refusal)
             assert ruling.code == "lease-lost"
             is_result = isinstance(command, c.Complete | c.Fail)
-            assert [fact.kind for fact in ruling.events] == (["task.late"] if is_result else [])
+            assert [event.kind for event in ruling.events] == (["task.late"] if is_result else [])
 
     @rule(command=other_commands)
-    def somebody_says(self, command: Command) -> None:
+    def other_command(self, command: Command) -> None:
         self.ask(Instruction("t", command, fence=self.task.fence))
 
     @rule(command=other_commands)
-    def somebody_says_what_is_outdated(self, command: Command) -> None:
-        order = Instruction("t", command, fence=self.task.fence, version=self.task.version - 1)
-        assert isinstance(decide(self.task, order, self.now), Refusal)
+    def other_command_with_an_old_version(self, command: Command) -> None:
+        instruction = Instruction(
+            "t", command, fence=self.task.fence, version=self.task.version - 1
+        )
+        assert isinstance(decide(self.task, instruction, self.now), Refusal)
 
-    def ask(self, order: Instruction) -> None:
-        ruling = decide(self.task, order, self.now)
+    def ask(self, instruction: Instruction) -> None:
+        ruling = decide(self.task, instruction, self.now)
         if isinstance(ruling, Refusal):
             assert ruling.current == self.task
             assert ruling.message
             return
-        command = order.command
+        command = instruction.command
         if isinstance(command, c.Snooze | c.Release | c.Pause | c.Expire):
             assert ruling.after.attempts == self.task.attempts - 1, "costs no attempt"
         self.move(ruling)
@@ -127,9 +129,9 @@ class Life(RuleBasedStateMachine):
         assert after.fence >= before.fence
         if after.status is not before.status:
             assert may_move(before.status, after.status)
-            assert ruling.events, "every change of status is a fact"
-        for fact in ruling.events:
-            assert (fact.task_id, fact.at) == ("t", self.now)
+            assert ruling.events, "every change of status has an event"
+        for event in ruling.events:
+            assert (event.task_id, event.at) == ("t", self.now)
         taken_away = before.status is Status.RUNNING and after.status is not Status.RUNNING
         by_itself = after.status in ENDED or after.due_at >= self.now
         if taken_away and not by_itself:
@@ -137,7 +139,7 @@ class Life(RuleBasedStateMachine):
         self.task = after
 
     @invariant()
-    def it_is_sound(self) -> None:
+    def the_task_is_consistent(self) -> None:
         if not hasattr(self, "task"):
             return
         task = self.task
@@ -178,7 +180,7 @@ def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
 
 
 def test_every_command_has_its_rule() -> None:
-    """Whatever may be asked is answered, not raised."""
+    """Every command gets a ruling and raises nothing."""
     commands: dict[type, Command] = {
         c.Complete: c.Complete("1"),
         c.Fail: c.Fail(Failure(FailureKind.ERROR, "x")),
@@ -205,7 +207,7 @@ def test_every_command_has_its_rule() -> None:
             )
 
 
-def test_whoever_takes_a_task_away_raises_the_fence() -> None:
+def test_every_takeover_raises_the_fence() -> None:
     task = task_in(Status.RUNNING)
     for command in (c.Abort("a"), c.Pause("a"), c.Release("x")):
         ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
@@ -216,13 +218,13 @@ def test_whoever_takes_a_task_away_raises_the_fence() -> None:
     assert expired.after.fence == task.fence + 1
 
 
-def test_a_lease_that_runs_cannot_expire() -> None:
+def test_a_renewed_lease_cannot_expire() -> None:
     task = task_in(Status.RUNNING)
     assert isinstance(decide(task, Instruction("t", c.Expire(), fence=3), NOW + 8.9), Refusal)
     assert isinstance(decide(task, Instruction("t", c.Expire(), fence=2), NOW + 99), Refusal)
 
 
-def test_the_budget_of_deaths() -> None:
+def test_too_many_deaths_make_a_dead_letter() -> None:
     task = task_in(Status.RUNNING, options_json='{"max_deaths":2}')
     once = decide(task, Instruction("t", c.Expire(), fence=3), NOW + 9)
     assert isinstance(once, Transition)
@@ -233,7 +235,7 @@ def test_the_budget_of_deaths() -> None:
     assert twice.after.status is Status.FAILED
     assert twice.after.failure is not None
     assert twice.after.failure.kind is FailureKind.LOST
-    assert [fact.kind for fact in twice.events] == ["task.failed", "task.dead"]
+    assert [event.kind for event in twice.events] == ["task.failed", "task.dead"]
 
 
 def fallen() -> Task:
@@ -243,7 +245,7 @@ def fallen() -> Task:
     return settled.after
 
 
-def test_only_a_child_that_failed_with_a_parent_is_revived_or_blamed_anew() -> None:
+def test_only_a_child_that_failed_with_a_parent_is_revived_or_gets_another_cause() -> None:
     dead = fallen()
     revived = decide(dead, Instruction("t", c.Revive("p", 1)), NOW)
     assert isinstance(revived, Transition)
@@ -259,7 +261,7 @@ def test_only_a_child_that_failed_with_a_parent_is_revived_or_blamed_anew() -> N
             assert isinstance(decide(task, Instruction("t", command), NOW), Refusal)
 
 
-def test_a_child_that_is_blamed_anew_stays_the_dead_letter_it_was() -> None:
+def test_another_cause_leaves_a_child_a_dead_letter() -> None:
     dead = fallen()
     blamed = decide(dead, Instruction("t", c.ChangeCause("q", "failed", "bang")), NOW + 5)
     assert isinstance(blamed, Transition)
@@ -273,10 +275,10 @@ def test_a_child_that_is_blamed_anew_stays_the_dead_letter_it_was() -> None:
         dead.fence,
     )
     assert after.fingerprint != dead.fingerprint
-    assert [fact.kind for fact in blamed.events] == ["task.blamed"]
+    assert [event.kind for event in blamed.events] == ["task.blamed"]
 
 
-def test_the_table_is_whole() -> None:
+def test_the_table_has_every_status() -> None:
     assert set(TRANSITIONS) == set(Status)
     assert {Status.COMPLETED, Status.ABORTED} == TERMINAL
     assert all(Status.RUNNING not in TRANSITIONS[s] for s in (Status.BLOCKED, Status.FAILED))

@@ -1,4 +1,4 @@
-"""Edits of payloads: a merge changes what it names, and nothing that was replaced is lost."""
+"""Edits of payloads: a merge changes only its fields, and the event has the replaced values."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ def test_a_merge_changes_the_fields_that_it_names(
 
 
 @given(objects, objects)
-def test_what_was_there_can_be_told_from_the_event(
-    before: dict[str, Any], after: dict[str, Any]
-) -> None:
-    said = edits.difference(codec.dumps(before), codec.dumps(after))
-    kept = {k: v for k, v in after.items() if k not in said.get("added", ())}
-    assert {**kept, **said["before"]} == before
+def test_the_event_has_the_previous_values(before: dict[str, Any], after: dict[str, Any]) -> None:
+    change = edits.difference(codec.dumps(before), codec.dumps(after))
+    old_fields = {k: v for k, v in after.items() if k not in change.get("added", ())}
+    assert {**old_fields, **change["before"]} == before
 
 
 @given(values, values)
-def test_what_is_no_object_is_kept_whole(before: Any, after: Any) -> None:
+def test_a_payload_that_is_not_an_object_is_recorded_whole(before: Any, after: Any) -> None:
     assert edits.merged(codec.dumps(before), codec.dumps(after)) is None
     assert edits.difference(codec.dumps(before), codec.dumps(after)) == {"before": before}
 

@@ -1,4 +1,4 @@
-"""The rules of the ledger, and the course of a call when things go wrong around it."""
+"""The rules of the ledger, and the flow of a call with errors and interruptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from holdfast.core.once import BeginStep, EndStep, OnError, RunStep, Step, WaitS
 from holdfast.core.steps import drive
 from holdfast.errors import EffectFailed, InProgress, StoreUnavailable
 
-PLACE = EntryKey("s", "o", "k")
+KEY = EntryKey("s", "o", "k")
 
 
 @st.composite
@@ -36,7 +36,7 @@ def entries(draw: st.DrawFn) -> Entry:
     running = state is State.IN_PROGRESS
     outcome = {State.DONE: "null", State.FAILED: '{"error":"E","message":"m"}'}.get(state)
     return Entry(
-        PLACE,
+        KEY,
         draw(st.sampled_from(["f1", "f2"])),
         state,
         draw(st.integers(1, 5)),
@@ -50,10 +50,10 @@ def entries(draw: st.DrawFn) -> Entry:
 
 
 @st.composite
-def asks(draw: st.DrawFn) -> EntryRequest:
+def requests(draw: st.DrawFn) -> EntryRequest:
     fence = draw(st.none() | st.integers(1, 5))
     return EntryRequest(
-        entry_key=PLACE,
+        entry_key=KEY,
         fingerprint=draw(st.sampled_from(["f1", "f2"])),
         owner=draw(st.sampled_from(["ann#1", "bob#1"])),
         lease_seconds=10.0,
@@ -62,67 +62,74 @@ def asks(draw: st.DrawFn) -> EntryRequest:
     )
 
 
-@given(st.none() | entries(), asks(), st.floats(0, 30))
-def test_a_beginning_is_judged_by_what_is_there(
-    seen: Entry | None, ask: EntryRequest, now: float
+@given(st.none() | entries(), requests(), st.floats(0, 30))
+def test_a_request_is_judged_by_the_stored_entry(
+    entry: Entry | None, request: EntryRequest, now: float
 ) -> None:
-    verdict = rules.begin(seen, ask, now)
+    verdict = rules.begin(entry, request, now)
     match verdict:
-        case Start(lease=lease, replaced_fence=over):
-            assert (over is None) == (seen is None)
-            if seen is None:
+        case Start(lease=lease, replaced_fence=replaced_fence):
+            assert (replaced_fence is None) == (entry is None)
+            if entry is None:
                 assert (lease.attempt, lease.taken_over_from) == (1, None)
                 return
-            assert seen.fingerprint == ask.fingerprint
-            assert seen.outcome_json is None, "what has an answer never runs again"
-            assert lease.fence >= seen.fence, "fences never go back"
-            if seen.owner != ask.owner and ask.runner is None:
-                assert lease.fence > seen.fence
-                assert lease.attempt == seen.attempt + 1
-                assert seen.lease_until is None or seen.lease_until <= now
+            assert entry.fingerprint == request.fingerprint
+            assert entry.outcome_json is None, "an entry with an answer never runs again"
+            assert lease.fence >= entry.fence, "fences never go back"
+            if entry.owner != request.owner and request.runner is None:
+                assert lease.fence > entry.fence
+                assert lease.attempt == entry.attempt + 1
+                assert entry.lease_until is None or entry.lease_until <= now
         case Answered(outcome=outcome):
-            assert seen is not None
-            assert outcome == (Done("null") if seen.state is State.DONE else Failed("E", "m"))
+            assert entry is not None
+            assert outcome == (Done("null") if entry.state is State.DONE else Failed("E", "m"))
         case Busy():
-            assert seen is not None
-            assert seen.state is State.IN_PROGRESS
+            assert entry is not None
+            assert entry.state is State.IN_PROGRESS
         case Clash():
-            assert seen is not None
-            assert seen.fingerprint != ask.fingerprint
+            assert entry is not None
+            assert entry.fingerprint != request.fingerprint
         case Stale():
-            assert seen is not None
-            assert seen.outcome_json is None
-            was_given_up = seen.state is State.ABANDONED and seen.owner == ask.owner
-            assert was_given_up or (ask.runner is not None and seen.fence > ask.runner.fence)
+            assert entry is not None
+            assert entry.outcome_json is None
+            was_given_up = entry.state is State.ABANDONED and entry.owner == request.owner
+            assert was_given_up or (
+                request.runner is not None and entry.fence > request.runner.fence
+            )
 
 
-@given(entries(), asks(), st.floats(0, 30))
-def test_a_claim_of_before_never_takes_a_step_back(
-    seen: Entry, ask: EntryRequest, now: float
+@given(entries(), requests(), st.floats(0, 30))
+def test_an_older_run_never_gets_a_step_back(
+    entry: Entry, request: EntryRequest, now: float
 ) -> None:
-    """Its check of the task may be a moment older than what a newer claim has written."""
-    if ask.runner is not None and seen.fence > ask.runner.fence:
-        assert not isinstance(rules.begin(seen, ask, now), Start | Busy)
+    """It may have read the task just before a newer run wrote the entry."""
+    if request.runner is not None and entry.fence > request.runner.fence:
+        assert not isinstance(rules.begin(entry, request, now), Start | Busy)
 
 
-def test_the_id_of_a_place_is_the_same_everywhere() -> None:
+def test_the_id_of_an_entry_is_the_same_everywhere() -> None:
     assert EntryKey("a", "b", "c").id == "665e81bcabf99fa13851138e"
     assert (
-        len({EntryKey(*each).id for each in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"))})
+        len(
+            {
+                EntryKey(*parts).id
+                for parts in (("ab", "c", "d"), ("a", "bc", "d"), ("a", "b", "cd"))
+            }
+        )
         == 3
     )
 
 
 @pytest.mark.parametrize("outcome", [Done("null"), Done('{"a":1}'), Failed("E", 'm \u2603 "q"')])
-def test_an_outcome_is_kept_as_it_was(outcome: Done | Failed) -> None:
+def test_an_outcome_survives_a_round_trip(outcome: Done | Failed) -> None:
     state = rules.state_of(outcome)
     assert rules.outcome_of(state, rules.outcome_json(outcome)) == outcome
 
 
-# -- the course of a call ----------------------------------------------------------------------------------
+# -- the flow of a call ------------------------------------------------------------------------------------
 
-TURN = EntryLease(
-    entry_key=PLACE,
+LEASE = EntryLease(
+    entry_key=KEY,
     owner="ann#1",
     fence=1,
     attempt=1,
@@ -133,10 +140,10 @@ TURN = EntryLease(
 
 
 class Script:
-    """Answers the steps of a call as a test says, and notes them."""
+    """Performs the steps of a call with scripted answers, and records them."""
 
     def __init__(self, *verdicts: Any, effect: Any = "x", end: Exception | None = None) -> None:
-        self._verdicts = list(verdicts) or [Start(TURN)]
+        self._verdicts = list(verdicts) or [Start(LEASE)]
         self._effect = effect
         self._end = end
         self.steps: list[Step] = []
@@ -161,25 +168,25 @@ class Script:
 
 
 def busy() -> Busy:
-    entry = Entry(PLACE, "f", State.IN_PROGRESS, 1, "bob#1", 1, 0.0, 9.0, None, None)
+    entry = Entry(KEY, "f", State.IN_PROGRESS, 1, "bob#1", 1, 0.0, 9.0, None, None)
     return Busy(entry)
 
 
-def test_the_end_is_written_before_the_answer_is_given() -> None:
+def test_the_outcome_is_written_before_the_answer_is_returned() -> None:
     script = Script(effect=[1, (2,)])
     assert drive(course.call(), script) == [1, [2]]
     assert [type(step) for step in script.steps] == [BeginStep, RunStep, EndStep]
     assert script.ends == [Done("[1,[2]]")]
 
 
-def test_an_answer_that_could_not_be_written_is_not_given() -> None:
+def test_an_answer_that_could_not_be_written_is_not_returned() -> None:
     script = Script(end=StoreUnavailable("away"))
     with pytest.raises(StoreUnavailable):
         drive(course.call(), script)
 
 
 @pytest.mark.parametrize("error", [ValueError("bad"), KeyboardInterrupt()])
-def test_what_went_wrong_first_is_what_is_raised(error: BaseException) -> None:
+def test_the_first_error_is_raised(error: BaseException) -> None:
     script = Script(effect=error, end=StoreUnavailable("away"))
     with pytest.raises(type(error)) as raised:
         drive(course.call(), script)
@@ -188,14 +195,14 @@ def test_what_went_wrong_first_is_what_is_raised(error: BaseException) -> None:
     assert script.ends == [None]
 
 
-def test_an_interruption_is_never_kept_as_an_answer() -> None:
+def test_an_interruption_is_never_stored_as_an_answer() -> None:
     script = Script(effect=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         drive(course.call(on_error=OnError.KEEP), script)
     assert script.ends == [None]
 
 
-def test_waiting_is_patient_and_ends() -> None:
+def test_waiting_backs_off_and_times_out() -> None:
     script = Script(*[busy()] * 100)
     with pytest.raises(InProgress):
         drive(course.call(wait_seconds=2.0), script)
@@ -208,10 +215,10 @@ def test_waiting_is_patient_and_ends() -> None:
 def test_a_call_that_is_dropped_writes_nothing() -> None:
     flow = course.call()
     next(flow)
-    flow.send(Start(TURN))
+    flow.send(Start(LEASE))
     flow.close()
 
 
-def test_a_kept_failure_is_an_error_with_what_it_was() -> None:
+def test_a_stored_failure_is_raised_with_its_error() -> None:
     with pytest.raises(EffectFailed, match="ValueError: no such account"):
         rules.answer(Failed("ValueError", "no such account"))

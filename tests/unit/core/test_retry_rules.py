@@ -94,9 +94,7 @@ def test_jitter_spreads_evenly() -> None:
         per_second=st.floats(0, 3),
     ),
 )
-def test_a_budget_never_gives_more_than_it_has_got(
-    moves: list[tuple[str, float]], allowance: Allowance
-) -> None:
+def test_a_budget_is_never_exceeded(moves: list[tuple[str, float]], allowance: Allowance) -> None:
     budget = RetryBudget(
         capacity=allowance.capacity,
         per_call=allowance.per_call,

@@ -1,4 +1,4 @@
-"""Retry, limits, priorities, dependencies, pressure, capacity, schedules: each rule on its own."""
+"""The rules of retries, limits, priorities, dependencies, pressure, capacity and schedules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_jitter_is_a_share(key: str, attempt: int) -> None:
 
 def test_jitter_is_the_same_in_every_process() -> None:
     script = "from holdfast.core.retry import unit_jitter; print(unit_jitter('task-1', 3))"
-    seen = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", script],
             env=os.environ | {"PYTHONHASHSEED": seed},
@@ -59,7 +59,7 @@ def test_jitter_is_the_same_in_every_process() -> None:
         ).stdout.strip()
         for seed in ("0", "1", "12345")
     }
-    assert seen == {str(retry.unit_jitter("task-1", 3))}
+    assert outputs == {str(retry.unit_jitter("task-1", 3))}
     assert retry.unit_jitter("task-1", 3) != retry.unit_jitter("task-1", 4)
     assert retry.unit_jitter("task-1", 3) != retry.unit_jitter("task-2", 3)
 
@@ -78,7 +78,7 @@ rules = st.builds(
 @given(rule=rules, gaps=st.lists(st.floats(0, 5), min_size=1, max_size=80), ends=st.booleans())
 @settings(max_examples=150)
 def test_a_limit_is_exact(rule: LimitRule, gaps: list[float], ends: bool) -> None:
-    """Whoever asks as often as he likes starts no more than is allowed, in any window."""
+    """However often starts are requested, no window has more than the rule allows."""
     now = 1_800_000_000.0
     one = Limit("x", rule)
     starts: list[float] = []
@@ -100,19 +100,21 @@ def test_a_limit_is_exact(rule: LimitRule, gaps: list[float], ends: bool) -> Non
 
 @example(rule=LimitRule(rate_count=5, rate_seconds=1.0, burst=2), running=0, ahead=1e-6)
 @given(rule=rules, running=st.integers(0, 6), ahead=st.floats(0, 100))
-def test_permits_are_what_can_be_taken(rule: LimitRule, running: int, ahead: float) -> None:
+def test_permits_equal_the_starts_that_are_possible(
+    rule: LimitRule, running: int, ahead: float
+) -> None:
     now = 1_800_000_000.0
     one = Limit("x", rule, running, 0, now + ahead)
-    said = limit.permits(one, now)
+    permits = limit.permits(one, now)
     taken = 0
     while taken < 200 and limit.permits(one, now) >= 1:
         one = limit.take(one, now)
         taken += 1
-    assert taken == min(said, 200)
+    assert taken == min(permits, 200)
 
 
 @given(rule=rules, ahead=st.floats(0, 100))
-def test_a_limit_opens_when_it_says(rule: LimitRule, ahead: float) -> None:
+def test_a_limit_opens_at_the_predicted_time(rule: LimitRule, ahead: float) -> None:
     now = 1_800_000_000.0
     one = Limit("x", rule, 0, 1, now + ahead)
     opens_at = limit.opens_at(one, now)
@@ -123,7 +125,7 @@ def test_a_limit_opens_when_it_says(rule: LimitRule, ahead: float) -> None:
         assert limit.permits(one, opens_at - 1e-3) < 1
 
 
-def test_only_an_end_opens_a_full_limit() -> None:
+def test_only_the_end_of_a_task_opens_a_full_concurrency_limit() -> None:
     assert limit.opens_at(Limit("x", LimitRule(max_running=2), 2), 0.0) is None
     assert limit.permits(Limit("x", LimitRule(max_running=2), 5), 0.0) == 0
     assert limit.permits(Limit("x", LimitRule()), 0.0) == math.inf
@@ -139,12 +141,12 @@ def test_only_an_end_opens_a_full_limit() -> None:
         ("1/d", 1, 86400.0),
     ],
 )
-def test_rates_that_people_write(text: str, count: int, seconds: float) -> None:
+def test_valid_rates(text: str, count: int, seconds: float) -> None:
     assert limit.parse_rate(text) == (count, seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "0/s", "-1/s", "5/0s", "5/w", "x/s", "5/s/s", "1.5/s"])
-def test_rates_that_make_no_sense(text: str) -> None:
+def test_invalid_rates(text: str) -> None:
     with pytest.raises(ValueError, match="is not a rate"):
         limit.parse_rate(text)
 
@@ -160,7 +162,7 @@ def test_a_rule_in_words() -> None:
 
 
 @given(batches=st.lists(st.integers(1, 30), min_size=1, max_size=60))
-def test_one_of_every_ten_starts_is_for_the_aged(batches: list[int]) -> None:
+def test_one_of_every_ten_starts_is_for_aged_tasks(batches: list[int]) -> None:
     counted, aged, starts = 0, 0, 0
     for batch in batches:
         share = priority.aged_share(counted, batch)
@@ -173,7 +175,7 @@ def test_one_of_every_ten_starts_is_for_the_aged(batches: list[int]) -> None:
 
 
 @pytest.mark.parametrize("value", ["critical", "CRITICAL", 0, Priority.CRITICAL])
-def test_priorities_that_people_write(value: str | int) -> None:
+def test_valid_priorities(value: str | int) -> None:
     assert priority.parse(value) is Priority.CRITICAL
 
 
@@ -192,29 +194,29 @@ def test_a_batch_is_ordered_or_refused(pairs: list[tuple[int, int]]) -> None:
     for child, parent in pairs:
         edges[str(child)].append(Edge(str(parent)))
     try:
-        order = dependency.check_acyclic(edges)
+        ids = dependency.check_acyclic(edges)
     except DependencyCycle:
         assert any(reaches(edges, name, name) for name in edges)
         return
-    assert sorted(order) == sorted(edges)
-    for name, found in edges.items():
-        assert all(order.index(edge.parent_id) < order.index(name) for edge in found)
+    assert sorted(ids) == sorted(edges)
+    for name, parents in edges.items():
+        assert all(ids.index(edge.parent_id) < ids.index(name) for edge in parents)
 
 
 def reaches(edges: dict[str, list[Edge]], start: str, goal: str) -> bool:
-    seen: set[str] = set()
+    visited: set[str] = set()
     todo = [edge.parent_id for edge in edges[start]]
     while todo:
         name = todo.pop()
         if name == goal:
             return True
-        if name not in seen:
-            seen.add(name)
+        if name not in visited:
+            visited.add(name)
             todo += [edge.parent_id for edge in edges[name]]
     return False
 
 
-def test_what_a_child_has_to_wait_for() -> None:
+def test_edges_that_a_child_waits_for() -> None:
     edges = [
         Edge("done"),
         Edge("running"),
@@ -228,8 +230,8 @@ def test_what_a_child_has_to_wait_for() -> None:
         "gone": Status.ABORTED,
     }
     assert dependency.still_pending("c", edges, statuses) == (Edge("running"),)
-    with pytest.raises(UnknownDependency, match="nobody"):
-        dependency.still_pending("c", [Edge("nobody")], statuses)
+    with pytest.raises(UnknownDependency, match="missing"):
+        dependency.still_pending("c", [Edge("missing")], statuses)
     for parent in ("dead", "gone"):
         assert dependency.still_pending("c", [Edge(parent)], statuses) == (Edge(parent),)
 
@@ -260,25 +262,25 @@ def test_pressure_is_a_typed_answer(
     age=st.floats(0, 100),
     age_bound=st.one_of(st.none(), st.floats(1, 90)),
 )
-def test_whoever_is_at_ease_would_be_accepted(
+def test_tasks_within_the_headroom_are_accepted(
     depth: int, bound: int | None, age: float, age_bound: float | None
 ) -> None:
     bounds, load = DepthBounds(bound, age_bound), Backlog(depth, age)
-    left = pressure.headroom(bounds, load)
-    if left:
-        assert pressure.judge(bounds, load, left)[0] is Pressure.ACCEPTED
+    headroom = pressure.headroom(bounds, load)
+    if headroom:
+        assert pressure.judge(bounds, load, headroom)[0] is Pressure.ACCEPTED
     if bound is not None:
-        assert pressure.judge(bounds, load, left + 1)[0] is not Pressure.ACCEPTED
+        assert pressure.judge(bounds, load, headroom + 1)[0] is not Pressure.ACCEPTED
 
 
-def test_figures_are_believed_as_long_as_nobody_can_have_reached_the_bound() -> None:
-    def seconds(left: int, age_bound: float | None = None) -> float:
-        return pressure.trusted_seconds(DepthBounds(10_000_000, age_bound), left)
+def test_a_measured_backlog_is_reused_while_the_bound_is_out_of_reach() -> None:
+    def seconds(headroom: int, age_bound: float | None = None) -> float:
+        return pressure.trusted_seconds(DepthBounds(10_000_000, age_bound), headroom)
 
     assert seconds(0) == seconds(100) == pressure.TRUSTED_SECONDS
     assert seconds(4 * pressure.COMING_PER_SECOND) == 4.0
     assert seconds(10**9) == pressure.TRUSTED_SECONDS_MAX
-    # Age grows though nobody adds anything.
+    # The age grows even when no task is added.
     assert seconds(10**9, age_bound=60.0) == pressure.TRUSTED_SECONDS
 
 
@@ -314,11 +316,11 @@ def test_the_number_of_workers(
     )
     assert minimum <= target <= max(maximum, current)
     if waiting and minimum <= current <= maximum:
-        assert target >= min(current, busy + waiting), "it does not shrink below its work"
+        assert target >= min(current, busy + waiting), "it does not shrink below its load"
 
 
 @given(workers=st.integers(-1, 1000), mean=st.floats(0, 100))
-def test_what_is_held_ahead_is_bounded(workers: int, mean: float) -> None:
+def test_prefetched_tasks_are_bounded(workers: int, mean: float) -> None:
     assert 0 <= capacity.ahead(workers, mean) <= capacity.AHEAD_MAX
     if mean > 0 and workers > 0:
         worth = capacity.ahead(workers, mean) * mean / workers
@@ -339,11 +341,11 @@ def at(text: str) -> float:
 
 def fires(spec: str, zone: str, start: str, count: int) -> list[str]:
     moment = at(start)
-    found = []
+    times = []
     for _ in range(count):
         moment = schedule.next_fire(spec, zone, moment)
-        found.append(datetime.fromtimestamp(moment, UTC).isoformat().removesuffix("+00:00"))
-    return found
+        times.append(datetime.fromtimestamp(moment, UTC).isoformat().removesuffix("+00:00"))
+    return times
 
 
 def test_cron_in_utc() -> None:
@@ -368,7 +370,7 @@ def test_the_hour_that_comes_twice_in_autumn_fires_once() -> None:
 
 
 @given(st.floats(1e-3, 1e6), st.floats(0, 4e9))
-def test_every_so_many_seconds(every: float, now: float) -> None:
+def test_a_schedule_every_n_seconds(every: float, now: float) -> None:
     assert schedule.next_fire(f"@every {every!r}", "UTC", now) == now + every
 
 

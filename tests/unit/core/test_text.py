@@ -1,4 +1,4 @@
-"""Text from outside: whatever it holds, a terminal shows it and does nothing else."""
+"""Untrusted text: a terminal only shows it, whatever it contains."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ def test_a_line_is_one_printable_line(text: str) -> None:
 
 
 @given(texts)
-def test_lines_hold_nothing_but_lines(text: str) -> None:
+def test_lines_are_printable(text: str) -> None:
     cleaned = lines(text)
     assert cleaned.replace("\n", "").isprintable()
     assert cleaned.count("\n") == text.count("\n")
 
 
-@given(st.recursive(texts | st.none() | st.integers(), lambda each: st.lists(each, max_size=3)))
+@given(
+    st.recursive(texts | st.none() | st.integers(), lambda children: st.lists(children, max_size=3))
+)
 def test_json_stays_the_same_document(value: object) -> None:
     for indent in (None, 2):
         document = json.dumps(value, ensure_ascii=False, indent=indent)

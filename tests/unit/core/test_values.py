@@ -1,4 +1,4 @@
-"""Ids, codec, failures, events, requests and errors: values in, values out, or a typed refusal."""
+"""Ids, codec, failures, events, requests and errors as pure values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ json_values = st.recursive(
 
 
 @given(st.lists(st.floats(0, 4e9), min_size=2, max_size=200), st.integers())
-def test_ids_rise_whatever_the_clock_does(times: list[float], seed: int) -> None:
+def test_ids_rise_with_any_clock(times: list[float], seed: int) -> None:
     ids = Ids(random.Random(seed))
     made = [ids.task(now) for now in times]
     assert made == sorted(made)
@@ -67,7 +67,7 @@ def test_record_ids_fit_a_bigint_and_differ() -> None:
     ids = Ids(random.Random(1))
     made = {ids.record(NOW) for _ in range(10_000)}
     assert len(made) == 10_000
-    assert all(0 < each < 2**63 for each in made)
+    assert all(0 < record_id < 2**63 for record_id in made)
     assert Ids(random.Random(2)).record(4e9) < 2**63
 
 
@@ -75,7 +75,7 @@ def test_record_ids_fit_a_bigint_and_differ() -> None:
 
 
 @given(json_values)
-def test_json_comes_back(value: object) -> None:
+def test_json_survives_a_round_trip(value: object) -> None:
     assert codec.loads(codec.dumps(value)) == value
     assert json.loads(codec.dumps(value)) == value
 
@@ -87,13 +87,13 @@ def test_json_is_canonical(value: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_no_json_for_what_is_no_number(bad: float) -> None:
+def test_nan_and_infinity_are_refused(bad: float) -> None:
     for value in (bad, [bad], {"a": {"b": (1, bad)}}, {"a": [None, bad]}):
-        with pytest.raises(ValueError, match="not a number"):
+        with pytest.raises(ValueError, match="not a JSON number"):
             codec.dumps(value)
 
 
-def test_texts_of_a_kind_go_as_text() -> None:
+def test_subclasses_of_str_are_written_as_strings() -> None:
     class Name(str):
         __slots__ = ()
 
@@ -103,13 +103,13 @@ def test_texts_of_a_kind_go_as_text() -> None:
 
 
 @pytest.mark.parametrize("value", [{1: 2}, {"a": [{"b": {1: 2}}]}, ({1: 2},)])
-def test_a_key_that_is_not_text_is_named(value: object) -> None:
+def test_a_key_that_is_not_a_string_is_named(value: object) -> None:
     with pytest.raises(TypeError, match=r"^dict key 1 is not a string, as JSON requires$"):
         codec.dumps(value)
 
 
 @given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
-def test_digests_tell_texts_apart(one: list[str], two: list[str]) -> None:
+def test_digests_of_different_texts_differ(one: list[str], two: list[str]) -> None:
     assert (codec.digest(*one) == codec.digest(*two)) == (one == two)
 
 
@@ -134,21 +134,21 @@ def test_equal_causes_share_a_fingerprint() -> None:
 
 
 def test_evidence_is_bounded() -> None:
-    found = caught(ValueError("x" * 100_000))
-    assert len(found.message) == failure.MESSAGE_CHARS_MAX
-    assert len(found.traceback) <= failure.TRACEBACK_CHARS_MAX
-    assert (found.kind, found.error_type) == (FailureKind.ERROR, "ValueError")
+    recorded = caught(ValueError("x" * 100_000))
+    assert len(recorded.message) == failure.MESSAGE_CHARS_MAX
+    assert len(recorded.traceback) <= failure.TRACEBACK_CHARS_MAX
+    assert (recorded.kind, recorded.error_type) == (FailureKind.ERROR, "ValueError")
     assert caught(ValueError()).message == "ValueError"
 
 
 @pytest.mark.parametrize("text", ["\udc80 in a file name", "zero \x00", "\ud83d half of a pair"])
-def test_any_message_can_be_kept(text: str) -> None:
-    """File names on Linux are bytes; in messages they come as lone surrogates."""
-    for found in (caught(OSError(text)), failure.plain("work", FailureKind.ERROR, text)):
-        assert codec.loads(codec.dumps(found))["message"]
+def test_any_message_can_be_stored(text: str) -> None:
+    """File names on Linux are bytes. Undecodable ones appear in messages as lone surrogates."""
+    for recorded in (caught(OSError(text)), failure.plain("work", FailureKind.ERROR, text)):
+        assert codec.loads(codec.dumps(recorded))["message"]
 
 
-def test_an_error_that_cannot_say_what_it_is() -> None:
+def test_an_error_whose_message_cannot_be_read() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -160,12 +160,12 @@ def test_an_error_that_cannot_say_what_it_is() -> None:
 
 
 @given(st.text(min_size=1), st.integers(0, 2**60))
-def test_a_position_comes_back_from_its_text(epoch: str, offset: int) -> None:
+def test_a_position_survives_a_round_trip(epoch: str, offset: int) -> None:
     assert Position.parse(str(Position(epoch, offset))) == Position(epoch, offset)
 
 
 @pytest.mark.parametrize("text", ["", "x", ":1", "x:", "x:y", "x:-1", "x:1.5", "x:²"])
-def test_what_is_no_position(text: str) -> None:
+def test_invalid_positions(text: str) -> None:
     with pytest.raises(ValueError, match="not a position"):
         Position.parse(text)
 
@@ -241,7 +241,7 @@ def test_a_bad_id() -> None:
             submit(EnqueueRequest(type="work"), task_id=task_id, now=NOW)
 
 
-def test_what_becomes_of_a_request() -> None:
+def test_the_row_of_a_request() -> None:
     request = EnqueueRequest(
         type="work",
         payload={"b": 1, "a": 2},
@@ -269,15 +269,15 @@ def test_the_size_of_a_payload_is_counted_in_bytes() -> None:
 
 
 def every_error() -> list[type[errors.HoldfastError]]:
-    found = [errors.HoldfastError]
-    for each in found:
-        found += [sub for sub in each.__subclasses__() if sub.__module__ == "holdfast.errors"]
-    return found
+    classes = [errors.HoldfastError]
+    for subclass in classes:
+        classes += [sub for sub in subclass.__subclasses__() if sub.__module__ == "holdfast.errors"]
+    return classes
 
 
 def test_every_error_has_its_outcomes() -> None:
     codes = [error.code for error in every_error()]
-    assert sorted(codes) == sorted(set(codes)), "each class has a code of its own"
+    assert sorted(codes) == sorted(set(codes)), "each class has a different code"
     assert set(codes) == set(outcomes.OUTCOMES)
     for error in every_error():
         outcome = outcomes.outcome_of(error("x"))
@@ -296,8 +296,8 @@ def test_the_tree_in_the_docs_is_the_tree() -> None:
 
 
 def in_order(error: type[errors.HoldfastError]) -> list[type[errors.HoldfastError]]:
-    found = [error]
+    classes = [error]
     for sub in error.__subclasses__():
         if sub.__module__ == "holdfast.errors":
-            found += in_order(sub)
-    return found
+            classes += in_order(sub)
+    return classes

@@ -9,5 +9,5 @@ from holdfast import TaskQueue
 
 @pytest.fixture
 def queue() -> TaskQueue:
-    """Made for a database that does not exist: the harness never touches it."""
+    """A queue with the URL of a database that does not exist: the harness never opens it."""
     return TaskQueue("sqlite:////nowhere/at/all.db")

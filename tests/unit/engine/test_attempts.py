@@ -1,4 +1,4 @@
-"""What becomes of an attempt: retries at their time, outcomes, timeouts, deaths."""
+"""The outcomes of an attempt: results, retries, timeouts, lost leases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.testing import harness
 from tests.conformance.helpers import wanted
 
 
-async def test_a_task_runs_and_gives_its_result(queue: TaskQueue) -> None:
+async def test_a_task_runs_and_returns_its_result(queue: TaskQueue) -> None:
     @queue.task
     async def double(x: int) -> int:
         return 2 * x
@@ -32,7 +32,7 @@ async def test_a_task_runs_and_gives_its_result(queue: TaskQueue) -> None:
         ]
 
 
-async def test_retries_come_at_their_time_with_growing_pauses(queue: TaskQueue) -> None:
+async def test_retries_back_off(queue: TaskQueue) -> None:
     starts: list[float] = []
 
     async with harness(queue, base_retry_delay=2.0, max_retry_delay=6.0) as h:
@@ -43,7 +43,7 @@ async def test_retries_come_at_their_time_with_growing_pauses(queue: TaskQueue) 
 
         queue.register_handler("flaky", flaky, max_attempts=4)
         handle = await queue.enqueue("flaky")
-        begun = h.now()
+        started_at = h.now()
         await h.run_until_idle()
         assert len(starts) == 1
         await h.advance(100)
@@ -52,7 +52,7 @@ async def test_retries_come_at_their_time_with_growing_pauses(queue: TaskQueue) 
             for n in (1, 2, 3)
         ]
         assert [b - a for a, b in itertools.pairwise(starts)] == pytest.approx(delays)
-        assert starts[0] == begun
+        assert starts[0] == started_at
         dead = await handle.get()
         assert (dead.status, dead.attempts, dead.error) == (Status.FAILED, 4, "no")
         with pytest.raises(TaskFailed, match="no"):
@@ -61,16 +61,16 @@ async def test_retries_come_at_their_time_with_growing_pauses(queue: TaskQueue) 
 
 async def test_a_snooze_costs_no_attempt(queue: TaskQueue) -> None:
     async with harness(queue) as h:
-        seen: list[float] = []
+        attempts: list[float] = []
 
         async def later(task: Task) -> Snooze | str:
-            seen.append(h.now())
-            return Snooze(60.0, "not ready") if len(seen) < 5 else "ready"
+            attempts.append(h.now())
+            return Snooze(60.0, "not ready") if len(attempts) < 5 else "ready"
 
         queue.register_handler("later", later, max_attempts=1)
         handle = await queue.enqueue("later")
         await h.advance(240)
-        assert [round(at - seen[0]) for at in seen] == [0, 60, 120, 180, 240]
+        assert [round(at - attempts[0]) for at in attempts] == [0, 60, 120, 180, 240]
         task = await handle.get()
         assert (task.status, task.attempts, task.result) == (Status.COMPLETED, 1, "ready")
 
@@ -81,7 +81,7 @@ async def test_a_handler_may_cancel_or_reject(queue: TaskQueue) -> None:
         async def judge(task: Task) -> Cancel:
             if task.payload == "reject":
                 raise Reject("it can never work")
-            return Cancel("nobody wants it")
+            return Cancel("not needed any more")
 
         queue.register_handler("judge", judge, max_attempts=9)
         rejected = await queue.enqueue("judge", "reject")
@@ -106,12 +106,12 @@ async def test_a_timeout_ends_the_attempt_at_its_time(queue: TaskQueue) -> None:
 
         queue.register_handler("hang", hang, timeout=20.0, max_attempts=1)
         handle = await queue.enqueue("hang")
-        begun = h.now()
+        started_at = h.now()
         await h.advance(19)
         assert (await handle.get()).status is Status.RUNNING
         assert ended == []
         await h.advance(1)
-        assert [at - begun for at in ended] == pytest.approx([20.0])
+        assert [at - started_at for at in ended] == pytest.approx([20.0])
         task = await handle.get()
         assert task.status is Status.FAILED
         assert task.failure is not None
@@ -134,7 +134,7 @@ async def test_plain_functions_run_in_threads(queue: TaskQueue) -> None:
         assert (task.progress, task.checkpoint) == ({"done": 0.5, "note": "half"}, {"page": 3})
 
 
-async def test_a_checkpoint_outlives_an_attempt(queue: TaskQueue) -> None:
+async def test_a_checkpoint_survives_an_attempt(queue: TaskQueue) -> None:
     pages: list[object] = []
 
     async with harness(queue) as h:
@@ -165,8 +165,10 @@ async def test_a_checkpoint_outlives_an_attempt(queue: TaskQueue) -> None:
     ],
     ids=lambda outcome: type(outcome).__name__,
 )
-async def test_whatever_a_handler_does_ends_its_attempt(queue: TaskQueue, outcome: object) -> None:
-    """And harms nobody else: the next task runs as ever."""
+async def test_every_outcome_of_a_handler_ends_its_attempt(
+    queue: TaskQueue, outcome: object
+) -> None:
+    """The next task runs as usual."""
     async with harness(queue) as h:
 
         async def odd(task: Task) -> object:
@@ -208,12 +210,12 @@ async def test_a_cancelled_task_stops_its_handler(queue: TaskQueue) -> None:
         with pytest.raises(IllegalTransition, match="has ended"):
             await queue.cancel(handle)
         with pytest.raises(NotFound):
-            await queue.cancel("nobody")
+            await queue.cancel("missing")
         assert (await queue.get_stats()).leases_lost == 1
 
 
-async def test_a_runner_that_lost_its_lease_is_told(queue: TaskQueue) -> None:
-    told: list[Exception] = []
+async def test_a_runner_that_lost_its_lease_is_cancelled(queue: TaskQueue) -> None:
+    errors: list[Exception] = []
     async with harness(queue) as h:
         release = asyncio.Event()
 
@@ -222,7 +224,7 @@ async def test_a_runner_that_lost_its_lease_is_told(queue: TaskQueue) -> None:
             try:
                 await ctx.progress(0.5)
             except LeaseLost as error:
-                told.append(error)
+                errors.append(error)
                 raise
             return "done"
 
@@ -233,11 +235,11 @@ async def test_a_runner_that_lost_its_lease_is_told(queue: TaskQueue) -> None:
         await backend.store.apply([Instruction(handle, Abort("ann"))])
         release.set()
         await h.run_until_idle()
-        assert len(told) == 1
+        assert len(errors) == 1
         assert (await handle.get()).status is Status.ABORTED
 
 
-async def test_leases_are_kept_while_a_handler_runs(queue: TaskQueue) -> None:
+async def test_leases_are_renewed_while_a_handler_runs(queue: TaskQueue) -> None:
     async with harness(queue, lease_seconds=9.0, task_timeout=None) as h:
         done = asyncio.Event()
 
@@ -255,7 +257,7 @@ async def test_leases_are_kept_while_a_handler_runs(queue: TaskQueue) -> None:
         assert (await handle.get()).result == "at last"
 
 
-async def test_what_a_dead_node_held_comes_back_when_its_lease_ends(queue: TaskQueue) -> None:
+async def test_tasks_of_a_dead_node_are_queued_again_when_the_lease_ends(queue: TaskQueue) -> None:
     async with harness(queue) as h:
 
         async def work(task: Task) -> str:

@@ -1,4 +1,4 @@
-"""Handlers that do not heed their cancellation: asked again, then given up; threads that do not come back."""
+"""Handlers that ignore their cancellation: cancelled again, then given up. Threads that do not return."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.acceptance.apps.harness import eventually
 
 
 class Deaf:
-    """A handler that ignores its first cancellations, until its test has ended."""
+    """A handler that ignores its first cancellations until the test ends."""
 
     def __init__(self, ignores: int) -> None:
         self.heard = 0
@@ -59,7 +59,7 @@ async def test_a_handler_that_ignores_one_cancellation_is_cancelled_again(queue:
         await h.run_until_idle()
         done = await queue.get_task(after)
         assert done is not None
-        assert done.status is Status.COMPLETED, "the worker lives on"
+        assert done.status is Status.COMPLETED, "the worker goes on"
 
 
 async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
@@ -75,8 +75,8 @@ async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
         assert "timeout of 5 s" in str(task.error)
         assert (h.engine.pool.busy, len(h.engine.pool.held)) == (1, 0)
         assert (await queue.get_stats()).deaf_handlers == 1
-        assert "ignores its cancellation" in caplog.text
-        assert "await self.go.wait()" in caplog.text, "where it stands"
+        assert "has ignored its cancellation" in caplog.text
+        assert "await self.go.wait()" in caplog.text, "the stack"
         deaf.go.set()
         await h.run_until_idle()
         assert h.engine.pool.busy == 0
@@ -85,7 +85,7 @@ async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
         assert "task.late" not in kinds
 
 
-async def test_a_deaf_handler_does_not_keep_its_process_from_stopping(
+async def test_a_deaf_handler_does_not_block_a_stop(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(supervisor, "STOP_SECONDS_MAX", 0.05)
@@ -125,10 +125,10 @@ async def test_a_handler_that_is_given_up_during_a_stop_ends_the_wait(
         assert await waiting
 
 
-async def test_a_stop_waits_once_for_handlers_and_a_store_that_is_away(
+async def test_a_stop_waits_once_for_handlers_and_an_outage(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Running tasks use up the time of the stop; outcomes that cannot be written get little more."""
+    """Running tasks use up the time of the stop. Outcomes that cannot be written get little more."""
 
     async def wait(task: Task) -> None:
         await asyncio.Event().wait()
@@ -148,7 +148,7 @@ async def test_a_stop_waits_once_for_handlers_and_a_store_that_is_away(
     assert h.now() - before <= 30.0 + UNWIND_SECONDS + FLUSH_SECONDS
 
 
-async def test_a_stop_that_hurries_does_not_wait_for_a_store_that_is_away(
+async def test_a_hurried_stop_does_not_wait_for_an_outage(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object, **__: object) -> object:
@@ -164,7 +164,7 @@ async def test_a_stop_that_hurries_does_not_wait_for_a_store_that_is_away(
     assert h.now() - before <= FLUSH_SECONDS
 
 
-async def test_an_event_handler_that_ignores_its_cancellation_does_not_keep_a_stop(
+async def test_an_event_handler_that_ignores_its_cancellation_does_not_block_a_stop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(observe, "DRAIN_SECONDS", 0.05)
@@ -190,7 +190,7 @@ async def test_an_event_handler_that_ignores_its_cancellation_does_not_keep_a_st
     await subscription()
 
 
-async def test_threads_that_do_not_come_back_are_bounded(
+async def test_threads_that_do_not_return_are_bounded(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(execute, "ABANDONED_MAX", 2)
@@ -218,7 +218,7 @@ async def test_threads_that_do_not_come_back_are_bounded(
             assert "takes no tasks for threads" in caplog.text
             task = await queue.get_task(other)
             assert task is not None
-            assert task.status is Status.COMPLETED, "others are served"
+            assert task.status is Status.COMPLETED, "tasks of other types run"
         finally:
             go.set()
         await eventually(lambda: h.engine.executor.abandoned_threads == 0)

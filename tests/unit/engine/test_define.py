@@ -1,4 +1,4 @@
-"""Defining tasks: whole or not at all, one function for each type, the same options both ways."""
+"""Defining tasks: atomic, one function for each type, the same options both ways."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_two_closures_of_one_name_are_two_functions(queue: TaskQueue) -> None:
         queue.register_handler("work", make())
 
 
-def test_a_module_that_is_loaded_again_replaces_its_functions(
+def test_a_reloaded_module_replaces_its_functions(
     queue: TaskQueue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "reloaded_tasks.py").write_text("async def work(task): ...\n")
@@ -117,7 +117,7 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
     assert a.config == b.config
     assert a.config.priority is Priority.HIGH
     assert a.config.limit == LimitRule(7, 6, 1.0, 10)
-    assert [(each.name, each.spec, each.timezone) for each in queue._schedules] == [
+    assert [(schedule.name, schedule.spec, schedule.timezone) for schedule in queue._schedules] == [
         ("a", "@every 11", "Europe/Prague"),
         ("b", "@every 11", "Europe/Prague"),
     ]

@@ -1,4 +1,4 @@
-"""What `holdfast doctor` says about the handlers and the engines of live nodes."""
+"""The findings of `holdfast doctor` about the handlers and the engines of live nodes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.engine.test_deaf import Deaf
 
 
 async def seen(h: Harness, queue: TaskQueue) -> Check:
-    """After a heartbeat."""
+    """The finding after a heartbeat."""
     await h.engine.heartbeat.step()
     return await checks.handlers(queue, 0.0)
 
@@ -27,11 +27,11 @@ async def test_a_handler_that_ignores_its_cancellation(queue: TaskQueue) -> None
         queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
         await queue.enqueue("work")
         await h.advance(5.0 + GIVE_UP_SECONDS + 10)
-        found = await seen(h, queue)
-        assert found.level is Level.WARN
-        assert "has 1 worker whose handler ignores its cancellation" in found.text
+        finding = await seen(h, queue)
+        assert finding.level is Level.WARN
+        assert "has 1 worker whose handler ignores its cancellation" in finding.text
         [node] = await queue.get_nodes()
-        assert (node.deaf_handlers, node.id in found.text) == (1, True)
+        assert (node.deaf_handlers, node.id in finding.text) == (1, True)
         deaf.go.set()
         await h.run_until_idle()
         assert (await seen(h, queue)).level is Level.OK
@@ -52,10 +52,10 @@ async def test_threads_that_outlived_their_attempts(
             for _ in range(2):
                 await queue.enqueue("hang")
             await h.advance(60)
-            found = await seen(h, queue)
-            assert found.level is Level.WARN
-            assert "has 2 threads that outlived their attempts" in found.text
-            assert "takes no tasks" not in found.text
+            finding = await seen(h, queue)
+            assert finding.level is Level.WARN
+            assert "has 2 threads that outlived their attempts" in finding.text
+            assert "takes no tasks" not in finding.text
             monkeypatch.setattr(checks, "ABANDONED_MAX", 2)
             assert "takes no tasks for threads" in (await seen(h, queue)).text
         finally:
@@ -70,9 +70,9 @@ async def test_errors_of_an_engine(queue: TaskQueue, monkeypatch: pytest.MonkeyP
 
     async with harness(queue) as h:
         await h.engine.sweeper.apart("a part", broken())
-        found = await seen(h, queue)
-        assert found.level is Level.WARN
-        assert "had 1 unforeseen error since it started" in found.text
+        finding = await seen(h, queue)
+        assert finding.level is Level.WARN
+        assert "had 1 unforeseen error since it started" in finding.text
         assert (await queue.get_stats()).troubles == 1
         monkeypatch.setattr(checks, "NAMED_MAX", 0)
         assert "and 1 more node:" in (await seen(h, queue)).text

@@ -14,10 +14,10 @@ from holdfast.core.task import Task
 from holdfast.testing import harness
 
 
-async def test_what_is_being_committed_is_not_taken_for_lost(
+async def test_a_run_whose_outcome_is_being_committed_is_not_lost(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A renewal that meets a task after its completion, before the completer has heard of that."""
+    """The renewal runs after the commit of the outcome, and before the completer has its answer."""
     committed, go_on = asyncio.Event(), asyncio.Event()
 
     @queue.task

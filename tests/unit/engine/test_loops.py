@@ -1,4 +1,4 @@
-"""The parts of the engine: scaling, ageing, schedules, stopping, supervision, limits in motion."""
+"""The parts of the engine: scaling, ageing, schedules, stopping, limits, supervision."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ async def test_an_operator_scales_by_hand(queue: TaskQueue) -> None:
         assert (h.engine.pool.minimum, h.engine.pool.maximum) == (1, 4), "as configured"
 
 
-async def test_scaling_adds_to_what_is_there_and_load_does_not_outgrow_it(queue: TaskQueue) -> None:
+async def test_scaling_adds_to_the_current_workers_and_load_does_not_exceed_it(
+    queue: TaskQueue,
+) -> None:
     gate = asyncio.Event()
     async with harness(queue, min_workers=1, max_workers=3) as h:
 
@@ -71,7 +73,7 @@ async def test_scaling_adds_to_what_is_there_and_load_does_not_outgrow_it(queue:
             await queue.enqueue("hold")
         await h.run_until_idle()
         assert h.engine.pool.busy == 3
-        assert await queue.scale_workers(2) == 5, "it had grown to three by itself"
+        assert await queue.scale_workers(2) == 5, "load had grown the pool to three"
         assert h.engine.dispatcher.is_woken, "there may be work for them"
         await h.run_until_idle()
         assert h.engine.pool.busy == 5
@@ -83,11 +85,11 @@ async def test_scaling_adds_to_what_is_there_and_load_does_not_outgrow_it(queue:
         for _ in range(40):
             await queue.enqueue("hold")
         await h.run_until_idle()
-        assert h.engine.pool.busy == 3, "max_workers is what it was"
+        assert h.engine.pool.busy == 3, "max_workers has not changed"
         gate.set()
 
 
-async def test_workers_that_were_just_added_can_be_taken_away(queue: TaskQueue) -> None:
+async def test_workers_that_were_just_added_can_be_removed(queue: TaskQueue) -> None:
     async with harness(queue, min_workers=1, max_workers=3) as h:
         assert await queue.scale_workers(50) == 51
         assert await queue.scale_workers(-100) == 1
@@ -95,7 +97,7 @@ async def test_workers_that_were_just_added_can_be_taken_away(queue: TaskQueue) 
         assert h.engine.pool.workers == 1
 
 
-async def test_workers_that_were_taken_away_do_not_come_back_by_themselves(
+async def test_removed_workers_do_not_come_back(
     queue: TaskQueue,
 ) -> None:
     gate = asyncio.Event()
@@ -121,23 +123,23 @@ async def test_workers_that_were_taken_away_do_not_come_back_by_themselves(
     more=st.integers(0, 8),
     wishes=st.lists(st.integers(-30, 30), min_size=1, max_size=8),
 )
-def test_what_scaling_comes_to(low: int, more: int, wishes: list[int]) -> None:
+def test_scaling_stays_within_bounds(low: int, more: int, wishes: list[int]) -> None:
     configured = WorkerBounds(low, low + more)
-    there, so_far = low, 0
+    current, so_far = low, 0
     for by in wishes:
-        scaled = capacity.scaled(current=there, by=by, so_far=so_far, configured=configured)
-        assert scaled.target == max(1, there + by)
+        scaled = capacity.scaled(current=current, by=by, so_far=so_far, configured=configured)
+        assert scaled.target == max(1, current + by)
         assert 1 <= scaled.bounds.minimum <= scaled.bounds.maximum
         assert scaled.bounds.maximum <= max(configured.maximum, scaled.target)
-        there, so_far = scaled.target, scaled.so_far
-    back = capacity.scaled(current=there, by=-so_far, so_far=so_far, configured=configured)
+        current, so_far = scaled.target, scaled.so_far
+    back = capacity.scaled(current=current, by=-so_far, so_far=so_far, configured=configured)
     assert (back.so_far, back.target, back.bounds) == (0, low, configured)
 
 
-async def test_what_becomes_due_while_a_claim_is_judged_is_claimed_at_once(
+async def test_a_task_that_becomes_due_during_a_claim_is_claimed_at_once(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The clock of whoever enqueues may be a little ahead of the one who claims; a poll is seconds away."""
+    """The clock of the producer may be a little ahead of the dispatcher's. The next poll is seconds away."""
 
     @queue.task
     async def work() -> None: ...
@@ -176,10 +178,10 @@ async def test_workers_that_are_added_get_work_at_once(queue: TaskQueue) -> None
         gate.set()
 
 
-async def test_workers_that_came_free_while_others_waited_here_get_work_at_once(
+async def test_workers_that_became_free_while_tasks_waited_get_work_at_once(
     queue: TaskQueue,
 ) -> None:
-    """One worker runs what ends at once; then a long task is the last that was claimed."""
+    """One worker runs short tasks. Then the last claimed task is a long one."""
     gate = asyncio.Event()
 
     async def quick(task: Task) -> None: ...
@@ -200,11 +202,11 @@ async def test_workers_that_came_free_while_others_waited_here_get_work_at_once(
 
 
 async def test_low_priority_is_never_starved(queue: TaskQueue) -> None:
-    order: list[str] = []
+    starts: list[str] = []
     async with harness(queue, max_workers=1, ageing_seconds=60.0) as h:
 
         async def note(task: Task) -> None:
-            order.append(task.priority.name.lower())
+            starts.append(task.priority.name.lower())
 
         queue.register_handler("note", note)
         await queue.pause_queue()
@@ -215,19 +217,19 @@ async def test_low_priority_is_never_starved(queue: TaskQueue) -> None:
             await queue.enqueue("note", priority="critical")
         await queue.resume_queue()
         await h.run_until_idle()
-    places = [n for n, name in enumerate(order) if name == "low"]
+    places = [n for n, name in enumerate(starts) if name == "low"]
     # The bound: a task with k aged ones before it starts after at most (k + 1) * AGED_EVERY starts.
-    assert all(place < (k + 1) * AGED_EVERY for k, place in enumerate(places))
-    assert len(order) == 63
-    assert order.count("critical") == 60
+    assert all(index < (k + 1) * AGED_EVERY for k, index in enumerate(places))
+    assert len(starts) == 63
+    assert starts.count("critical") == 60
 
 
 async def test_strict_priority_without_ageing(queue: TaskQueue) -> None:
-    order: list[str] = []
+    starts: list[str] = []
     async with harness(queue, max_workers=1) as h:
 
         async def note(task: Task) -> None:
-            order.append(task.priority.name.lower())
+            starts.append(task.priority.name.lower())
 
         queue.register_handler("note", note)
         await queue.pause_queue()
@@ -235,7 +237,7 @@ async def test_strict_priority_without_ageing(queue: TaskQueue) -> None:
             await queue.enqueue("note", priority=priority)
         await queue.resume_queue()
         await h.run_until_idle()
-    assert order == [*["critical"] * 2, *["high"] * 2, *["normal"] * 2, *["low"] * 2]
+    assert starts == [*["critical"] * 2, *["high"] * 2, *["normal"] * 2, *["low"] * 2]
 
 
 async def test_a_schedule_fires_at_its_times(queue: TaskQueue) -> None:
@@ -252,7 +254,7 @@ async def test_a_schedule_fires_at_its_times(queue: TaskQueue) -> None:
         assert all(task.metadata == {"schedule": "report"} for task in await h.tasks(report))
 
 
-async def test_missed_fires_are_made_up_for_by_one(queue: TaskQueue) -> None:
+async def test_missed_fires_are_coalesced(queue: TaskQueue) -> None:
     @queue.task(cron="@every 60")
     async def tick() -> None: ...
 
@@ -289,16 +291,16 @@ async def test_two_engines_fire_a_schedule_once() -> None:
     engines = [engine(f"node-{n}") for n in range(2)]
     for _ in range(10):
         clock.set(clock.now() + 30)
-        for each in engines:
-            await each.scheduler.step()
+        for one in engines:
+            await one.scheduler.step()
     assert len(await backend.store.find(limit=100)) == 5
-    assert sum(each.scheduler.fired for each in engines) == 5
-    for each in engines:
-        await each.executor.close()
+    assert sum(one.scheduler.fired for one in engines) == 5
+    for one in engines:
+        await one.executor.close()
     await backend.store.close()
 
 
-async def test_a_stop_gives_back_what_was_not_started(queue: TaskQueue) -> None:
+async def test_a_stop_gives_back_tasks_that_did_not_start(queue: TaskQueue) -> None:
     async with harness(queue, max_workers=2) as h:
         gate = asyncio.Event()
 
@@ -325,7 +327,7 @@ async def test_a_stop_gives_back_what_was_not_started(queue: TaskQueue) -> None:
         assert (task.status, task.attempts, task.deaths) == (Status.QUEUED, 0, 0)
 
 
-async def test_a_stop_that_waited_long_enough_takes_tasks_back_unpunished(
+async def test_a_stop_that_times_out_gives_tasks_back_without_spending_an_attempt(
     queue: TaskQueue,
 ) -> None:
     cancelled: list[str] = []
@@ -394,11 +396,13 @@ async def test_a_rate_spreads_starts_over_time(queue: TaskQueue) -> None:
             starts.append(h.now())
 
         queue.register_handler("note", note, rate="6/m")
-        begun = h.now()
+        started_at = h.now()
         for _ in range(4):
             await queue.enqueue("note")
         await h.advance(60)
-        assert [at - begun for at in starts] == pytest.approx([0.0, 10.0, 20.0, 30.0], abs=0.01)
+        assert [at - started_at for at in starts] == pytest.approx(
+            [0.0, 10.0, 20.0, 30.0], abs=0.01
+        )
         assert all(task.attempts == 1 for task in await h.tasks("note"))
 
 
@@ -406,7 +410,7 @@ async def test_a_rate_spreads_starts_over_time(queue: TaskQueue) -> None:
 
 
 async def tick_until(clock: VirtualClock, done: Any) -> list[float]:
-    """Lets time pass from wake to wake; the pauses on the way."""
+    """Advances the clock from deadline to deadline. Returns the pauses."""
     pauses: list[float] = []
     while not done():
         for _ in range(10):
@@ -418,7 +422,7 @@ async def tick_until(clock: VirtualClock, done: Any) -> list[float]:
     return pauses
 
 
-async def test_a_part_that_dies_is_started_again_with_growing_pauses(
+async def test_a_part_that_dies_is_restarted_with_backoff(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     clock = VirtualClock()
@@ -439,25 +443,25 @@ async def test_a_part_that_dies_is_started_again_with_growing_pauses(
     assert "died, starting it again" in caplog.text
 
 
-async def test_a_part_that_dies_too_often_is_given_up_and_told() -> None:
+async def test_a_part_that_dies_too_often_is_given_up_and_reported() -> None:
     clock = VirtualClock()
-    told: list[EngineFailed] = []
+    errors: list[EngineFailed] = []
 
     async def part() -> None:
         raise RuntimeError("always")
 
-    supervisor = Supervisor(clock, told.append, restarts_max=3, window_seconds=60.0)
+    supervisor = Supervisor(clock, errors.append, restarts_max=3, window_seconds=60.0)
     task = supervisor.start("part", part)
     await tick_until(clock, task.done)
     assert supervisor.restarts == 3
-    assert len(told) == 1
-    assert "always" in str(told[0])
-    assert isinstance(told[0].__cause__, RuntimeError)
+    assert len(errors) == 1
+    assert "always" in str(errors[0])
+    assert isinstance(errors[0].__cause__, RuntimeError)
 
 
-async def test_deaths_long_ago_are_forgiven() -> None:
+async def test_deaths_outside_the_window_do_not_count() -> None:
     clock = VirtualClock()
-    told: list[EngineFailed] = []
+    errors: list[EngineFailed] = []
     lives = 0
 
     async def part() -> None:
@@ -468,9 +472,9 @@ async def test_deaths_long_ago_are_forgiven() -> None:
         await clock.sleep(100.0)
         raise RuntimeError("now and then")
 
-    supervisor = Supervisor(clock, told.append, restarts_max=2, window_seconds=60.0)
+    supervisor = Supervisor(clock, errors.append, restarts_max=2, window_seconds=60.0)
     task = supervisor.start("part", part)
     await tick_until(clock, task.done)
-    assert told == []
+    assert errors == []
     assert supervisor.restarts == 10
     await supervisor.stop()

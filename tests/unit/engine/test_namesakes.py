@@ -1,4 +1,4 @@
-"""How nodes describe the options of their types to each other."""
+"""The comparison of type options between nodes."""
 
 from __future__ import annotations
 
@@ -32,45 +32,45 @@ OTHERS: dict[str, Any] = {
     "burst": 4,
 }
 OF_THE_NODE = {"isolation", "cron", "timezone"}
-"""How the node runs it, and its schedule, which the store keeps by itself."""
+"""Options of the node and of the schedule, which are not part of the type's options."""
 
 
 async def idle(task: Task) -> None: ...
 
 
 @given(OPTIONS, OPTIONS)
-def test_a_difference_is_said_exactly_when_there_is_one(
+def test_a_difference_is_reported_exactly_when_there_is_one(
     one: dict[str, object], other: dict[str, object]
 ) -> None:
     assert (difference(one, other) == "") == (one == other)
     assert (difference(other, one) == "") == (one == other)
 
 
-def test_every_option_that_tasks_are_made_with_is_compared() -> None:
+def test_every_option_of_tasks_is_compared() -> None:
     assert OTHERS.keys() | OF_THE_NODE == TypeOptions.__annotations__.keys()
     for name, value in OTHERS.items():
         base = TypeOptions(rate="2/s") if name == "burst" else TypeOptions()
         changed: Any = {**base, name: value}
-        said = difference(
+        options = difference(
             options_of(type_config(base), Defaults()), options_of(type_config(changed), Defaults())
         )
-        assert said.startswith(f"{name} default and "), name
+        assert options.startswith(f"{name} default and "), name
 
 
-def test_settings_count_where_the_type_does_not_say() -> None:
+def test_settings_count_for_options_that_the_type_does_not_set() -> None:
     config = type_config(TypeOptions())
     assert options_of(config, Defaults()) == {}
     assert options_of(config, Defaults(max_attempts=8)) == {"max_attempts": 8}
 
 
-def test_a_node_that_does_not_say_or_is_gone_is_not_compared(
+def test_a_node_without_options_or_not_live_is_not_compared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     mine = Namesakes("a")
     mine.define([for_task("send", idle, type_config(TypeOptions(max_attempts=5)))], Defaults())
-    said = {"types": ["send"], "lease_seconds": 9.0}
-    assert definitions(said) == definitions(said | {"type_options": []}) == {}
-    silent, spoken = codec.dumps(said), codec.dumps(said | {"type_options": {}})
+    description = {"types": ["send"], "lease_seconds": 9.0}
+    assert definitions(description) == definitions(description | {"type_options": []}) == {}
+    silent, spoken = codec.dumps(description), codec.dumps(description | {"type_options": {}})
     with caplog.at_level(logging.WARNING):
         mine.compare([("old", 0.0, 100.0, silent), ("gone", 0.0, 1.0, spoken)], 100.0)
         mine.compare([("a", 0.0, 100.0, spoken)], 100.0)
@@ -81,7 +81,7 @@ def test_a_node_that_does_not_say_or_is_gone_is_not_compared(
     assert "by b with different options: max_attempts 5 and default" in caplog.messages[0]
 
 
-async def test_other_options_while_running_are_announced(queue: TaskQueue) -> None:
+async def test_changed_options_are_announced_while_running(queue: TaskQueue) -> None:
     queue.register_handler("send", idle, max_attempts=5)
     async with harness(queue) as h:
         queue.register_handler("send", idle, max_attempts=6)

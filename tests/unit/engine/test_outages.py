@@ -1,4 +1,4 @@
-"""A store that goes away and comes back, callers that share a commit, and hints within a process."""
+"""Outages of the store, group commit, and hints within a process."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_every_loop_survives_an_outage(
         assert h.engine.supervisor.restarts == 0
 
 
-async def test_an_outage_is_waited_for_with_growing_pauses(
+async def test_tries_during_an_outage_back_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Away(Loop):
@@ -90,7 +90,7 @@ def one_of(flush: Callable[[list[int]], Awaitable[list[int]]]) -> Callable[[int]
     return one
 
 
-async def test_callers_that_come_together_are_written_together() -> None:
+async def test_concurrent_items_are_written_together() -> None:
     batches: list[list[int]] = []
     gate = asyncio.Event()
 
@@ -110,7 +110,7 @@ async def test_callers_that_come_together_are_written_together() -> None:
     assert [n for batch in batches for n in batch] == list(range(10))
 
 
-async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
+async def test_a_failed_batch_raises_only_for_its_callers() -> None:
     async def flush(items: list[int]) -> list[int]:
         await asyncio.sleep(0)
         if 1 in items:
@@ -119,18 +119,18 @@ async def test_a_batch_that_fails_is_told_to_its_callers_only() -> None:
 
     batcher: Batcher[int, int] = Batcher(one_of(flush), flush, 2)
     answers = await asyncio.gather(*(batcher.put(n) for n in range(6)), return_exceptions=True)
-    # The first went at once and alone, the next two together.
+    # The first item is written at once and alone, the next two together.
     failed = [isinstance(answer, StoreUnavailable) for answer in answers]
     assert failed == [False, True, True, False, False, False]
     assert [answers[0], *answers[3:]] == [0, 3, 4, 5]
     assert await batcher.put(8) == 8
 
 
-async def test_who_comes_back_and_back_is_alone_until_somebody_else_comes() -> None:
-    seen: list[bool] = []
+async def test_a_repeated_caller_is_alone_until_another_caller_comes() -> None:
+    answers: list[bool] = []
 
     async def one(item: int) -> int:
-        seen.append(batcher.is_alone())
+        answers.append(batcher.is_alone())
         return item
 
     async def flush(items: list[int]) -> list[int]:
@@ -141,10 +141,10 @@ async def test_who_comes_back_and_back_is_alone_until_somebody_else_comes() -> N
         await batcher.put(n)
     await asyncio.create_task(batcher.put(4))
     await batcher.put(5)
-    assert seen == [False, True, True, False, False]
+    assert answers == [False, True, True, False, False]
 
 
-async def test_who_is_alone_leaves_turns_to_others() -> None:
+async def test_a_caller_that_is_alone_yields_to_others() -> None:
     async def one(item: int) -> int:
         batcher.is_alone()
         return item
@@ -170,8 +170,8 @@ async def test_who_is_alone_leaves_turns_to_others() -> None:
 
 @pytest.mark.parametrize("turns", range(6))
 @pytest.mark.parametrize("victim", [0, 1, 4])
-async def test_a_caller_that_gives_up_leaves_nobody_waiting(victim: int, turns: int) -> None:
-    """Whoever is cancelled, and whenever: all others get their answers."""
+async def test_a_cancelled_caller_leaves_no_other_waiting(victim: int, turns: int) -> None:
+    """Whichever caller is cancelled, and at any time, all others get their answers."""
     gate = asyncio.Event()
 
     async def flush(items: list[int]) -> list[int]:
@@ -192,13 +192,13 @@ async def test_a_caller_that_gives_up_leaves_nobody_waiting(victim: int, turns: 
     assert answers == [n for n in range(7) if n != victim]
 
 
-async def test_hints_reach_all_who_listen() -> None:
+async def test_hints_reach_all_listeners() -> None:
     bus = LocalBus()
-    heard: list[str] = []
-    stop = bus.subscribe(heard.append)
+    hints: list[str] = []
+    stop = bus.subscribe(hints.append)
     bus.publish("work")
     stop()
     stop()
     bus.publish("feed")
-    assert heard == ["work"]
+    assert hints == ["work"]
     assert bus.mode().pushing

@@ -1,4 +1,4 @@
-"""Outcomes that the store cannot write, outcomes that make much work, and the log lines of all."""
+"""Outcomes that the store cannot write, slow batches of outcomes, and their log lines."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ async def echo(task: Task) -> object:
 async def refusing(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False
 ) -> list[int]:
-    """A store that cannot write a result 'bad'; `deaf`: nor anything about it. The sizes tried."""
+    """Makes the store fail to write a result 'bad'; with `deaf`, any outcome of that task. Returns the
+    sizes of the batches."""
     store = (await queue.open()).store
     finish, sizes = store.finish, list[int]()
 
     async def broken(ended: Ended, **_: bool) -> list[Ruling]:
         sizes.append(len(ended))
-        for task, order in ended:
-            is_result = isinstance(order.command, Complete)
+        for task, instruction in ended:
+            is_result = isinstance(instruction.command, Complete)
             if task.payload == "bad" and (deaf or is_result):
                 raise ValueError("the store cannot write this")
         return await finish(ended)
@@ -46,15 +47,15 @@ async def refusing(
 
 
 async def enqueued(queue: TaskQueue, *payloads: object) -> list[str]:
-    requests = [{"type": "echo", "payload": each} for each in payloads]
-    return [str(each) for each in await queue.enqueue_many(requests)]
+    requests = [{"type": "echo", "payload": payload} for payload in payloads]
+    return [str(handle) for handle in await queue.enqueue_many(requests)]
 
 
 async def statuses(queue: TaskQueue, ids: Sequence[str]) -> list[Status | None]:
     return [task.status if (task := await queue.get_task(i)) else None for i in ids]
 
 
-async def test_an_outcome_that_cannot_be_written_harms_itself_only(
+async def test_an_outcome_that_cannot_be_written_does_not_block_others(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue, max_workers=30) as h:
@@ -62,13 +63,13 @@ async def test_an_outcome_that_cannot_be_written_harms_itself_only(
         sizes = await refusing(queue, monkeypatch)
         ids = await enqueued(queue, *[n if n != 7 else "bad" for n in range(20)])
         await h.run_until_idle()
-        found = await statuses(queue, ids)
-        assert found.pop(7) is Status.RUNNING, "it may be written yet"
-        assert set(found) == {Status.COMPLETED}, "the others have not waited for it"
+        results = await statuses(queue, ids)
+        assert results.pop(7) is Status.RUNNING, "it is tried again"
+        assert set(results) == {Status.COMPLETED}, "the others did not wait for it"
         await h.advance(20)
-        found = await statuses(queue, ids)
-        assert found.pop(7) is Status.FAILED
-        assert set(found) == {Status.COMPLETED}
+        results = await statuses(queue, ids)
+        assert results.pop(7) is Status.FAILED
+        assert set(results) == {Status.COMPLETED}
         dead = await queue.get_task(ids[7])
         assert dead is not None
         assert "could not be written: ValueError" in str(dead.error)
@@ -76,7 +77,7 @@ async def test_an_outcome_that_cannot_be_written_harms_itself_only(
     assert f"outcome of task {ids[7]} (echo) attempt 1 cannot be written" in caplog.text
 
 
-async def test_a_task_about_which_nothing_can_be_written_is_left_to_its_lease(
+async def test_a_task_whose_outcome_and_failure_cannot_be_written_is_left_to_its_lease(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with harness(queue, max_workers=30) as h:
@@ -94,7 +95,7 @@ async def test_a_task_about_which_nothing_can_be_written_is_left_to_its_lease(
 async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A statement that is cut off by its time limit looks like an outage, again and again."""
+    """A statement that is cancelled by its time limit looks like an outage."""
     async with harness(queue, max_workers=40) as h:
         queue.register_handler("echo", echo)
         store = (await queue.open()).store
@@ -117,10 +118,10 @@ async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
         assert h.engine.completer._size == BATCH_MAX
 
 
-async def test_outcomes_that_are_held_up_keep_no_other(
+async def test_held_outcomes_do_not_block_others(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whatever they share fails a batch; each is tried apart, until it is free."""
+    """A held row fails the whole batch. The held outcomes are tried separately until the row is free."""
     async with harness(queue, max_workers=60) as h:
         queue.register_handler("echo", echo)
         store = (await queue.open()).store
@@ -152,8 +153,8 @@ async def test_outcomes_that_are_held_up_keep_no_other(
         assert set(await statuses(queue, held)) == {Status.RUNNING}
         assert (briefly[0], briefly[-1]) == (False, True)
         assert h.engine.completer.outages == h.engine.completer.troubles == 0
-        said = [i for i in held if f"task {i} (echo) attempt 1: its outcome waits" in caplog.text]
-        assert said == held
+        logged = [i for i in held if f"task {i} (echo) attempt 1: its outcome waits" in caplog.text]
+        assert logged == held
         monkeypatch.undo()
         await h.engine.completer.step()
         assert set(await statuses(queue, held)) == {Status.COMPLETED}
@@ -171,14 +172,14 @@ async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> No
         queue.register_handler("echo", echo)
         parent = await queue.enqueue("fail", delay=1.0)
         requests = [{"type": "echo", "depends_on": [parent]} for _ in range(42)]
-        children = [str(each) for each in await queue.enqueue_many(requests)]
+        children = [str(handle) for handle in await queue.enqueue_many(requests)]
         beside = await queue.enqueue("echo", 1, delay=1.0)
         await h.advance(1)
         assert set(await statuses(queue, children)) == {Status.FAILED}
         assert await statuses(queue, [str(beside)]) == [Status.COMPLETED]
 
 
-async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
+async def test_a_lease_that_cannot_be_taken_back_does_not_block_others(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue) as h:
@@ -203,7 +204,7 @@ async def test_one_lease_that_cannot_be_taken_back_keeps_no_other(
         troubles = h.engine.sweeper.troubles
         assert troubles > 0
         await h.engine.sweeper.step()
-        assert h.engine.sweeper.troubles == troubles, "it is left out for a while"
+        assert h.engine.sweeper.troubles == troubles, "it is skipped until the next pruning"
         assert f"taking back task {ids[2]} failed" in caplog.text
         assert caplog.text.count("stopped answering") == 5
 
@@ -221,7 +222,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [(r.levelno, r.getMessage()) for r in caplog.records if r.name == "holdfast.tasks"]
 
 
-async def test_each_failure_has_its_line_and_the_last_its_traceback(
+async def test_each_failure_is_and_the_last_has_a_traceback(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue) as h:
@@ -244,7 +245,7 @@ async def test_each_failure_has_its_line_and_the_last_its_traceback(
     assert "payload" not in first + last
 
 
-async def test_a_timeout_is_a_failure_with_its_line(
+async def test_a_timeout_is_as_a_failure(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue) as h:
@@ -261,7 +262,7 @@ async def test_a_timeout_is_a_failure_with_its_line(
 
 
 @pytest.mark.parametrize("verb", ["cancel", "pause_task"])
-async def test_an_operators_wish_is_no_trouble(
+async def test_an_operators_abort_is_not_a_warning(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture, verb: str
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -281,7 +282,7 @@ async def test_an_operators_wish_is_no_trouble(
     assert not [r for r in caplog.records if r.levelno > logging.INFO]
 
 
-async def test_a_loss_and_a_late_write_have_their_lines(
+async def test_a_lost_lease_and_a_late_write_are_logged(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     go = asyncio.Event()

@@ -34,7 +34,7 @@ async def codes(queue: TaskQueue, task_id: str) -> list[str]:
     return [reason.code for reason in (await queue.why(task_id)).reasons]
 
 
-async def test_why_names_what_is_in_the_way(queue: TaskQueue) -> None:
+async def test_why_names_what_blocks_a_task(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
     queue.register_handler("broken", broken, max_attempts=1)
     gate = asyncio.Event()
@@ -77,10 +77,10 @@ async def test_why_names_what_is_in_the_way(queue: TaskQueue) -> None:
         assert await codes(queue, first) == ["paused"]
         gate.set()
         with pytest.raises(NotFound):
-            await queue.why("nobody")
+            await queue.why("missing")
 
 
-async def test_why_says_when_nobody_has_a_handler(queue: TaskQueue) -> None:
+async def test_why_says_when_no_node_has_a_handler(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
     async with harness(queue) as h:
         await h.run_until_idle()
@@ -90,57 +90,57 @@ async def test_why_says_when_nobody_has_a_handler(queue: TaskQueue) -> None:
         assert await codes(queue, handle) == ["not-due", "no-handler"]
 
 
-async def test_events_come_in_order_and_resume(queue: TaskQueue) -> None:
+async def test_events_arrive_in_order_and_resume(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
-    seen: list[Event] = []
+    kinds: list[Event] = []
     async with harness(queue) as h:
         before = await queue.enqueue("echo", "before")
-        queue.on_event(seen.append)
+        queue.on_event(kinds.append)
         await queue.enqueue("echo", "after")
         await h.run_until_idle()
-        offsets = [event.position.offset for event in seen]
+        offsets = [event.position.offset for event in kinds]
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
-        assert [e.kind for e in seen if e.task_id != before] == [
+        assert [e.kind for e in kinds if e.task_id != before] == [
             *("task.enqueued", "task.started", "task.completed")
         ]
-        middle = seen[1].position
+        middle = kinds[1].position
         rest = [event async for event in queue.events(middle, follow=False)]
-        assert rest == seen[2:]
+        assert rest == kinds[2:]
 
 
 async def test_a_failing_event_handler_loses_nothing(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue.register_handler("echo", echo)
-    seen: list[str] = []
+    kinds: list[str] = []
 
     async def listen(event: Event) -> None:
-        seen.append(event.kind)
+        kinds.append(event.kind)
         raise RuntimeError("in the listener")
 
     async with harness(queue) as h:
         stop = queue.on_event(listen)
         await queue.enqueue("echo")
         await h.run_until_idle()
-        assert seen == ["task.enqueued", "task.started", "task.completed"]
+        assert kinds == ["task.enqueued", "task.started", "task.completed"]
         stop()
         await queue.enqueue("echo")
         await h.run_until_idle()
-        assert len(seen) == 3
+        assert len(kinds) == 3
         await stop()
         assert not queue._here.subscriptions
     assert "an event handler failed" in caplog.text
 
 
-async def test_a_subscriber_that_fell_too_far_behind_goes_on(
+async def test_a_subscriber_that_fell_behind_the_feed_goes_on(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue.register_handler("echo", echo)
-    seen: list[str] = []
+    kinds: list[str] = []
     gate = asyncio.Event()
 
     async def listen(event: Event) -> None:
-        seen.append(str(event.task_id))
+        kinds.append(str(event.task_id))
         await gate.wait()
 
     async with harness(queue) as h:
@@ -156,20 +156,20 @@ async def test_a_subscriber_that_fell_too_far_behind_goes_on(
         last = await queue.enqueue("echo")
         gate.set()
         await h.run_until_idle()
-        assert seen[0] == first
-        assert seen[-1] == last
+        assert kinds[0] == first
+        assert kinds[-1] == last
     assert "missed events and goes on" in caplog.text
 
 
-async def test_a_subscriber_waits_for_a_store_that_is_away(
+async def test_a_subscriber_waits_out_an_outage(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue.register_handler("echo", echo)
-    seen: list[str] = []
+    kinds: list[str] = []
     back = asyncio.Event()
 
     def listen(event: Event) -> None:
-        seen.append(event.kind)
+        kinds.append(event.kind)
 
     async with harness(queue) as h:
         backend = await queue.open()
@@ -189,15 +189,15 @@ async def test_a_subscriber_waits_for_a_store_that_is_away(
         await back.wait()
         await queue.enqueue("echo")
         await h.run_until_idle()
-    assert seen[0] == "task.enqueued"
+    assert kinds[0] == "task.enqueued"
 
 
 async def test_backpressure_is_a_typed_answer(queue: TaskQueue) -> None:
     queue.register_handler("echo", echo)
     async with harness(queue, max_depth=10) as h:
         await queue.pause_queue()
-        found = [(await queue.enqueue("echo")).pressure for _ in range(10)]
-        assert found == [Pressure.ACCEPTED] * 8 + [Pressure.UNDER_PRESSURE] * 2
+        answers = [(await queue.enqueue("echo")).pressure for _ in range(10)]
+        assert answers == [Pressure.ACCEPTED] * 8 + [Pressure.UNDER_PRESSURE] * 2
         with pytest.raises(QueueFull, match="depth bound"):
             await queue.enqueue("echo")
         with pytest.raises(QueueFull):
@@ -208,8 +208,8 @@ async def test_backpressure_is_a_typed_answer(queue: TaskQueue) -> None:
         assert (await queue.enqueue("echo")).pressure is Pressure.ACCEPTED
 
 
-async def test_backpressure_counts_tasks_that_wait_for_others(queue: TaskQueue) -> None:
-    """All that has not started counts, however it waits."""
+async def test_backpressure_counts_blocked_tasks(queue: TaskQueue) -> None:
+    """Every task that has not started counts, in any waiting status."""
     queue.register_handler("echo", echo)
     async with harness(queue, max_depth=5) as h:
         await queue.pause_queue()
@@ -264,20 +264,20 @@ async def test_dead_letters_are_grouped_edited_and_replayed(queue: TaskQueue) ->
         with pytest.raises(IllegalTransition, match="only a dead letter"):
             await queue.replay_dead_task(ids[0])
         with pytest.raises(NotFound):
-            await queue.replay_dead_task("nobody")
+            await queue.replay_dead_task("missing")
         await h.run_until_idle()
         assert (await queue.get_task(ids[0])).result == "mended"  # type: ignore[union-attr]
         assert await queue.replay_dead(type="broken", rate=2.0, dry_run=True) == 4
-        begun = h.now()
+        started_at = h.now()
         assert await queue.replay_dead(type="broken", rate=2.0) == 4
         await h.advance(10)
         done = [task for task in await h.tasks("broken") if task.id != ids[0]]
-        starts = sorted((task.started_at or 0.0) - begun for task in done)
+        starts = sorted((task.started_at or 0.0) - started_at for task in done)
         assert starts == pytest.approx([0.0, 0.5, 1.0, 1.5])
         assert (await queue.get_stats()).dead_letter_count == 0
 
 
-async def test_dead_letters_are_discarded_for_good(queue: TaskQueue) -> None:
+async def test_discarded_dead_letters_stay_discarded(queue: TaskQueue) -> None:
     queue.register_handler("broken", broken, max_attempts=1)
     async with harness(queue) as h:
         ids = await dead_letters(queue, h, 4)
@@ -333,7 +333,7 @@ async def test_bad_calls_are_typed_errors(queue: TaskQueue) -> None:
         with pytest.raises(IllegalTransition):
             await queue.pause_task(handle)
         with pytest.raises(NotFound):
-            await queue.resume_task("nobody")
+            await queue.resume_task("missing")
         assert len(await h.tasks()) == 1
 
 
@@ -402,7 +402,7 @@ async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
         assert node.types == ["echo"]
         backend = await queue.open()
         await backend.store.execute("join_node", id="gone", now=0.0, info_json="{}")
-        assert [each.id for each in await queue.get_nodes()] == [node.id]
-        assert {each.id for each in await queue.get_nodes(live=False)} == {"gone", node.id}
+        assert [listed.id for listed in await queue.get_nodes()] == [node.id]
+        assert {listed.id for listed in await queue.get_nodes(live=False)} == {"gone", node.id}
         assert (await queue.get_stats()).nodes == 1
         await h.run_until_idle()

@@ -1,4 +1,4 @@
-"""Dead letters that depend on each other, replayed together: still one after the other."""
+"""Replaying dead letters that depend on each other."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.testing import harness
 
 @pytest.mark.parametrize("cascade_size", [1, 1_000])
 @pytest.mark.parametrize("batch", [1, 2, 500])
-async def test_replaying_all_keeps_the_order_of_dependencies(
+async def test_replaying_all_follows_the_dependencies(
     monkeypatch: pytest.MonkeyPatch, batch: int, cascade_size: int
 ) -> None:
-    """A child comes back with its parent, also in a later transaction; it is not run while that one is not
-    done."""
+    """A child is revived with its parent, also in a later transaction. It does not run before the parent has
+    completed."""
     monkeypatch.setattr(dead, "REPLAY_BATCH", batch)
     queue = TaskQueue()
     ran: list[str] = []
@@ -50,8 +50,8 @@ async def test_replaying_all_keeps_the_order_of_dependencies(
             assert own[2:] == [f"{n} r", f"{n} s"]
 
 
-async def test_a_child_whose_dead_parent_is_not_asked_for_is_run_without_it() -> None:
-    """Who asks for children only means them."""
+async def test_a_child_that_is_replayed_without_its_dead_parent_runs() -> None:
+    """A replay of the children alone does not revive the parent."""
     queue = TaskQueue()
 
     async def broken(task: Task) -> None:
@@ -68,6 +68,6 @@ async def test_a_child_whose_dead_parent_is_not_asked_for_is_run_without_it() ->
         await h.run_until_idle()
         assert await queue.replay_dead(type="child") == 1
         await h.run_until_idle()
-        found = await queue.get_task(dependent.id)
-        assert found is not None
-        assert found.status is Status.COMPLETED
+        replayed = await queue.get_task(dependent.id)
+        assert replayed is not None
+        assert replayed.status is Status.COMPLETED

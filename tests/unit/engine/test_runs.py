@@ -1,4 +1,4 @@
-"""A run is named by (task, fence): a process may hold two runs of one task while the older one unwinds."""
+"""A run is identified by (task, fence): a process may hold two runs of a task while the older one unwinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.testing import Harness, harness
 
 
 class Runs:
-    """A handler whose runs end, and clean up after a cancellation, when the test says so."""
+    """A handler whose runs end, and clean up after a cancellation, on a signal of the test."""
 
     def __init__(self, queue: TaskQueue) -> None:
         self.live: list[int] = []
@@ -37,7 +37,7 @@ class Runs:
 
 @asynccontextmanager
 async def working(queue: TaskQueue) -> AsyncIterator[tuple[Harness, Runs]]:
-    """An engine with such a handler; at the end every run may end."""
+    """An engine with such a handler. At the end of the test every run is released."""
     async with harness(queue, lease_seconds=9.0) as h:
         runs = Runs(queue)
         try:
@@ -54,7 +54,7 @@ async def got(queue: TaskQueue, task_id: str) -> Task:
 
 
 async def reclaimed(queue: TaskQueue, h: Harness, runs: Runs) -> str:
-    """The id of a task whose second run began while the first one cleans up."""
+    """The id of a task whose second run has started while the first one cleans up."""
     handle = await queue.enqueue("work")
     await h.run_until_idle()
     await queue.pause_task(handle)
@@ -83,13 +83,13 @@ async def test_the_end_of_an_old_run_leaves_the_new_one_held(queue: TaskQueue) -
         assert dict(h.engine.pool.held) == {}
 
 
-async def test_a_lease_that_an_old_run_lost_is_not_the_new_runs(queue: TaskQueue) -> None:
-    """The loss is heard only after the same process has claimed the task again."""
+async def test_the_lost_lease_of_an_old_run_does_not_cancel_the_new_run(queue: TaskQueue) -> None:
+    """The heartbeat reports the loss only after the same process has claimed the task again."""
     async with working(queue) as (h, runs):
         handle = await queue.enqueue("work")
         await h.run_until_idle()
         store = (await queue.open()).store
-        h.clock.set(h.now() + 20)  # As after a pause of the whole machine.
+        h.clock.set(h.now() + 20)  # As after a suspension of the machine.
         swept = await store.sweep()
         assert len(swept.expired) == 1
         await h.engine.dispatcher.step()
@@ -116,12 +116,12 @@ async def test_a_run_that_was_claimed_again_is_cancelled_at_once(queue: TaskQueu
         await h.engine.dispatcher.step()
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(runs.ended) == 1, "no word of the keeper is needed"
+        assert len(runs.ended) == 1, "no heartbeat is needed"
         assert len(runs.live) == 1
 
 
 async def test_a_late_end_of_an_old_run_does_not_end_the_new_one(queue: TaskQueue) -> None:
-    """A handler that does not care about its cancellation returns a value while the second run is on."""
+    """A handler that ignores its cancellation returns a value during the second run."""
     go = [asyncio.Event(), asyncio.Event()]
     starts: list[int] = []
 
@@ -155,8 +155,8 @@ async def test_a_late_end_of_an_old_run_does_not_end_the_new_one(queue: TaskQueu
 
 
 @pytest.mark.parametrize("attempts", [1, 2])
-async def test_a_handlers_own_lost_lock_is_a_failure(queue: TaskQueue, attempts: int) -> None:
-    """LeaseLost of a lock that the handler held says nothing about the task's own lease."""
+async def test_a_lost_lock_of_a_handler_is_a_failure(queue: TaskQueue, attempts: int) -> None:
+    """LeaseLost of a lock in the handler does not concern the lease of the task."""
     async with harness(queue) as h:
 
         async def work(task: Task) -> None:

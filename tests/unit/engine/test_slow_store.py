@@ -1,4 +1,4 @@
-"""A store that is far away: what is optional must not eat the time of what is not."""
+"""A store with a high latency: optional queries must not delay claims."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROUND_TRIP_SECONDS = 0.5
 TASKS = 400
 
 
-async def test_looking_in_vain_for_the_aged_takes_a_small_part_of_the_time(
+async def test_searches_without_an_aged_task_take_a_small_part_of_the_time(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent = {"claim": 0.0, "claim_aged": 0.0}

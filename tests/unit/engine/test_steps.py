@@ -1,4 +1,4 @@
-"""Steps of a task in the engine: over attempts, in threads, through outages of the store."""
+"""Steps of a task: across attempts, in threads, during outages of the store."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ async def test_a_step_is_answered_in_later_attempts(queue: TaskQueue) -> None:
     turns: list[EntryLease] = []
 
     async def pay(task: Task, ctx: Context) -> str:
-        async def charge(turn: EntryLease) -> str:
-            turns.append(turn)
+        async def charge(lease: EntryLease) -> str:
+            turns.append(lease)
             return f"receipt {len(turns)}"
 
         receipt = await ctx.once("charge", charge)
@@ -32,17 +32,17 @@ async def test_a_step_is_answered_in_later_attempts(queue: TaskQueue) -> None:
         handle = await queue.enqueue("pay")
         await h.advance(100)
         assert (await handle.get()).result == "receipt 1, receipt 2"
-    assert [(turn.entry_key.operation, turn.attempt) for turn in turns] == [
+    assert [(lease.entry_key.operation, lease.attempt) for lease in turns] == [
         ("charge", 1),
         ("ship", 1),
     ]
 
 
-async def test_a_plain_handler_has_steps_too() -> None:
+async def test_a_plain_handler_has_steps() -> None:
     runs: list[int] = []
 
     def pay(task: Task, ctx: BlockingContext) -> Any:
-        def charge(turn: EntryLease) -> int:
+        def charge(lease: EntryLease) -> int:
             runs.append(ctx.attempt)
             return len(runs)
 
@@ -66,8 +66,8 @@ async def test_an_outage_costs_a_step_no_attempt(
     runs: list[EntryLease] = []
 
     async def pay(task: Task, ctx: Context) -> str:
-        async def charge(turn: EntryLease) -> str:
-            runs.append(turn)
+        async def charge(lease: EntryLease) -> str:
+            runs.append(lease)
             return "charged"
 
         return str(await ctx.once("charge", charge))
@@ -75,12 +75,12 @@ async def test_an_outage_costs_a_step_no_attempt(
     queue.register_handler("pay", pay)
     async with harness(queue) as h:
         entries = h.engine._entries
-        plain, left = getattr(entries, verb), 3
+        plain, failures_left = getattr(entries, verb), 3
 
         async def away(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left >= 0:
+            nonlocal failures_left
+            failures_left -= 1
+            if failures_left >= 0:
                 raise StoreUnavailable("away for a moment")
             return await plain(*args, **options)
 
@@ -92,12 +92,12 @@ async def test_an_outage_costs_a_step_no_attempt(
     assert len(runs) == 1
 
 
-async def test_the_sweeper_forgets_entries_of_ledgers_too(queue: TaskQueue) -> None:
+async def test_the_sweeper_prunes_entries_of_ledgers(queue: TaskQueue) -> None:
     async with harness(queue) as h:
         store = (await queue.open()).store
         ledger = Ledger(store, clock=h.clock, lease_seconds=1.0, retention_seconds=100.0)
 
-        async def effect(turn: EntryLease) -> None:
+        async def effect(lease: EntryLease) -> None:
             return None
 
         await ledger.run("s", "o", "k", 1, effect)

@@ -14,10 +14,11 @@ from holdfast.store.store import Swept
 from holdfast.testing import harness
 
 
-async def test_pruning_goes_on_at_once_while_there_is_more(
+async def test_pruning_continues_at_once_while_there_is_more(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A round is bounded; a load that ends more than that in the time between rounds must not pile up."""
+    """A round is bounded. If more tasks end between two rounds than one round prunes, they must not pile
+    up."""
     monkeypatch.setattr(sweeper, "PRUNE_BATCH", 2)
     monkeypatch.setattr(sweeper, "BATCHES_MAX", 2)
 
@@ -33,14 +34,14 @@ async def test_pruning_goes_on_at_once_while_there_is_more(
 
 
 class Jumping:
-    """A store whose time jumps while it is swept, as when a server's clock is read off just then."""
+    """A store whose time jumps during a sweep, as when the clock of a server is read again just then."""
 
     def __init__(self, jump: float = 500.0, lease_seconds: float = 9.0) -> None:
         self.at = 1_000.0
         self.swept_at: list[float] = []
         self._jump = jump
         self._lease_seconds = lease_seconds
-        """Of another node."""
+        """The lease of another node."""
 
     def now(self) -> float:
         return self.at
@@ -76,7 +77,7 @@ class Jumping:
 
 
 async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> None:
-    """The next sweep would otherwise take the tasks of every runner that is alive."""
+    """Without the wait, the next sweep would take the tasks of live runners."""
     store = Jumping()
     made = sweeper.Sweeper(
         VirtualClock(),
@@ -119,7 +120,7 @@ async def test_a_jump_of_time_gives_runners_with_other_leases_time_to_renew(
 
 
 class Growing:
-    """A store whose ledger has more to forget than one round does."""
+    """A store whose ledger has more to prune than one round prunes."""
 
     def __init__(self, entries: int) -> None:
         self.entries = entries
@@ -149,12 +150,12 @@ class Growing:
         return 0
 
     async def execute(self, name: str, *, limit: int = 0, **_: object) -> list[int]:
-        gone = min(self.entries, limit) if name == "prune_entries" else 0
-        self.entries -= gone
-        return [1] * gone
+        pruned = min(self.entries, limit) if name == "prune_entries" else 0
+        self.entries -= pruned
+        return [1] * pruned
 
 
-async def test_pruning_of_the_ledger_goes_on_until_a_batch_is_not_full() -> None:
+async def test_pruning_of_the_ledger_continues_until_a_batch_is_not_full() -> None:
     store = Growing(sweeper.PRUNE_BATCH * (sweeper.BATCHES_MAX + 2) + 1)
     made = sweeper.Sweeper(
         VirtualClock(),
@@ -164,14 +165,14 @@ async def test_pruning_of_the_ledger_goes_on_until_a_batch_is_not_full() -> None
         node="n",
         lease_seconds=9.0,
     )
-    assert await made.step() == 0.0, "there is more: the next round comes at once"
+    assert await made.step() == 0.0, "there is more: the next round starts at once"
     assert store.entries == sweeper.PRUNE_BATCH * 2 + 1
     assert await made.step() > 0.0
     assert store.entries == 0
 
 
 class Quiet(Jumping):
-    """A store in which nothing is due. `broken`: statements and verbs that fail."""
+    """A store without due work. `broken`: statements and methods that fail."""
 
     def __init__(self, *broken: str) -> None:
         super().__init__()
@@ -218,7 +219,7 @@ def sweeping(store: object) -> sweeper.Sweeper:
 
 
 @pytest.mark.parametrize("broken", DUTIES)
-async def test_a_duty_that_fails_keeps_no_other(broken: str) -> None:
+async def test_a_failing_part_does_not_block_the_others(broken: str) -> None:
     store = Quiet(broken)
     made = sweeping(store)
     await made.step()
@@ -226,7 +227,7 @@ async def test_a_duty_that_fails_keeps_no_other(broken: str) -> None:
     assert made.troubles == 1
 
 
-async def test_looks_for_parents_that_are_held_become_fewer() -> None:
+async def test_tries_to_link_held_parents_back_off() -> None:
     store = Quiet()
     made = sweeping(store)
     store.held = True
@@ -235,11 +236,11 @@ async def test_looks_for_parents_that_are_held_become_fewer() -> None:
     store.held = False
     assert await made.step() > 1.0
     store.held = True
-    assert await made.step() == pytest.approx(0.05), "what is held next is looked at soon"
+    assert await made.step() == pytest.approx(0.05), "the next held parent is tried soon"
 
 
 class Holding(Quiet):
-    """A store with a cascade whose last child another transaction holds. `settled`: how often it is tried."""
+    """A store with a cascade whose last child another transaction holds. `settled` counts the tries."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,7 +258,7 @@ class Holding(Quiet):
         return 0
 
 
-async def test_looks_for_children_that_are_held_become_fewer(
+async def test_tries_to_settle_held_children_back_off(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     store = Holding()
@@ -265,8 +266,8 @@ async def test_looks_for_children_that_are_held_become_fewer(
     pauses = [await made.step() for _ in range(8)]
     assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
     assert store.settled == 0
-    told = [record for record in caplog.records if "holds task c" in record.getMessage()]
-    assert len(told) == 1, "named once"
+    lines = [record for record in caplog.records if "holds task c" in record.getMessage()]
+    assert len(lines) == 1, "logged once"
     store.is_free = True
     assert await made.step() > 1.0
     assert store.settled == 1

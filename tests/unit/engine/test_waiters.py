@@ -1,4 +1,4 @@
-"""Callers that wait for results: whatever ends a wait, nothing of it stays behind."""
+"""Callers that wait for results: a wait leaves nothing behind, however it ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.errors import NotFound, QueueFull, StoreUnavailable, WaitTimeout
 from holdfast.queue import waiters
 
 
-async def test_a_wait_whose_first_look_fails_leaves_nothing(
+async def test_a_wait_whose_first_read_fails_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     queue = TaskQueue()
@@ -37,7 +37,7 @@ async def test_a_wait_whose_first_look_fails_leaves_nothing(
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert not queue._here.waiters.is_anybody
+    assert not queue._here.waiters.has_waiters
     assert queue._here.waiters._count == 0
     await queue.stop()
 
@@ -55,7 +55,7 @@ async def test_waits_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(await asyncio.gather(*waiting, return_exceptions=True)) == 2
 
 
-async def test_a_look_that_fails_is_repeated(
+async def test_a_failed_read_is_repeated(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(waiters, "LOOK_SECONDS", 0.01)

@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop is told of, while it blocks."""
+"""A handler that blocks the event loop is logged while it blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SECONDS = 20.0
 
 
 class Heard(logging.Handler):
-    """Sets an event, in whatever thread, when a line with these words comes."""
+    """Sets an event when a log line with these words is written, in any thread."""
 
     def __init__(self, words: str) -> None:
         super().__init__()
@@ -33,11 +33,11 @@ class Heard(logging.Handler):
 
 @pytest.fixture
 def blocked() -> Iterator[Heard]:
-    heard = Heard("has been blocked for")
+    handler = Heard("has been blocked for")
     log = logging.getLogger("holdfast.engine")
-    log.addHandler(heard)
-    yield heard
-    log.removeHandler(heard)
+    log.addHandler(handler)
+    yield handler
+    log.removeHandler(handler)
 
 
 async def test_a_blocking_handler_is_named_while_it_blocks(
@@ -51,14 +51,14 @@ async def test_a_blocking_handler_is_named_while_it_blocks(
     queue.register_handler("rude", rude, max_deaths=10)
     async with queue:
         handle = await queue.enqueue("rude")
-        assert await handle.result(SECONDS) is True, "it was told of before the handler ended"
+        assert await handle.result(SECONDS) is True, "it was logged before the handler ended"
         assert (await handle.get()).status is Status.COMPLETED
     lines = [r.getMessage() for r in caplog.records if "has been blocked" in r.getMessage()]
     assert f"by the handler of task {handle} (rude)" in lines[0]
-    assert "blocked.came.wait" in lines[0], "where it stands"
+    assert "blocked.came.wait" in lines[0], "the stack"
 
 
-async def test_a_loop_that_turns_again_is_told_of(blocked: Heard) -> None:
+async def test_the_end_of_a_block_is_logged(blocked: Heard) -> None:
     again = Heard("runs again")
     log = logging.getLogger("holdfast.engine")
     log.addHandler(again)
@@ -74,7 +74,7 @@ async def test_a_loop_that_turns_again_is_told_of(blocked: Heard) -> None:
         log.removeHandler(again)
 
 
-async def test_a_loop_that_turns_is_left_in_peace(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_running_loop_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     watchdog = Watchdog(
         SystemClock(),
         lambda _: "a test",

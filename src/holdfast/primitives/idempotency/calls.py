@@ -135,7 +135,7 @@ class CallRunner(Unmoved):
             )
         entry_request = self.entry_request(scope, operation, key, request, **given)
         in_tx = tx is not None
-        steps = once.call(wait_seconds=wait, on_error=on_error, carried=in_tx)
+        steps = once.call(wait_seconds=wait, on_error=on_error, in_tx=in_tx)
         call = Call(entry_request, steps, tx)
         call.delays_close = not in_tx
         return call
