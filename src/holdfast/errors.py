@@ -35,7 +35,7 @@
     │  ├─ StateLocked          another process works on the state directory
     │  ├─ StateBehind          the state directory is older than the Redis it is used with
     │  ├─ RiskRefused          the order would break a limit of the risk monitor
-    │  └─ NotReconciled        orders of before the restart are not settled with the exchange yet
+    │  └─ NotReconciled        orders from before the restart are not settled with the exchange yet
     ├─ QueueFull               backpressure: try later
     ├─ QueueStopping           the queue takes no new work
     ├─ NotRunning              the queue was not started

@@ -63,7 +63,7 @@ def _notify(method: str) -> None:
             log.exception("%r of %s failed", method, type(follower).__name__)
 
 
-class Unmoved:
+class PassiveFollower:
     """The two methods of a follower that has nothing to finish before a fork."""
 
     def hold_still(self) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.bus.port import Listener, Mode, Notification
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 
 
 class _Entry(NamedTuple):
@@ -20,7 +20,7 @@ class _Entry(NamedTuple):
     loop: asyncio.AbstractEventLoop | None
 
 
-class LocalBus(Unmoved):
+class LocalBus(PassiveFollower):
     """See `holdfast.bus.port.Bus`. All listeners are in this process."""
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """The size of a worker pool, and how many tasks to prefetch for it.
 
 Promises: the size stays between minimum and maximum; it grows at once when work waits and shrinks only
-after a quiet time; prefetched tasks are worth at most `AHEAD_SECONDS` of work, so a process that dies
+after a quiet time; prefetched tasks are worth at most `PREFETCH_SECONDS` of work, so a process that dies
 delays few of them. Pure.
 """
 
@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-AHEAD_SECONDS: Final = 0.05
+PREFETCH_SECONDS: Final = 0.05
 CLAIM_MAX: Final = 100
 """Larger batches were slower on PostgreSQL."""
-AHEAD_MAX: Final = 200
+PREFETCH_MAX: Final = 200
 QUIET_SECONDS: Final = 10.0
 
 
@@ -50,13 +50,13 @@ def scaled(*, current: int, by: int, so_far: int, configured: WorkerBounds) -> S
     return Scaled(target, so_far, bounds)
 
 
-def ahead(workers: int, mean_seconds: float) -> int:
+def prefetch(workers: int, mean_seconds: float) -> int:
     """How many tasks to claim beyond the free workers, given the mean duration of a task."""
     if workers <= 0:
         return 0
     if mean_seconds <= 0.0:
-        return min(workers, AHEAD_MAX)
-    return math.floor(min(AHEAD_MAX, workers * AHEAD_SECONDS / mean_seconds))
+        return min(workers, PREFETCH_MAX)
+    return math.floor(min(PREFETCH_MAX, workers * PREFETCH_SECONDS / mean_seconds))
 
 
 def target_workers(

@@ -57,7 +57,7 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The key of limits per key."""
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
-    unsaid: frozenset[str] = frozenset()
+    defaulted: frozenset[str] = frozenset()
     """The options of queue, priority, max_attempts and timeout that the caller did not give. The type's
     configuration sets them."""
 
@@ -133,7 +133,7 @@ def request_hash(
     """A hash of all that the caller gave. Two requests with the same key or id are the same request when
     their hashes are equal. Options from the type's configuration do not count: they may change between
     two tries."""
-    defaulted = request.unsaid
+    defaulted = request.defaulted
     edges = sorted([f"{edge.policy.value}:{edge.parent_id}" for edge in request.depends_on])
     return HASH_MARK + codec.digest(
         request.type,

@@ -147,7 +147,7 @@ class Dispatcher(Loop):
         with suppress(StoreUnavailable):
             await self._store.warm_up(self._request(1))
 
-    def freed(self) -> None:
+    def worker_freed(self) -> None:
         """A worker is free. After a claim that drained the queue, only a hint announces more work."""
         if self._state.is_saturated:
             self.wake()

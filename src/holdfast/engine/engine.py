@@ -109,7 +109,7 @@ class Engine:
             deliver=self.completer.deliver,
             room=self.completer.room,
             supervisor=self.supervisor,
-            on_free=self._freed,
+            on_free=self._worker_freed,
             minimum=config.min_workers,
             maximum=config.max_workers,
             default_timeout=config.task_timeout,
@@ -285,8 +285,8 @@ class Engine:
             self.sweeper.wake()
         self.dispatcher.hinted(one=is_of_one(hint))
 
-    def _freed(self) -> None:
-        self.dispatcher.freed()
+    def _worker_freed(self) -> None:
+        self.dispatcher.worker_freed()
 
     def _on_cut_short(self, listener: Callable[[], None]) -> None:
         for store in (self._store, self._own, self._of_runners):
@@ -326,7 +326,7 @@ class Engine:
             self._bus.publish(WORK)
         self._bus.publish(FEED)
         if not self.pool.busy:
-            self.dispatcher.freed()
+            self.dispatcher.worker_freed()
 
     @property
     def troubles(self) -> int:

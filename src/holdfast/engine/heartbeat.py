@@ -65,7 +65,7 @@ class Heartbeat(Loop):
     async def tick(self) -> float:
         self._pool.cancel_again()
         if self.is_looping:
-            await self.apart("announcing handlers", self._announce())
+            await self.guard("announcing handlers", self._announce())
         else:
             await self._announce()  # If this raises, the start fails.
         renewed = [run for run, held in self._pool.held.items() if held.is_renewed]
@@ -79,11 +79,11 @@ class Heartbeat(Loop):
             self.lost += len(lost)
             tasks = [held[run].task for run in sorted(lost)]
             self._pool.lose(lost)
-            await self.apart("looking up what was lost", self._log_lost(tasks))
+            await self.guard("looking up what was lost", self._log_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
-        await self.apart("giving back what is unknown here", self._release(answer.owned, before))
+        await self.guard("giving back what is unknown here", self._release(answer.owned, before))
         self.renewed_at = self.clock.monotonic()
-        await self.apart("comparing types with other nodes", self._compare())
+        await self.guard("comparing types with other nodes", self._compare())
         return self._lease_seconds / (3 if answer.is_whole else 30)
 
     async def _log_lost(self, tasks: Sequence[Task]) -> None:

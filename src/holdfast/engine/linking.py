@@ -34,7 +34,7 @@ class Linking:
         self._left_out: set[str] = set()
         """Children that could not be linked."""
 
-    def try_all(self) -> None:
+    def retry_all(self) -> None:
         """Tries the children again that could not be linked."""
         self._left_out.clear()
 
@@ -72,7 +72,7 @@ class Linking:
         done = 0
         for pair in await self._store.unlinked(LINK_BATCH, without=self._left_out):
             what = f"linking task {pair[0]} to its parent {pair[1]}"
-            linked = await self._loop.apart(what, self._store.link_these([pair]))
+            linked = await self._loop.guard(what, self._store.link_these([pair]))
             done += linked.done if linked is not None else 0
             if linked is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])

@@ -60,7 +60,7 @@ class Loop(ABC):
         while True:
             await self.clock.wait(self._wake, await self.step())
 
-    async def apart(self, what: str, part: Awaitable[T]) -> T | None:
+    async def guard(self, what: str, part: Awaitable[T]) -> T | None:
         """Runs a part of a tick whose failure must not stop the other parts. An unexpected error is
         logged and counted. A row that another transaction holds is only logged. In both cases the answer
         is None, and a later tick tries again."""

@@ -110,7 +110,7 @@ class WorkerPool:
     def room(self) -> int:
         """How many more tasks to claim: for workers that are free or may be started, and some prefetched ones
         while tasks are short."""
-        ahead = capacity.ahead(self.maximum, self.mean_seconds) if self.is_flowing else 0
+        ahead = capacity.prefetch(self.maximum, self.mean_seconds) if self.is_flowing else 0
         return self.maximum - self.busy - len(self._buffer) + ahead
 
     def rescale(self) -> None:

@@ -102,7 +102,7 @@ class Scheduler(Loop):
                 self.wake()
         if same:
             announced = self._store.execute("announce_schedules", names=same, now=now)
-            await self.apart("announcing schedules", announced)
+            await self.guard("announcing schedules", announced)
         self._announced_at = monotonic
 
     async def _put(self, schedule: Schedule) -> bool:

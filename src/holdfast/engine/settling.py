@@ -41,7 +41,7 @@ class Settling:
         done = 0
         for parent_id in await self._store.cascades():
             what = f"settling the dependents of {parent_id}"
-            done += await self._loop.apart(what, self._store.settle(parent_id)) or 0
+            done += await self._loop.guard(what, self._store.settle(parent_id)) or 0
         return done
 
     async def _held(self) -> float | None:

@@ -146,18 +146,18 @@ class Sweeper(Loop):
         leases = await self._leases() if self._patience.is_late(began) else ()
         patience = self._patience.remaining(began, leases)
         swept = Swept([]) if patience > 0.0 else await self._sweep()
-        link_seconds = await self.apart("linking children to their parents", self._linking.round())
-        settle_seconds = await self.apart("settling dependents", self._settling.round())
+        link_seconds = await self.guard("linking children to their parents", self._linking.round())
+        settle_seconds = await self.guard("settling dependents", self._settling.round())
         now = self._store.now()
         if now >= self._count_at:
-            await self.apart("counting", self._count(now))
+            await self.guard("counting", self._count(now))
         if now >= self._prune_at:
             # When rows end faster than one round prunes them, the next round starts at once.
-            await self.apart("reporting lost nodes", self._lose_nodes(now))
+            await self.guard("reporting lost nodes", self._lose_nodes(now))
             more = await self._prune(now)
             self._prune_at = now if more else now + PRUNE_SECONDS
             self._left_out.clear()
-            self._linking.try_all()
+            self._linking.retry_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
         moments += [
             now + seconds for seconds in (link_seconds, settle_seconds) if seconds is not None
@@ -179,7 +179,7 @@ class Sweeper(Loop):
             rows = await self._store.query("nodes")
             return {node_rules.lease_seconds_of(codec.loads_object(row[3])) for row in rows}
 
-        return await self.apart("looking at the leases of the nodes", look()) or ()
+        return await self.guard("looking at the leases of the nodes", look()) or ()
 
     async def _sweep(self) -> Swept:
         swept = await self._batch()
@@ -213,7 +213,7 @@ class Sweeper(Loop):
         rulings: list[Ruling] = []
         for run in await self._store.expired(without=without):
             part = self._take_back(run)
-            taken_back = await self.apart(f"taking back task {run.task_id}", part)
+            taken_back = await self.guard(f"taking back task {run.task_id}", part)
             rulings += taken_back or ()
             if taken_back is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(run)
@@ -280,7 +280,7 @@ class Sweeper(Loop):
 
         prunings = (tasks, entries, limits, counters, marks, types)
         more = [
-            await self.apart(f"pruning {batch.__name__}", _prune_all(batch)) for batch in prunings
+            await self.guard(f"pruning {batch.__name__}", _prune_all(batch)) for batch in prunings
         ]
         return any(more)
 

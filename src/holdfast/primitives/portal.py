@@ -14,14 +14,14 @@ from typing import Final, TypeVar
 
 from holdfast.core.steps import Interrupted
 from holdfast.errors import NotRunning
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 
 T = TypeVar("T")
 CLOSE_SECONDS: Final = 10.0
 """How long closing waits for the calls that it has cancelled."""
 
 
-class Portal(Unmoved):
+class Portal(PassiveFollower):
     """Starts on first use, and again on first use in a forked child."""
 
     def __init__(self, name: str) -> None:

@@ -25,14 +25,14 @@ from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import Conflict, EngineFailed, NotRunning, QueueStopping, WrongLoop
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.metrics import Meter
 from holdfast.queue.backend import Backend
 from holdfast.queue.session import Session
 from holdfast.queue.settings import Settings
 
 
-class Lifecycle(Unmoved, ABC):
+class Lifecycle(PassiveFollower, ABC):
     """State that all parts of a queue share."""
 
     def __init__(

@@ -54,9 +54,9 @@ class Requests(Backpressure):
     ) -> EnqueueRequest:
         whole = resolved(config, self._settings.defaults)
         left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
-        unsaid = {name for name, value in left.items() if value is None}
+        defaulted = {name for name, value in left.items() if value is None}
         if timeout is UNSET:
-            unsaid.add("timeout")
+            defaulted.add("timeout")
         return EnqueueRequest(
             type=type,
             payload=payload,
@@ -75,7 +75,7 @@ class Requests(Backpressure):
                 max_deaths=whole.max_deaths or 1,
             ),
             rules=_rules(config, type, key),
-            unsaid=frozenset(unsaid),
+            defaulted=frozenset(defaulted),
         )
 
     def _known_config(self, type_name: str) -> TypeConfig:

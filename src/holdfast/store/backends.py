@@ -18,7 +18,7 @@ from holdfast.clock import Clock
 from holdfast.core.address import check_address, check_url, shown_url
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig, MissingExtra
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.store.store import Store
 
 POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
@@ -73,7 +73,7 @@ def _not_sqlite(url: str, why: str) -> BadConfig:
     return BadConfig(f"'{shown_url(url)}' is not the URL of a SQLite file: {why}")
 
 
-class _Bits(Unmoved, random.Random):
+class _Bits(PassiveFollower, random.Random):
     """Random bits that are seeded again in a forked child."""
 
     ids: Ids

@@ -321,10 +321,10 @@ def test_the_number_of_workers(
 
 @given(workers=st.integers(-1, 1000), mean=st.floats(0, 100))
 def test_prefetched_tasks_are_bounded(workers: int, mean: float) -> None:
-    assert 0 <= capacity.ahead(workers, mean) <= capacity.AHEAD_MAX
+    assert 0 <= capacity.prefetch(workers, mean) <= capacity.PREFETCH_MAX
     if mean > 0 and workers > 0:
-        worth = capacity.ahead(workers, mean) * mean / workers
-        assert worth <= capacity.AHEAD_SECONDS + 1e-9
+        worth = capacity.prefetch(workers, mean) * mean / workers
+        assert worth <= capacity.PREFETCH_SECONDS + 1e-9
 
 
 def test_a_moving_average() -> None:

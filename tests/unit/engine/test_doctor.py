@@ -69,7 +69,7 @@ async def test_errors_of_an_engine(queue: TaskQueue, monkeypatch: pytest.MonkeyP
         raise RuntimeError("a bug")
 
     async with harness(queue) as h:
-        await h.engine.sweeper.apart("a part", broken())
+        await h.engine.sweeper.guard("a part", broken())
         finding = await seen(h, queue)
         assert finding.level is Level.WARN
         assert "had 1 unforeseen error since it started" in finding.text

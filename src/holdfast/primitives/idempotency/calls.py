@@ -18,7 +18,7 @@ from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, RunStep, Step, WaitStep
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
 from holdfast.errors import BadConfig, InvalidInput, LeaseLost, NotRunning, StoreUnavailable
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.idempotency.loops import LedgerLoops
 from holdfast.primitives.metrics import Meter
@@ -64,7 +64,7 @@ class Call:
         """Whether closing waits for the end of its effect."""
 
 
-class CallRunner(Unmoved):
+class CallRunner(PassiveFollower):
     """Performs the steps of the calls of one ledger; opens its store on first use."""
 
     def __init__(

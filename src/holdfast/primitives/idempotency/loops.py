@@ -11,7 +11,7 @@ import asyncio
 
 from holdfast.clock import Clock
 from holdfast.errors import NotRunning
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.store.store import Store
 from holdfast.store.whole import Whole
 
@@ -34,7 +34,7 @@ class LoopState:
         """Writes that are finished although their caller was cancelled."""
 
 
-class LedgerLoops(Unmoved):
+class LedgerLoops(PassiveFollower):
     """The event loops of one ledger."""
 
     def __init__(self, store: Store, clock: Clock, *, opened: bool) -> None:

@@ -21,7 +21,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.lease import TOLERANCE_SECONDS, LeaseDenied
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.background import BackgroundTasks, log
 from holdfast.primitives.locks.held import HeldLeases
@@ -55,7 +55,7 @@ class LockRequest(NamedTuple):
     waits: bool
 
 
-class LocksBase(Unmoved, ABC, Generic[L]):
+class LocksBase(PassiveFollower, ABC, Generic[L]):
     """See `Locks` and `EfficiencyLocks`. Bound to the event loop of its first use."""
 
     _outlives_loops = False

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from holdfast.bus.local import LocalBus
 from holdfast.clock import Clock, SystemClock
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.primitives.locks.backend import MemoryBackend
 
 SCHEME: Final = "memory://"
@@ -25,7 +25,7 @@ class MemorySpace(NamedTuple):
     bus: LocalBus
 
 
-class MemorySpaces(Unmoved):
+class MemorySpaces(PassiveFollower):
     """All names of this process, by clock."""
 
     def __init__(self) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from holdfast.forks import Unmoved, follow
+from holdfast.forks import PassiveFollower, follow
 from holdfast.store.postgres.connection import Connection
 from holdfast.store.postgres.pool import ConnectionPool
 
 
-class LoopPools(Unmoved):
+class LoopPools(PassiveFollower):
     """Threads may share it, each with its own loop."""
 
     def __init__(self, dsn: str, size: int) -> None:
