@@ -110,7 +110,8 @@ def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     return refuse(
         task,
         "lease-lost",
-        f"the runner's fence {instruction.fence} is old (now {task.fence}); its result is kept as evidence",
+        f"the runner's fence {instruction.fence} is old (now {task.fence}); "
+        "its result is recorded as task.late",
         *events,
     )
 
