@@ -113,7 +113,7 @@ def test_a_watched_key_that_changed_stops_the_transaction(kv: RedisKV, clock: Cl
 
     def take_one(tx: Transaction) -> None:
         left = int(kv.get("stock") or "0")
-        kv.set("stock", "0", keepttl=True)  # somebody else
+        kv.set("stock", "0", keepttl=True)  # another client
         answers.append(tx.set("stock", str(left - 1)))
 
     with pytest.raises(WatchFailed, match="stock"):

@@ -39,7 +39,7 @@ from holdfast.store.whole import Whole
 T = TypeVar("T")
 TTL_MS_MAX: Final = 86_400_000
 THREADS_PER_NODE: Final = 8
-"""So many callers use a quorum at once; further ones queue."""
+"""Callers that use a quorum at once; further ones queue."""
 
 
 def no_drift(_ttl_ms: int) -> float:
