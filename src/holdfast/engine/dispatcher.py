@@ -36,6 +36,9 @@ NO_AGED_TIMES: Final = 10
 """After a look in vain: over a slow network looking must not take the time of claiming."""
 GATES_SECONDS: Final = 1.0
 """While claims get all that they ask for, limits are looked at this often."""
+LOOK_TIMES: Final = 10
+"""A look at limits that let no task in is followed by the next one after so many times its duration: over a
+slow network looking must not take the time of claiming."""
 SHORT_SECONDS: Final = 0.01
 
 
@@ -276,11 +279,13 @@ class Dispatcher(Loop):
         now = self._store.now()
         if opens_at is None or now < max(opens_at, self._not_before):
             return 0
+        begun = self.clock.monotonic()
         opened, _ = await self._store.open_gates()
+        took = self.clock.monotonic() - begun
         if opened > self._room():
             # More than fits here: other processes may have room, and nothing else tells them.
             self._bus.publish(WORK)
-        self._gates_at = now + GATES_SECONDS
+        self._gates_at = now + (GATES_SECONDS if opened else max(GATES_SECONDS, LOOK_TIMES * took))
         # What could not be let in, another transaction holds at this moment.
         self._not_before = 0.0 if opened else now + HELD_SECONDS
         return opened
