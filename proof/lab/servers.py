@@ -280,7 +280,7 @@ class Redis(Server):
         try:
             is_ours = f"process_id:{self.pid}\r" in self.command("INFO server")
             # It answers INFO while it still reads its log, and refuses everything else.
-            return is_ours and "loading:0\r" in self.command("INFO persistence")
+            return is_ours and "\nloading:0\r" in self.command("INFO persistence")
         except OSError:
             return False
 

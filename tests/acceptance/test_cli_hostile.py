@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,15 @@ def test_a_closed_pipe_does_not_hide_that_changes_failed(cli: Cli, stock: Stock)
     assert process.wait(timeout=60) == 3
 
 
+@pytest.fixture
+def heard_hangup() -> Iterator[None]:
+    """SIGHUP as in a terminal, also where the tests run under nohup: a worker inherits that it is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heard_hangup")
 def test_a_closed_terminal_is_a_graceful_stop(tmp_path: Path) -> None:
     with fresh(tmp_path).worker() as worker:
         worker.ready()

@@ -23,9 +23,9 @@ PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
 """Poll interval while hints do not arrive."""
 NO_AGED_SECONDS: Final = 1.0
-NO_AGED_TIMES: Final = 10
-"""After a search that found no aged task, the next search waits this many times its duration. On a slow
-network, searches must not delay claims."""
+EMPTY_TIMES: Final = 10
+"""After a search that found no aged task, or a check of limits that unparked none, the next one waits this
+many times its duration. On a slow network, searches must not delay claims."""
 GATES_SECONDS: Final = 1.0
 """While claims are saturated, limits are checked at this interval."""
 HELD_SECONDS: Final = 0.05
@@ -173,7 +173,7 @@ def after_aged(state: ClaimState, taken: int, now: float, took_seconds: float) -
     """After the search for aged tasks, the first part of a claim."""
     if taken:
         return state
-    return replace(state, aged_at=now + max(NO_AGED_SECONDS, NO_AGED_TIMES * took_seconds))
+    return replace(state, aged_at=now + max(NO_AGED_SECONDS, EMPTY_TIMES * took_seconds))
 
 
 def after_claim(state: ClaimState, claimed: Claimed, limit: int) -> ClaimState:
@@ -206,10 +206,12 @@ def are_gates_due(state: ClaimState, opens_at: float | None, now: float) -> bool
     return opens_at is not None and now >= max(opens_at, state.gates_not_before)
 
 
-def after_gates(state: ClaimState, opened: int, now: float) -> ClaimState:
+def after_gates(state: ClaimState, opened: int, now: float, took_seconds: float) -> ClaimState:
     """After `opened` tasks were unparked. With none, another transaction holds the limit that was due."""
-    not_before = 0.0 if opened else now + HELD_SECONDS
-    return replace(state, gates_at=now + GATES_SECONDS, gates_not_before=not_before)
+    if opened:
+        return replace(state, gates_at=now + GATES_SECONDS, gates_not_before=0.0)
+    pause = max(GATES_SECONDS, EMPTY_TIMES * took_seconds)
+    return replace(state, gates_at=now + pause, gates_not_before=now + HELD_SECONDS)
 
 
 def is_due(upcoming: Upcoming, now: float) -> bool:

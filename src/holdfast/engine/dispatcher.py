@@ -268,11 +268,13 @@ class Dispatcher(Loop):
         now = self._store.now()
         if not claiming.are_gates_due(self._state, opens_at, now):
             return 0
+        began = self.clock.monotonic()
         opened, _ = await self._store.open_gates()
+        took_seconds = self.clock.monotonic() - began
         if opened > self._room():
             # More than this process can run: other processes may have room, and get no other hint.
             self._bus.publish(WORK)
-        self._state = claiming.after_gates(self._state, opened, now)
+        self._state = claiming.after_gates(self._state, opened, now, took_seconds)
         return opened
 
     def _pause(self, upcoming: Upcoming) -> float:

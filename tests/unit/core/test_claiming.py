@@ -132,7 +132,7 @@ def test_a_pause_ends_at_the_earliest_moment(
 def test_limits_that_are_held_are_tried_again_after_a_pause(
     state: ClaimState, opens_at: float | None, opened: int
 ) -> None:
-    after = claiming.after_gates(state, opened, NOW)
+    after = claiming.after_gates(state, opened, NOW, took_seconds=0.0)
     if opens_at is None or opens_at > NOW:
         assert not claiming.are_gates_due(state, opens_at, NOW)
     else:
