@@ -34,6 +34,7 @@ from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
 from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness
+from tests.test_tidy import NOT_PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -158,6 +159,18 @@ def test_every_file_that_an_explanation_names_exists() -> None:
         if not any((folder / name).exists() for folder in (ROOT, SRC))
     ]
     assert missing == []
+
+
+def test_pages_that_are_written_by_hand_have_plain_words() -> None:
+    """Generated pages have the words of the code, which `test_tidy` checks."""
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
+    assert [
+        f"{path.name}:{number} {match[0]}"
+        for path in pages
+        if path.name != "CHANGELOG.md" and "\nGenerated from " not in path.read_text("utf-8")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        for match in NOT_PLAIN.finditer(line)
+    ] == []
 
 
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
