@@ -34,6 +34,7 @@ from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
 from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness
+from tests.test_tidy import NOT_PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -150,6 +151,28 @@ def test_links_lead_somewhere() -> None:
             assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
+def test_every_file_that_an_explanation_names_exists() -> None:
+    missing = [
+        f"{path.name}: {name}"
+        for path in [ROOT / "ARCHITECTURE.md", *(DOCS / "explanation").glob("*.md")]
+        for name in re.findall(r"`([\w/.]+\.(?:py|sql|toml|md))`", path.read_text("utf-8"))
+        if not any((folder / name).exists() for folder in (ROOT, SRC))
+    ]
+    assert missing == []
+
+
+def test_pages_that_are_written_by_hand_have_plain_words() -> None:
+    """Generated pages have the words of the code, which `test_tidy` checks."""
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
+    assert [
+        f"{path.name}:{number} {match[0]}"
+        for path in pages
+        if path.name != "CHANGELOG.md" and "\nGenerated from " not in path.read_text("utf-8")
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        for match in NOT_PLAIN.finditer(line)
+    ] == []
+
+
 EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
@@ -263,13 +286,16 @@ def states_page() -> str:
     ]
     for before in Status:
         nexts = ", ".join(f"`{a}`" for a in Status if a in TRANSITIONS[before])
-        lines.append(f"| `{before}` | {nexts or 'nothing: it is final'} |")
+        lines.append(f"| `{before}` | {nexts or 'nothing (final)'} |")
     lines += [
         "",
-        "`queued` becomes `running` by a claim only. A failure with attempts left goes back to `queued` in",
-        "one transaction, with the time of the next attempt; a task that rests in `failed` is a dead letter.",
-        "It becomes `blocked` again when the task that it failed with is replayed, unless another task",
-        "that it needs is dead too: then it stays a dead letter, with that one as its cause.",
+        "Only a claim moves `queued` to `running`. A failure with attempts left returns to `queued` in one",
+        "transaction, with the time of the next attempt. A task that rests in `failed` is a dead letter.",
+        "It becomes `blocked` again when the parent that it failed with is replayed. If another parent is",
+        "dead too, it stays a dead letter with that parent as its cause.",
+        "",
+        "No rule moves a task to `stuck` yet, and `paused` is left by resume (`queued`) or abort only. The",
+        "other transitions of these two are reserved.",
         "",
     ]
     return "\n".join(lines)
@@ -288,7 +314,7 @@ def errors_page() -> str:
         "",
         "Generated from `src/holdfast/errors.py` by `python -m tests.test_docs`. Every error that Holdfast",
         "raises is a `HoldfastError` with a stable `code`; `retryable` says whether the same call may",
-        "succeed later. The other columns are how the code looks over HTTP, over gRPC and to a shell.",
+        "succeed later. The other columns are its HTTP status, gRPC status and exit code.",
         "",
         "| code | class | is a | retryable | HTTP | gRPC | exit |",
         "|---|---|---|---|---|---|---|",
@@ -323,10 +349,10 @@ def metrics_page() -> str:
     lines = [
         "# Metrics",
         "",
-        "Generated from the `FAMILIES` of each part by `python -m tests.test_docs`. A part counts when it is",
-        "given a meter: `Metrics(FAMILIES, ...)` keeps the figures and renders them for Prometheus, and",
-        "`holdfast.primitives.prometheus.collector(metrics)` puts them into a `prometheus_client` registry.",
-        "A label has at most 100 values; what comes later is counted under `other`.",
+        "Generated from the `FAMILIES` of each part by `python -m tests.test_docs`. A part counts if it has",
+        "a meter: `Metrics(FAMILIES, ...)` keeps the figures and renders them for Prometheus, and",
+        "`holdfast.primitives.prometheus.collector(metrics)` adds them to a `prometheus_client` registry.",
+        "A label has at most 100 values; further values are counted under `other`.",
     ]
     for module, families in all_families().items():
         lines += ["", f"## `{module}`", "", "| name | kind | labels | what |", "|---|---|---|---|"]

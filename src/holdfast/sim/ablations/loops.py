@@ -103,14 +103,10 @@ def _opening() -> list[Swap]:
 
 
 LOOPS: Final = (
+    Ablation("older-run", "a task claimed again runs beside its older run", _older_run, QUIET),
+    Ablation("own-loss", "a lost lock of a handler counts as loss of its task", _own_loss, QUIET),
     Ablation(
-        "older-run", "a task that is claimed again runs beside its older run", _older_run, QUIET
-    ),
-    Ablation(
-        "own-loss", "a lock that a handler lost is taken for its task's lease", _own_loss, QUIET
-    ),
-    Ablation(
-        "type-rules", "a node without the handler fires tasks without rules", _type_rules, PAIRED
+        "type-rules", "a node without the handler fires tasks without limits", _type_rules, PAIRED
     ),
     Ablation(
         "bad-schedule",
@@ -118,14 +114,10 @@ LOOPS: Final = (
         _bad_schedule,
         PAIRED,
     ),
-    Ablation(
-        "steady", "the store's time stands still after a clock was put right", _steady, CLOCKS
-    ),
-    Ablation("patience", "leases are judged right after the time has jumped", _patience, CLOCKS),
-    Ablation("sleep", "the monotonic clock does not count the sleep of a machine", _sleep, ASLEEP),
-    Ablation("freed", "workers that come free say nothing", _freed, QUIET),
-    Ablation("give-back", "a stop gives nothing back", _give_back, QUIET),
-    Ablation(
-        "opening", "no dispatcher waits for the moment at which a limit opens", _opening, QUIET
-    ),
+    Ablation("steady", "the store's time stops after a clock correction", _steady, CLOCKS),
+    Ablation("patience", "leases are judged right after a clock jump", _patience, CLOCKS),
+    Ablation("sleep", "the monotonic clock excludes the sleep of a machine", _sleep, ASLEEP),
+    Ablation("freed", "workers that become free do not wake the dispatcher", _freed, QUIET),
+    Ablation("give-back", "a stop releases nothing", _give_back, QUIET),
+    Ablation("opening", "dispatchers ignore the time at which a limit opens", _opening, QUIET),
 )

@@ -88,13 +88,15 @@ ORDERS: Final = (
         _folder_sync,
         TRADING,
     ),
-    Ablation("whole", "an order store goes on after an interrupt in a change", _whole, TRADING),
+    Ablation(
+        "whole", "an order store continues after an interrupt inside a change", _whole, TRADING
+    ),
     Ablation("ask-first", "an order without an answer is sent again unasked", _ask_first, TRADING),
     Ablation("order-freeze", "orders are placed while frozen", _freeze, TRADING),
-    Ablation("wish", "a freeze that is asked for stops nothing before a step", _wish, TRADING),
-    Ablation("reconcile", "what differs from the exchange is left so", _reconcile, RESTARTS),
-    Ablation("order-key", "a repeated wish is a new order", _order_key, TRADING),
-    Ablation("one-no", "an accepted order that is not known once is given up", _one_no, TRADING),
+    Ablation("wish", "a requested freeze has no effect before the next step", _wish, TRADING),
+    Ablation("reconcile", "differences from the exchange are not resolved", _reconcile, RESTARTS),
+    Ablation("order-key", "a repeated intent is a new order", _order_key, TRADING),
+    Ablation("one-no", 'an accepted order is closed after one "not known"', _one_no, TRADING),
     Ablation("adapter", "an error of an adapter ends a step", _adapter, TRADING),
     Ablation("short-fill", "filled with less than ordered stays open", _short_fill, TRADING),
 )

@@ -86,10 +86,10 @@ def _retention() -> list[Swap]:
 RULES: Final = (
     Ablation("due", "tasks start before they are due", _due),
     Ablation("priority", "the least urgent comes first", _priority),
-    Ablation("ageing", "whoever waits long has no share", _ageing, CROWDED),
+    Ablation("ageing", "old tasks have no share of starts", _ageing, CROWDED),
     Ablation("snooze", "a snooze costs an attempt", _snooze),
     Ablation("attempts", "a failure is always tried again", _attempts),
-    Ablation("deaths", "whatever kills its runners is given to the next", _deaths),
-    Ablation("evidence", "dead letters say nothing", _evidence),
-    Ablation("retention", "what still waits is pruned", _retention, FORGETFUL),
+    Ablation("deaths", "deaths are not bounded", _deaths),
+    Ablation("evidence", "dead letters have no failure", _evidence),
+    Ablation("retention", "waiting tasks are pruned", _retention, FORGETFUL),
 )

@@ -89,11 +89,11 @@ def _majority() -> list[Swap]:
 
 STATE: Final = (
     Ablation("guard", "writes under a lock are not checked for its fence", _guard, LOCKING),
-    Ablation("deadline", "a holder believes in its lease until it is told", _deadline, LOCKING),
+    Ablation("deadline", "a holder trusts its lease beyond its end", _deadline, LOCKING),
     Ablation("line", "dead waiters keep their place in line", _line, LOCKING),
-    Ablation("replay", "the ledger runs again what it has an answer to", _replay, LOCKING),
-    Ablation("request", "the ledger takes another request for the same", _request, LOCKING),
-    Ablation("shield", "a cancelled caller breaks off what the ledger writes", _shield, LOCKING),
-    Ablation("closing", "locks that are closed go on granting", _closing, LOCKING),
+    Ablation("replay", "the ledger runs answered calls again", _replay, LOCKING),
+    Ablation("request", "the ledger does not compare requests", _request, LOCKING),
+    Ablation("shield", "cancellation interrupts writes of the ledger", _shield, LOCKING),
+    Ablation("closing", "closed locks still grant", _closing, LOCKING),
     Ablation("majority", "one lock server of a quorum is enough", _majority, QUORUM),
 )
