@@ -25,15 +25,15 @@ from holdfast import (
     Task,
     TaskHandle,
     TaskQueue,
-    errors,
-    outcomes,
 )
 from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
+from holdfast.errors import HoldfastError
 from holdfast.primitives.metrics import Family
 from holdfast.queue.settings import Settings
 from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness
+from tests import error_tree
 from tests.test_tidy import NOT_PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -301,37 +301,44 @@ def states_page() -> str:
     return "\n".join(lines)
 
 
-def all_errors() -> list[type[errors.HoldfastError]]:
-    found = [errors.HoldfastError]
-    for each in found:
-        found += [sub for sub in each.__subclasses__() if sub.__module__ == "holdfast.errors"]
-    return sorted(found, key=lambda error: list(outcomes.OUTCOMES).index(error.code))
-
-
 def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Generated from `src/holdfast/errors.py` by `python -m tests.test_docs`. Every error that Holdfast",
+        "Generated from the `errors` modules by `python -m tests.test_docs`. Every error that Holdfast",
         "raises is a `HoldfastError` with a stable `code`; `retryable` says whether the same call may",
         "succeed later. The other columns are its HTTP status, gRPC status and exit code.",
-        "",
+    ]
+    for module in error_tree.modules():
+        lines += ["", f"## `{module}`", "", *table_of(module)]
+    return "\n".join([*lines, "", "## The tree", "", "```", *tree(HoldfastError), "```", ""])
+
+
+def table_of(module: str) -> list[str]:
+    return [
         "| code | class | is a | retryable | HTTP | gRPC | exit |",
         "|---|---|---|---|---|---|---|",
+        *(
+            f"| `{error.code}` | `{error.__name__}` | `{error.__mro__[1].__name__}` "
+            f"| {'yes' if error.retryable else 'no'} "
+            f"| {error.http_status} | {error.grpc_status} | {error.exit_code} |"
+            for error in error_tree.in_order()
+            if error.__module__ == module
+        ),
     ]
-    for error in all_errors():
-        outcome = outcomes.OUTCOMES[error.code]
-        base = error.__mro__[1].__name__
-        lines.append(
-            f"| `{error.code}` | `{error.__name__}` | `{base}` | {'yes' if error.retryable else 'no'} "
-            f"| {outcome.http} | {outcome.grpc} | {outcome.exit} |"
+
+
+def tree(error: error_tree.Error, here: str = "", below: str = "") -> list[str]:
+    """A line for each error, with what happened."""
+    says = (error.__doc__ or "").splitlines()[0]
+    found = [f"{here + error.__name__:<32} {says}"]
+    children = error_tree.children(error)
+    for child in children:
+        is_last = child is children[-1]
+        found += tree(
+            child, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  ")
         )
-    return "\n".join([*lines, "", "```", tree(), "```", ""])
-
-
-def tree() -> str:
-    doc = errors.__doc__ or ""
-    return "\n".join(line[4:] for line in doc.splitlines() if line.startswith("    "))
+    return found
 
 
 def all_families() -> dict[str, list[Family]]:

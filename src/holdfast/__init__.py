@@ -2,12 +2,15 @@
 
     from holdfast import TaskQueue
 
-Names are imported when they are first used, so that `import holdfast` costs nearly nothing.
+Names are imported when they are first used, so that `import holdfast` costs nearly nothing. Beside the queue:
+`holdfast.locks`, `holdfast.kv`, `holdfast.idempotency`, `holdfast.retry`, `holdfast.orders`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holdfast._lazy import lazily
 
 if TYPE_CHECKING:
     from holdfast.app import TaskQueue
@@ -19,25 +22,23 @@ if TYPE_CHECKING:
     from holdfast.engine.handlers import Reject
     from holdfast.errors import HoldfastError
     from holdfast.queue.handle import TaskHandle
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "holdfast.app": ("TaskQueue",),
+            "holdfast.core.command": ("Cancel", "Snooze"),
+            "holdfast.core.dependency": ("Edge",),
+            "holdfast.core.event": ("Event", "Position"),
+            "holdfast.core.task": ("Priority", "Status", "Task"),
+            "holdfast.engine.context": ("BlockingContext", "Context"),
+            "holdfast.engine.handlers": ("Reject",),
+            "holdfast.errors": ("HoldfastError",),
+            "holdfast.queue.handle": ("TaskHandle",),
+        },
+    )
 
 __version__ = "0.1.0"
-
-_MODULES = {
-    "BlockingContext": "holdfast.engine.context",
-    "Cancel": "holdfast.core.command",
-    "Context": "holdfast.engine.context",
-    "Edge": "holdfast.core.dependency",
-    "Event": "holdfast.core.event",
-    "HoldfastError": "holdfast.errors",
-    "Position": "holdfast.core.event",
-    "Priority": "holdfast.core.task",
-    "Reject": "holdfast.engine.handlers",
-    "Snooze": "holdfast.core.command",
-    "Status": "holdfast.core.task",
-    "Task": "holdfast.core.task",
-    "TaskHandle": "holdfast.queue.handle",
-    "TaskQueue": "holdfast.app",
-}
 
 __all__ = [
     "BlockingContext",
@@ -55,12 +56,3 @@ __all__ = [
     "TaskHandle",
     "TaskQueue",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    module = _MODULES.get(name)
-    if module is None:
-        raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
-    import importlib
-
-    return getattr(importlib.import_module(module), name)

@@ -1,64 +1,10 @@
-"""Every error that Holdfast raises, as one tree.
+"""The errors that every part of Holdfast raises, as one tree.
 
-    HoldfastError
-    ├─ InvalidInput            the caller must change the request
-    │  ├─ UnknownType          no node has registered a handler for the type
-    │  ├─ UnknownPriority
-    │  ├─ UnserialisablePayload
-    │  ├─ PayloadTooLarge
-    │  ├─ BatchTooLarge
-    │  ├─ UnknownDependency
-    │  ├─ DependencyCycle
-    │  ├─ BadConfig
-    │  ├─ InvalidOrder         not an order: its money, symbol or key
-    │  └─ BadCommand           a command to the key-value store that Redis refuses as it is written
-    │     ├─ NotAnInteger      a number or the value to count with is not one, or over 64 bits
-    │     ├─ NotAFloat
-    │     ├─ Overflow          a counter would leave 64 bits
-    │     └─ NotText           a word that is not text, or that UTF-8 cannot carry
-    ├─ NotFound                no such task, queue, schedule ...
-    │  └─ UnknownOrder
-    ├─ Conflict                the state has moved on, or was never as assumed
-    │  ├─ DuplicateTask        the id is taken by another request
-    │  ├─ IdempotencyConflict  the key was used with another body
-    │  ├─ InProgress           another caller runs the same request right now; retryable
-    │  ├─ IllegalTransition    the state machine forbids it
-    │  ├─ WrongType            the key holds another kind of value
-    │  ├─ FeedReset            the feed cannot go on from this position: read the state again
-    │  ├─ WatchFailed          a watched key changed before the transaction ended
-    │  ├─ LeaseLost            a newer fence exists; this runner's writes change nothing
-    │  ├─ OverFill             more was filled than was ordered
-    │  ├─ VersionConflict      another caller changed it first
-    │  ├─ ConcurrentModification  another process holds the lock of what was to be changed; retryable
-    │  ├─ TaskAlreadyAssigned  another worker has the task
-    │  ├─ OrdersFrozen         nothing may be placed in this freeze epoch
-    │  ├─ StateLocked          another process works on the state directory
-    │  ├─ StateBehind          the state directory is older than the Redis it is used with
-    │  ├─ RiskRefused          the order would break a limit of the risk monitor
-    │  └─ NotReconciled        orders from before the restart are not settled with the exchange yet
-    ├─ QueueFull               backpressure: try later
-    ├─ QueueStopping           the queue takes no new work
-    ├─ NotRunning              the queue was not started
-    ├─ WrongLoop               what was asked for lives in another event loop of this process
-    ├─ TaskFailed              `result()` of a task that ended without one
-    ├─ EffectFailed            the call ran before, and its failure is its stored answer
-    ├─ WaitTimeout             waited as long as was asked
-    ├─ StoreUnavailable        the store cannot be reached; retryable
-    │  ├─ StoreBusy
-    │  ├─ DiskFull             nothing was written; free some space
-    │  └─ StoreFailed          what is on the disk is not known: open the store again
-    ├─ CorruptState            durable state is damaged and cannot be trusted
-    │  ├─ CorruptLog
-    │  └─ CorruptSnapshot
-    ├─ ExchangeTimeout         no reply of the exchange: the request may have arrived, or not
-    │  └─ ExchangeFailed       the exchange's adapter raised: what its call did is not known
-    ├─ SchemaMismatch          the store belongs to another version of Holdfast
-    ├─ MissingExtra            an optional dependency is not installed
-    ├─ NotSupported            Holdfast does not do this, on purpose
-    └─ EngineFailed            a part of the engine died more often than its budget allows
+Errors of one part only are in its own module: `holdfast.orders.errors`, `holdfast.primitives.kv.errors`,
+`holdfast.primitives.locks.errors`. docs/reference/errors.md is generated from all of them.
 
-Each class has a stable `code`; `outcomes.OUTCOMES` is the one table from codes to HTTP status, gRPC status
-and exit code. A message says what happened, why, and what to do.
+Each class has a stable `code`, and says how it looks over HTTP, over gRPC and to a shell; a subclass states
+what differs from its parent. A message says what happened, why, and what to do.
 """
 
 from __future__ import annotations
@@ -71,93 +17,111 @@ class HoldfastError(Exception):
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
+    """Whether the same call may succeed later."""
+    http_status: ClassVar[int] = 500
+    grpc_status: ClassVar[str] = "INTERNAL"
+    exit_code: ClassVar[int] = 1
 
 
 class InvalidInput(HoldfastError):
+    """The caller must change the request."""
+
     code = "invalid-input"
+    http_status = 422
+    grpc_status = "INVALID_ARGUMENT"
+    exit_code = 2
 
 
 class UnknownType(InvalidInput):
+    """No node has registered a handler for the type."""
+
     code = "unknown-type"
+    grpc_status = "FAILED_PRECONDITION"
 
 
 class UnknownPriority(InvalidInput):
+    """There is no priority of that name."""
+
     code = "unknown-priority"
 
 
 class UnserialisablePayload(InvalidInput):
+    """The payload cannot be written as JSON."""
+
     code = "unserialisable-payload"
 
 
 class PayloadTooLarge(InvalidInput):
+    """The payload has more bytes than a task may carry."""
+
     code = "payload-too-large"
+    http_status = 413
 
 
 class BatchTooLarge(InvalidInput):
+    """More items than one call may have."""
+
     code = "batch-too-large"
+    http_status = 413
 
 
 class UnknownDependency(InvalidInput):
+    """A task depends on a task that does not exist."""
+
     code = "unknown-dependency"
+    grpc_status = "FAILED_PRECONDITION"
 
 
 class DependencyCycle(InvalidInput):
+    """Tasks would wait for each other."""
+
     code = "dependency-cycle"
 
 
 class BadConfig(InvalidInput):
+    """A setting, an option or an address is wrong."""
+
     code = "bad-config"
 
 
-class InvalidOrder(InvalidInput):
-    code = "invalid-order"
-
-
-class BadCommand(InvalidInput):
-    code = "bad-command"
-
-
-class NotAnInteger(BadCommand):
-    code = "not-an-integer"
-
-
-class NotAFloat(BadCommand):
-    code = "not-a-float"
-
-
-class Overflow(BadCommand):
-    code = "overflow"
-
-
-class NotText(BadCommand):
-    code = "not-text"
-
-
 class NotFound(HoldfastError):
+    """No such task, queue, schedule, lock."""
+
     code = "not-found"
-
-
-class UnknownOrder(NotFound):
-    code = "unknown-order"
+    http_status = 404
+    grpc_status = "NOT_FOUND"
+    exit_code = 5
 
 
 class Conflict(HoldfastError):
+    """The state has moved on, or was never as assumed."""
+
     code = "conflict"
+    http_status = 409
+    grpc_status = "ABORTED"
+    exit_code = 6
 
 
 class DuplicateTask(Conflict):
+    """The id is taken by another request."""
+
     code = "duplicate-task"
+    grpc_status = "ALREADY_EXISTS"
 
 
 class IdempotencyConflict(Conflict):
+    """The key was used with another body."""
+
     code = "idempotency-conflict"
+    http_status = 422
 
 
 class InProgress(Conflict):
-    """Says who runs the request, since when, and until when it is theirs."""
+    """Another caller runs the same request now. It says who, since when, and until when its lease lasts."""
 
     code = "in-progress"
     retryable = True
+    exit_code = 10
 
     def __init__(
         self,
@@ -174,17 +138,20 @@ class InProgress(Conflict):
 
 
 class IllegalTransition(Conflict):
+    """The state machine forbids it."""
+
     code = "illegal-transition"
-
-
-class WrongType(Conflict):
-    code = "wrong-type"
+    grpc_status = "FAILED_PRECONDITION"
 
 
 class FeedReset(Conflict):
-    """`reason` is `pruned`, `epoch` or `ahead`; the feed can be read from `oldest` or `head` on."""
+    """The feed cannot go on from this position: read the state again.
+
+    `reason` is `pruned`, `epoch` or `ahead`; the feed can be read from `oldest` or `head` on."""
 
     code = "feed-reset"
+    http_status = 410
+    grpc_status = "OUT_OF_RANGE"
 
     def __init__(self, reason: str, oldest: str = "", head: str = "") -> None:
         what = f"the feed cannot go on from that position ({reason})"
@@ -192,133 +159,128 @@ class FeedReset(Conflict):
         self.reason, self.oldest, self.head = reason, oldest, head
 
 
-class WatchFailed(Conflict):
-    code = "watch-failed"
-    retryable = True
-
-
 class LeaseLost(Conflict):
+    """A newer fence exists; the writes of this runner change nothing."""
+
     code = "lease-lost"
 
 
-class OverFill(Conflict):
-    code = "over-fill"
-
-
 class VersionConflict(Conflict):
+    """Another caller changed it first."""
+
     code = "version-conflict"
 
 
-class ConcurrentModification(Conflict):
-    code = "concurrent-modification"
-    retryable = True
-
-
-class TaskAlreadyAssigned(Conflict):
-    code = "task-already-assigned"
-
-
-class OrdersFrozen(Conflict):
-    code = "orders-frozen"
-
-
-class StateLocked(Conflict):
-    code = "state-locked"
-
-
-class StateBehind(Conflict):
-    code = "state-behind"
-
-
-class RiskRefused(Conflict):
-    code = "risk-refused"
-
-
-class NotReconciled(Conflict):
-    code = "not-reconciled"
-
-
 class QueueFull(HoldfastError):
+    """Backpressure: try later."""
+
     code = "queue-full"
     retryable = True
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
+    exit_code = 10
 
 
 class QueueStopping(HoldfastError):
+    """The queue takes no new work."""
+
     code = "queue-stopping"
     retryable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+    exit_code = 10
 
 
 class NotRunning(HoldfastError):
+    """The queue, ledger or store was not started, or is closed."""
+
     code = "not-running"
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+    exit_code = 10
 
 
 class WrongLoop(HoldfastError):
+    """What was asked for lives in another event loop of this process."""
+
     code = "wrong-loop"
 
 
 class TaskFailed(HoldfastError):
+    """`result()` of a task that ended without one."""
+
     code = "task-failed"
+    http_status = 424
+    grpc_status = "ABORTED"
 
 
 class EffectFailed(HoldfastError):
+    """The call ran before, and its failure is its stored answer."""
+
     code = "effect-failed"
+    http_status = 424
+    grpc_status = "ABORTED"
 
 
 class WaitTimeout(HoldfastError):
+    """The wait lasted as long as the caller allowed."""
+
     code = "wait-timeout"
     retryable = True
+    http_status = 504
+    grpc_status = "DEADLINE_EXCEEDED"
+    exit_code = 7
 
 
 class StoreUnavailable(HoldfastError):
+    """The store cannot be reached."""
+
     code = "store-unavailable"
     retryable = True
+    http_status = 503
+    grpc_status = "UNAVAILABLE"
+    exit_code = 10
 
 
 class StoreBusy(StoreUnavailable):
+    """Another writer holds the store."""
+
     code = "store-busy"
 
 
 class DiskFull(StoreUnavailable):
+    """Nothing was written; free some space."""
+
     code = "disk-full"
-
-
-class StoreFailed(StoreUnavailable):
-    code = "store-failed"
-    retryable = False
-
-
-class CorruptState(HoldfastError):
-    code = "corrupt-state"
-
-
-class CorruptLog(CorruptState):
-    code = "corrupt-log"
-
-
-class CorruptSnapshot(CorruptState):
-    code = "corrupt-snapshot"
-
-
-class ExchangeTimeout(HoldfastError):
-    code = "exchange-timeout"
-    retryable = True
-
-
-class ExchangeFailed(ExchangeTimeout):
-    code = "exchange-failed"
+    http_status = 507
+    grpc_status = "RESOURCE_EXHAUSTED"
 
 
 class SchemaMismatch(HoldfastError):
+    """The store belongs to another version of Holdfast."""
+
     code = "schema-mismatch"
+    grpc_status = "FAILED_PRECONDITION"
 
 
 class MissingExtra(HoldfastError):
+    """An optional dependency is not installed."""
+
     code = "missing-extra"
+    grpc_status = "UNIMPLEMENTED"
+    exit_code = 2
 
 
 class NotSupported(HoldfastError):
+    """Holdfast does not do this, on purpose."""
+
     code = "not-supported"
+    http_status = 501
+    grpc_status = "UNIMPLEMENTED"
+    exit_code = 2
 
 
 class EngineFailed(HoldfastError):
+    """A part of the engine died more often than its budget allows."""
+
     code = "engine-failed"

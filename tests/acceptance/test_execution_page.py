@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.orders.reconcile import Kind
+from holdfast.orders.execution.reconcile import Kind
 from tests.acceptance.cli_support import Cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "execution.md"

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.orders.order import TRANSITIONS, OrderState
+from holdfast.orders.model.order import TRANSITIONS, OrderState
 from tests.acceptance.cli_support import Cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "howto" / "orders.md"

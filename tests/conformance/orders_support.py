@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.memory import InMemoryOrderStore
-from holdfast.orders.order import Order, Side
-from holdfast.orders.sql_blocking import SqlOrderStore
-from holdfast.orders.store import OrderStore
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.memory import InMemoryOrderStore
+from holdfast.orders.model.order import Order, Side
+from holdfast.orders.model.store import OrderStore
+from holdfast.orders.sqlstore.blocking import SqlOrderStore
 from holdfast.primitives.kv import RedisKV
 
 BACKENDS = ("memory", "durable-memory", "durable-redis", "sqlite-memory", "sqlite-file", "postgres")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.orders.faults import ROUGH
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.order import Side
-from holdfast.orders.reconcile import ALARMING, Kind, compare
-from holdfast.orders.risk import Intent, RiskMonitor
-from holdfast.orders.simulated import SimulatedExchange
-from holdfast.orders.store import OrderStore
+from holdfast.orders.exchange.faults import ROUGH
+from holdfast.orders.exchange.simulated import SimulatedExchange
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.reconcile import ALARMING, Kind, compare
+from holdfast.orders.execution.risk import RiskMonitor
+from holdfast.orders.model.order import Intent, Side
+from holdfast.orders.model.store import OrderStore
 from tests.conformance.orders_support import BACKENDS, LASTING, OrderBench, make_order_bench
 
 ORDERS = 24

@@ -9,9 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from holdfast.errors import BadCommand, StoreUnavailable
+from holdfast.errors import StoreUnavailable
 from holdfast.primitives.kv import AsyncRedisKV, Entry, Op, RedisKV
 from holdfast.primitives.kv.blocking import BLOCK_MS_MAX
+from holdfast.primitives.kv.errors import BadCommand
 from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
 from holdfast.primitives.kv.op import Reply
 from proof.lab.servers import Redis, valkey_binary

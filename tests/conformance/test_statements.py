@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -16,13 +17,14 @@ from holdfast.store import sql
 from holdfast.store.columns import COLUMNS, TASK_COLUMNS
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import StatementCall
-from holdfast.store.sql import load_migrations, load_statements
+from holdfast.store.sql import Statement, load_migrations, load_statements
 from holdfast.store.sqlite import connection as sqlite
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.conformance.conftest import PostgresBench, SqliteBench
 from tests.conformance.helpers import after, asked, claim, complete, put_plain
 
 SRC = Path(__file__).parents[2] / "src" / "holdfast"
+ORDERS = "holdfast.orders.sqlstore"
 DIALECTS = ("sqlite", "postgres")
 OWN = {
     # One writer: reads inside a transaction need no locks, and rows are taken by their place.
@@ -70,15 +72,31 @@ class Text(NamedTuple):
 
 def texts(dialect: str) -> dict[str, Text]:
     found = {}
-    for file in files(f"holdfast.store.{dialect}").joinpath("statements").iterdir():
-        for name, body in BLOCK.findall(file.read_text("utf-8")):
-            index = re.search(r"^-- index: *(.*)$", body, re.MULTILINE)
-            found[name] = Text(name, body, index[1] if index else None)
+    for package, folder in packages(dialect):
+        for file in files(package).joinpath(folder).iterdir():
+            for name, body in BLOCK.findall(file.read_text("utf-8")):
+                index = re.search(r"^-- index: *(.*)$", body, re.MULTILINE)
+                found[name] = Text(name, body, index[1] if index else None)
+    return found
+
+
+def packages(dialect: str) -> list[tuple[str, str]]:
+    """The store's own statements, and those that parts above it bring."""
+    return [
+        (f"holdfast.store.{dialect}", "statements"),
+        (ORDERS, f"statements/{dialect}"),
+    ]
+
+
+def loaded(dialect: str) -> dict[str, Statement]:
+    found: dict[str, Statement] = {}
+    for package, folder in packages(dialect):
+        found |= load_statements(package, lambda _: "r", folder)
     return found
 
 
 def names(dialect: str) -> set[str]:
-    return set(load_statements(f"holdfast.store.{dialect}", lambda _: "r"))
+    return set(loaded(dialect))
 
 
 def test_both_dialects_know_the_same_statements() -> None:
@@ -94,8 +112,7 @@ def test_every_statement_is_used(dialect: str) -> None:
 
 
 def test_same_results_under_the_same_names() -> None:
-    ours = load_statements("holdfast.store.sqlite", lambda _: "r")
-    theirs = load_statements("holdfast.store.postgres", lambda _: "r")
+    ours, theirs = loaded("sqlite"), loaded("postgres")
     # A fast path may answer in the way that suits its dialect.
     differing = {"insert_plain", "insert_one", "complete_plain"}
     differing |= {"count_records", "prune_feed", "prune_tasks"}
@@ -206,10 +223,14 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     ),
     ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
     ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
-    ("page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
-    ("page_symbol_orders", {"symbol": "s", "after": 0, "limit": 10}, "holdfast_order_symbol"),
-    ("lock_orders", {"ids": ["a"]}, "holdfast_order_name"),
-    ("forget_order_answers", {"before": 1.0, "limit": 10}, "holdfast_order_answer_at"),
+    (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
+    (
+        f"{ORDERS}:page_symbol_orders",
+        {"symbol": "s", "after": 0, "limit": 10},
+        "holdfast_order_symbol",
+    ),
+    (f"{ORDERS}:lock_orders", {"ids": ["a"]}, "holdfast_order_name"),
+    (f"{ORDERS}:forget_order_answers", {"before": 1.0, "limit": 10}, "holdfast_order_answer_at"),
     ("prune_entries", {"now": 1.0, "limit": 10}, "holdfast_ledger_expiry"),
     (
         "prune_tasks",
@@ -368,6 +389,7 @@ async def test_what_is_taken_to_read_changes_nothing(pg: postgres.Connection) ->
         row[0] for row in await pg.fetch("SELECT proname FROM pg_proc WHERE provolatile = 'v'")
     }
     prepared = postgres.statements()
+    assert prepared[f"{ORDERS}:write_orders"].writes
     for name, statement in prepared.items():
         plan = "\n".join(await explained(pg, statement.text, (None,) * len(statement.names)))
         called = set(re.findall(r"\b(\w+)\(", statement.text)) & volatile - HARMLESS
@@ -427,3 +449,14 @@ def test_a_statement_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(sql, "_texts", lambda *_: iter(["-- name: a\nSELECT 1;\n"] * 2))
     with pytest.raises(ValueError, match="stands twice"):
         load_statements("holdfast.store.sqlite", lambda _: "r")
+
+
+@pytest.mark.parametrize("dialect", [sqlite, postgres], ids=DIALECTS)
+def test_a_part_brings_its_own_statements(dialect: ModuleType) -> None:
+    known = dialect.statements()
+    with pytest.raises(KeyError):
+        known["lock_orders"]
+    with pytest.raises(KeyError):
+        known[f"{ORDERS}:claim"]
+    assert "holdfast_order" in known[f"{ORDERS}:lock_orders"].text
+    assert f"{ORDERS}:write_orders" in known

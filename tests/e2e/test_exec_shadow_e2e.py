@@ -18,19 +18,19 @@ from typing import IO, Any, NamedTuple
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.exchange import ExchangeOrder
-from holdfast.orders.exec_demo import wish
-from holdfast.orders.faults import ROUGH
-from holdfast.orders.order import Order
-from holdfast.orders.reconcile import compare
-from holdfast.orders.simulated import SimulatedExchange
+from holdfast.orders.demo import wish
+from holdfast.orders.exchange.faults import ROUGH
+from holdfast.orders.exchange.port import ExchangeOrder
+from holdfast.orders.exchange.simulated import SimulatedExchange
+from holdfast.orders.execution.reconcile import compare
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Order
 from holdfast.primitives.kv import RedisKV
 from tests.acceptance.cli_support import Cli, run_inside
 
 SEED = 4
 SYMBOLS = ("BTCUSDT", "ETHUSDT")
-DEMO = (sys.executable, "-m", "holdfast.orders.exec_demo")
+DEMO = (sys.executable, "-m", "holdfast.orders.demo")
 DURABLE = ("--shadow", "--durable-state", "--seed", str(SEED), "--symbols", ",".join(SYMBOLS))
 
 

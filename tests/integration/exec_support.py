@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.clock import VirtualClock
-from holdfast.errors import ExchangeTimeout
-from holdfast.orders.alerts import AlertHook
-from holdfast.orders.disk import Disk
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.exchange import Exchange, ExchangeOrder, Fill, Quote, Request
-from holdfast.orders.faults import CALM, Faults
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.order import Side
-from holdfast.orders.reconcile import Difference, compare
-from holdfast.orders.risk import Intent, Limits, RiskMonitor
-from holdfast.orders.simulated import SimulatedExchange
+from holdfast.orders.errors import ExchangeTimeout
+from holdfast.orders.exchange.faults import CALM, Faults
+from holdfast.orders.exchange.port import Exchange, ExchangeOrder, Fill, Quote, Request
+from holdfast.orders.exchange.simulated import SimulatedExchange
+from holdfast.orders.execution.alerts import AlertHook
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.reconcile import Difference, compare
+from holdfast.orders.execution.risk import Limits, RiskMonitor
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Intent, Side
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Meter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.orders.faults import Faults
+from holdfast.orders.exchange.faults import Faults
 from tests.integration.exec_support import World
 
 STAY: Any = {"partial_fills": 0.0, "resting": 1.0}

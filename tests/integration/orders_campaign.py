@@ -22,9 +22,9 @@ from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeAlias, TypeVar
 
-from holdfast.orders.disk import Disk
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import OrderState, Side
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import OrderState, Side
 from holdfast.primitives.kv import RedisKV
 from tests.unit.orders.state_support import QuickDisk
 

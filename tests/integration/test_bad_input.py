@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Task, TaskQueue
-from holdfast.outcomes import OUTCOMES
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.settings import Settings
 from tests.bad_input import Surface, answer, cases
+from tests.error_tree import in_order
 
+CODES = {error.code for error in in_order()} - {"internal"}
 QUEUE = Surface(
     TaskQueue,
     kinds={
@@ -134,7 +135,7 @@ def check_same(found: list[list[tuple[str, str]]]) -> None:
     bad = []
     for answers in zip(*found, strict=True):
         codes = {code for _, code in answers}
-        if len(codes) > 1 or not codes <= OUTCOMES.keys() - {"internal"}:
+        if len(codes) > 1 or not codes <= CODES:
             bad.append(f"{answers[0][0]}: {[code for _, code in answers]}")
     if bad:
         pytest.fail("\n".join(bad))

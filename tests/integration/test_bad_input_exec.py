@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.orders.desk import Pace
-from holdfast.orders.exchange import Fill, Quote
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.order import Order, Side
-from holdfast.orders.risk import Intent, Limits, RiskMonitor
+from holdfast.orders.exchange.port import Fill, Quote
+from holdfast.orders.execution.desk import Pace
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.risk import Limits, RiskMonitor
+from holdfast.orders.model.order import Intent, Order, Side
 from tests.bad_input import BAD, NAN, Surface
 from tests.integration.exec_support import SYMBOL, World
 from tests.integration.exec_words import RESTING

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.memory import InMemoryOrderStore
-from holdfast.orders.order import OrderState, Side
-from holdfast.orders.sql_blocking import SqlOrderStore
-from holdfast.orders.store import AsyncOrderStore, OrderStore
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.memory import InMemoryOrderStore
+from holdfast.orders.model.order import OrderState, Side
+from holdfast.orders.model.store import AsyncOrderStore, OrderStore
+from holdfast.orders.sqlstore.blocking import SqlOrderStore
 from holdfast.primitives.kv import RedisKV
 from tests.bad_input import Surface
 from tests.integration.test_bad_input import check_same, codes_of

@@ -17,11 +17,12 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
-from holdfast.errors import Conflict, ExchangeTimeout, OrdersFrozen
-from holdfast.orders.exposure import Exposure
-from holdfast.orders.faults import CALM, Faults
-from holdfast.orders.order import OrderState, Side
-from holdfast.orders.reconcile import ALARMING, Kind
+from holdfast.errors import Conflict
+from holdfast.orders.errors import ExchangeTimeout, OrdersFrozen
+from holdfast.orders.exchange.faults import CALM, Faults
+from holdfast.orders.execution.exposure import Exposure
+from holdfast.orders.execution.reconcile import ALARMING, Kind
+from holdfast.orders.model.order import OrderState, Side
 from tests.integration.exec_support import Crash, World
 
 EXAMPLES = int(os.environ.get("HOLDFAST_CAMPAIGN", "60"))

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import (
-    RiskRefused,
-)
-from holdfast.orders.alerts import Alert
-from holdfast.orders.execution_metrics import FAMILIES
-from holdfast.orders.faults import Faults
-from holdfast.orders.risk import Limits
+from holdfast.orders.errors import RiskRefused
+from holdfast.orders.exchange.faults import Faults
+from holdfast.orders.execution.alerts import Alert
+from holdfast.orders.execution.metrics import FAMILIES
+from holdfast.orders.execution.risk import Limits
 from holdfast.primitives.metrics import Metrics
 from tests.integration.exec_support import SYMBOL, World
 from tests.integration.exec_words import FILLING, RESTING, states

@@ -9,14 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.clock import VirtualClock
-from holdfast.errors import Conflict, ExchangeFailed, OrdersFrozen, RiskRefused
-from holdfast.orders.alerts import Alert
-from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Quote, Request
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.memory import InMemoryOrderStore
-from holdfast.orders.order import Order, OrderState, Side
-from holdfast.orders.reconcile import Kind
-from holdfast.orders.risk import Intent, RiskMonitor
+from holdfast.errors import Conflict
+from holdfast.orders.errors import ExchangeFailed, OrdersFrozen, RiskRefused
+from holdfast.orders.exchange.port import ExchangeOrder, ExchangeState, Fill, Quote, Request
+from holdfast.orders.execution.alerts import Alert
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.reconcile import Kind
+from holdfast.orders.execution.risk import RiskMonitor
+from holdfast.orders.model.memory import InMemoryOrderStore
+from holdfast.orders.model.order import Intent, Order, OrderState, Side
 
 E, S = ExchangeState, OrderState
 

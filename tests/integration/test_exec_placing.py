@@ -9,18 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.clock import VirtualClock
-from holdfast.errors import (
-    IdempotencyConflict,
-    NotSupported,
-    UnknownOrder,
-)
-from holdfast.orders.exchange import ExchangeOrder
-from holdfast.orders.faults import Faults
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.memory import InMemoryOrderStore
-from holdfast.orders.order import OrderState, Side
-from holdfast.orders.risk import RiskMonitor
-from holdfast.orders.simulated import SimulatedExchange
+from holdfast.errors import IdempotencyConflict, NotSupported
+from holdfast.orders.errors import UnknownOrder
+from holdfast.orders.exchange.faults import Faults
+from holdfast.orders.exchange.port import ExchangeOrder
+from holdfast.orders.exchange.simulated import SimulatedExchange
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.risk import RiskMonitor
+from holdfast.orders.model.memory import InMemoryOrderStore
+from holdfast.orders.model.order import OrderState, Side
 from tests.integration.exec_support import Crash, World, wish
 from tests.integration.exec_words import FILLING, RESTING, STAY, states
 

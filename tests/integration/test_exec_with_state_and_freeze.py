@@ -10,17 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import (
-    Conflict,
-    ExchangeTimeout,
-    NotReconciled,
-    OrdersFrozen,
-)
-from holdfast.orders.alerts import Alert
-from holdfast.orders.exchange import ExchangeOrder, Request
-from holdfast.orders.faults import Faults
-from holdfast.orders.order import OrderState
-from holdfast.orders.reconcile import Kind
+from holdfast.errors import Conflict
+from holdfast.orders.errors import ExchangeTimeout, NotReconciled, OrdersFrozen
+from holdfast.orders.exchange.faults import Faults
+from holdfast.orders.exchange.port import ExchangeOrder, Request
+from holdfast.orders.execution.alerts import Alert
+from holdfast.orders.execution.reconcile import Kind
+from holdfast.orders.model.order import OrderState
 from tests.integration.exec_support import SYMBOL, Crash, World
 from tests.integration.exec_words import FILLING, HALVES, LATE, RESTING, states
 
@@ -208,8 +204,8 @@ def test_what_happened_while_we_were_down_is_found(tmp_path: Path) -> None:
 REPORT = """
 import sys
 from pathlib import Path
-from holdfast.orders.exec_demo import Options, run
-from holdfast.orders.report import to_bytes
+from holdfast.orders.demo import Options, run
+from holdfast.orders.execution.report import to_bytes
 options = Options(
     shadow=True, durable_state=True, state_dir=Path(sys.argv[1]), recover=sys.argv[2] == "recover",
     symbols=("BTCUSDT", "ETHUSDT"), iterations=int(sys.argv[3]), seed=11, freeze_at=(7,),

@@ -10,8 +10,8 @@ from typing import TypeVar
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.orders.order import OrderState, Side
-from holdfast.orders.store import OrderStore
+from holdfast.orders.model.order import OrderState, Side
+from holdfast.orders.model.store import OrderStore
 from holdfast.primitives.retry import retry
 from tests.conformance.orders_support import LASTING, OrderBench, make_order_bench
 

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from holdfast.errors import BadCommand, BadConfig, StoreUnavailable, WatchFailed
+from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.primitives.kv import AsyncRedisKV, Op, RedisKV
 from holdfast.primitives.kv.commands import (
     compare,
@@ -26,6 +26,7 @@ from holdfast.primitives.kv.commands import (
     strings,
     zsets,
 )
+from holdfast.primitives.kv.errors import BadCommand, WatchFailed
 from proof.lab.servers import HOST, Redis
 
 T = TypeVar("T")

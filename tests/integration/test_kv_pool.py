@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from holdfast.errors import StoreUnavailable, WatchFailed
+from holdfast.errors import StoreUnavailable
 from holdfast.primitives.kv import AsyncRedisKV, RedisKV
+from holdfast.primitives.kv.errors import WatchFailed
 
 
 def test_reads_in_the_block_of_a_transaction_need_no_other_connection(redis_url: str) -> None:

@@ -25,8 +25,8 @@ from holdfast.core.ledger import EntryKey, EntryRequest, done, started
 from holdfast.core.submit import EnqueueRequest, Submission, submit
 from holdfast.core.task import Failure, FailureKind, RunId
 from holdfast.errors import StoreUnavailable
-from holdfast.orders.order import OrderState, Side
-from holdfast.orders.sql import SqlOrders
+from holdfast.orders.model.order import OrderState, Side
+from holdfast.orders.sqlstore.store import SqlOrders
 from holdfast.store.ledger import EntryStore
 from holdfast.store.postgres import driver
 from holdfast.store.postgres.dialect import PostgresDialect

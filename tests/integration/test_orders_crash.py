@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StateLocked
-from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.errors import StateLocked
+from holdfast.orders.logstore.durable import DurableOrderStore
 from holdfast.primitives.kv import RedisKV
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +37,7 @@ def test_nothing_is_lost_and_nothing_happens_twice_however_it_dies(
 
 def test_a_directory_is_one_processs_until_it_dies(tmp_path: Path) -> None:
     code = (
-        "import sys; from holdfast.orders.durable import DurableOrderStore; "
+        "import sys; from holdfast.orders.logstore.durable import DurableOrderStore; "
         "from holdfast.primitives.kv import RedisKV; "
         "store = DurableOrderStore(RedisKV(), sys.argv[1]); print('open', flush=True); input()"
     )

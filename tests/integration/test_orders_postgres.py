@@ -9,7 +9,7 @@ from pathlib import Path
 
 import asyncpg
 
-from holdfast.orders.sql_blocking import SqlOrderStore
+from holdfast.orders.sqlstore.blocking import SqlOrderStore
 
 LINE = {"symbol": "BTCUSDT", "side": "BUY", "qty": "1", "price": "100", "state": "OPEN"}
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import StateBehind
-from holdfast.orders import store_metrics as measured, view, view_keys
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import OrderState, Side
+from holdfast.orders import metrics as measured
+from holdfast.orders.errors import StateBehind
+from holdfast.orders.logstore import view, view_keys
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import OrderState, Side
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Metrics
 from proof.lab.servers import Redis

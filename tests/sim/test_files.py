@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.orders import disk as disks
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Side
+from holdfast.orders.logstore import disk as disks
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Side
 from holdfast.primitives.kv import RedisKV
 from holdfast.sim.blocking_thread import Killed
 from holdfast.sim.draw import Draw

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.errors import BadConfig, NotRunning, StateBehind
-from holdfast.orders import store_metrics as measured
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Order, OrderState, Side, order_json
+from holdfast.errors import BadConfig, NotRunning
+from holdfast.orders import metrics as measured
+from holdfast.orders.errors import StateBehind
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Order, OrderState, Side, order_json
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.metrics import Metrics
 

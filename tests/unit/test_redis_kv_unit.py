@@ -8,13 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import (
-    BadCommand,
-    NotAFloat,
-    NotAnInteger,
-    Overflow,
-    UnserialisablePayload,
-)
+from holdfast.errors import UnserialisablePayload
 from holdfast.primitives.kv import (
     Entry,
     MemoryKV,
@@ -23,6 +17,7 @@ from holdfast.primitives.kv import (
     dumps_line,
     loads,
 )
+from holdfast.primitives.kv.errors import BadCommand, NotAFloat, NotAnInteger, Overflow
 from tests.unit.kv_support import Clock, clock, kv, scanned
 
 __all__ = ["clock", "kv"]  # fixtures

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
-from holdfast.orders.book import MemoryBook
-from holdfast.orders.commands import Moment
-from holdfast.orders.log import record_line
-from holdfast.orders.order import Side
-from holdfast.orders.requests import place
+from holdfast.orders.logstore.log import record_line
+from holdfast.orders.model.book import MemoryBook
+from holdfast.orders.model.commands import Moment
+from holdfast.orders.model.order import Side
+from holdfast.orders.model.requests import place
 from proof.bench.subjects.floor_sqlite import connect
 from proof.lab.subject import Subject, main
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Side
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Side
 from holdfast.primitives.kv import RedisKV
 from proof.lab.subject import Subject, main
 

@@ -1,7 +1,7 @@
 """Errors as users see them.
 
 Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457); the exit code
-is that of `holdfast.outcomes.OUTCOMES`. Notes of an error (the place of a fault in the application) follow on
+is that of the error (`exit_code`). Notes of an error (the place of a fault in the application) follow on
 lines of their own. Never: a traceback of Holdfast, unless HOLDFAST_DEBUG is set.
 """
 
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from holdfast.core.text import json_text, lines, one_line
 from holdfast.errors import HoldfastError, InvalidInput
-from holdfast.outcomes import OUTCOMES, outcome_of
 
 PARTIAL = 3
 DEBUG_VARIABLE = "HOLDFAST_DEBUG"
@@ -69,15 +68,14 @@ def show(problem: Problem, *, as_json: bool) -> None:
 def describe(error: BaseException) -> Problem:
     """Any exception as a problem."""
     if isinstance(error, HoldfastError):
-        outcome = outcome_of(error)
         code = "usage" if isinstance(error, Usage) else error.code
         notes = tuple(getattr(error, "__notes__", ()))
-        return Problem(code, str(error), outcome.exit, outcome.http, error.retryable, notes)
+        return Problem(code, str(error), error.exit_code, error.http_status, error.retryable, notes)
     if type(error).__module__.startswith("cyclopts"):
         message = " ".join(str(error).split())
-        return Problem("usage", message, OUTCOMES["invalid-input"].exit, 422)
+        return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)
     message = f"{type(error).__name__}: {error}; set {DEBUG_VARIABLE}=1 to see where it happened"
-    return Problem("internal", message, OUTCOMES["internal"].exit, 500)
+    return Problem("internal", message, HoldfastError.exit_code, HoldfastError.http_status)
 
 
 def wants_json(tokens: list[str]) -> bool:

@@ -1,7 +1,90 @@
-"""Orders that survive: a durable order store, and what is built on it.
+"""Orders that survive: a durable order store, and an execution loop on it.
 
-Import from the modules: `holdfast.orders.order` (Order, Side, OrderState), `holdfast.orders.store` (the
-interface), `holdfast.orders.memory`, `holdfast.orders.durable`, `holdfast.orders.sql`,
-`holdfast.orders.sql_blocking`; above them `holdfast.orders.loop` (ExecutionLoop), `holdfast.orders.risk`,
-`holdfast.orders.exchange` (the interface) and `holdfast.orders.simulated`.
+    from holdfast.orders import DurableOrderStore
+
+`model` has the orders and their rules; `logstore` and `sqlstore` keep them; `exchange` is what is traded at;
+`execution` places them and keeps them in step with it. docs/howto/orders.md and docs/howto/execution.md.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._lazy import lazily
+
+if TYPE_CHECKING:
+    from holdfast.orders.exchange.faults import CALM, ROUGH, Faults
+    from holdfast.orders.exchange.port import (
+        Exchange,
+        ExchangeOrder,
+        ExchangeState,
+        Fill,
+        Quote,
+        Request,
+    )
+    from holdfast.orders.exchange.simulated import SimulatedExchange
+    from holdfast.orders.execution.alerts import Alert
+    from holdfast.orders.execution.loop import ExecutionLoop
+    from holdfast.orders.execution.report import RecoveryReport
+    from holdfast.orders.execution.risk import Limits, RiskMonitor
+    from holdfast.orders.logstore.durable import DurableOrderStore
+    from holdfast.orders.model.memory import InMemoryOrderStore
+    from holdfast.orders.model.order import FreezeState, Intent, Order, OrderState, Side
+    from holdfast.orders.model.store import AsyncOrderStore, OrderStore
+    from holdfast.orders.sqlstore.blocking import SqlOrderStore
+    from holdfast.orders.sqlstore.store import SqlOrders
+else:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "holdfast.orders.exchange.faults": ("CALM", "ROUGH", "Faults"),
+            "holdfast.orders.exchange.port": (
+                "Exchange",
+                "ExchangeOrder",
+                "ExchangeState",
+                "Fill",
+                "Quote",
+                "Request",
+            ),
+            "holdfast.orders.exchange.simulated": ("SimulatedExchange",),
+            "holdfast.orders.execution.alerts": ("Alert",),
+            "holdfast.orders.execution.loop": ("ExecutionLoop",),
+            "holdfast.orders.execution.report": ("RecoveryReport",),
+            "holdfast.orders.execution.risk": ("Limits", "RiskMonitor"),
+            "holdfast.orders.logstore.durable": ("DurableOrderStore",),
+            "holdfast.orders.model.memory": ("InMemoryOrderStore",),
+            "holdfast.orders.model.order": ("FreezeState", "Intent", "Order", "OrderState", "Side"),
+            "holdfast.orders.model.store": ("AsyncOrderStore", "OrderStore"),
+            "holdfast.orders.sqlstore.blocking": ("SqlOrderStore",),
+            "holdfast.orders.sqlstore.store": ("SqlOrders",),
+        },
+    )
+
+__all__ = [
+    "CALM",
+    "ROUGH",
+    "Alert",
+    "AsyncOrderStore",
+    "DurableOrderStore",
+    "Exchange",
+    "ExchangeOrder",
+    "ExchangeState",
+    "ExecutionLoop",
+    "Faults",
+    "Fill",
+    "FreezeState",
+    "InMemoryOrderStore",
+    "Intent",
+    "Limits",
+    "Order",
+    "OrderState",
+    "OrderStore",
+    "Quote",
+    "RecoveryReport",
+    "Request",
+    "RiskMonitor",
+    "Side",
+    "SimulatedExchange",
+    "SqlOrderStore",
+    "SqlOrders",
+]

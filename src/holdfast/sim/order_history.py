@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from holdfast.orders.exchange import ExchangeOrder
-from holdfast.orders.order import Order
-from holdfast.orders.rules import is_unheard
+from holdfast.orders.exchange.port import ExchangeOrder
+from holdfast.orders.model.order import Order
+from holdfast.orders.model.rules import is_unheard
 
 
 class Placed(NamedTuple):

@@ -15,10 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from holdfast.core.codec import digest
 from holdfast.store.columns import COLUMNS, Column
+
+S = TypeVar("S")
 
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
@@ -57,10 +59,36 @@ class Migration(NamedTuple):
 RowsMacro = Callable[[tuple[Column, ...]], str]
 
 
-def load_statements(package: str, rows_macro: RowsMacro) -> dict[str, Statement]:
-    """All statements of a dialect's `statements` folder."""
+class Statements(dict[str, S], Generic[S]):
+    """A dialect's statements by name, each as its driver prepares it.
+
+    A part above the store brings its own SQL and names a statement `package:statement`: the folder
+    `statements/<dialect>` of that package is read at the first use of one."""
+
+    def __init__(
+        self, dialect: str, rows_macro: RowsMacro, prepare: Callable[[Statement], S]
+    ) -> None:
+        self._folder = f"statements/{dialect}"
+        self._rows_macro = rows_macro
+        self._prepare = prepare
+        ours = load_statements(f"holdfast.store.{dialect}", rows_macro)
+        super().__init__({name: prepare(statement) for name, statement in ours.items()})
+
+    def __missing__(self, name: str) -> S:
+        package, _, own = name.rpartition(":")
+        if not package:
+            raise KeyError(name)
+        theirs = load_statements(package, self._rows_macro, self._folder)
+        self.update({f"{package}:{key}": self._prepare(each) for key, each in theirs.items()})
+        return self._prepare(theirs[own])
+
+
+def load_statements(
+    package: str, rows_macro: RowsMacro, folder: str = "statements"
+) -> dict[str, Statement]:
+    """All statements of a package's folder."""
     found: dict[str, Statement] = {}
-    for text in _texts(package, "statements"):
+    for text in _texts(package, folder):
         pieces = _BLOCK.split(text)[1:]
         for name, body in zip(pieces[::2], pieces[1::2], strict=True):
             if name in found:

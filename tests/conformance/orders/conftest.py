@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.orders.store import OrderStore
+from holdfast.orders.model.store import OrderStore
 from tests.conformance.orders_support import BACKENDS, LASTING, OrderBench, make_order_bench
 
 

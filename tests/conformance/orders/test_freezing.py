@@ -9,14 +9,10 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from holdfast.errors import (
-    HoldfastError,
-    InvalidOrder,
-    OrdersFrozen,
-    UnknownOrder,
-)
-from holdfast.orders.order import Order, OrderState
-from holdfast.orders.store import OrderStore
+from holdfast.errors import HoldfastError
+from holdfast.orders.errors import InvalidOrder, OrdersFrozen, UnknownOrder
+from holdfast.orders.model.order import Order, OrderState
+from holdfast.orders.model.store import OrderStore
 from tests.conformance.orders_support import BUY, OrderBench, known, placed
 
 

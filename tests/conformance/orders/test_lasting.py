@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import (
-    Conflict,
-    IdempotencyConflict,
-    InvalidInput,
-    OrdersFrozen,
-)
-from holdfast.orders.order import OrderState
+from holdfast.errors import Conflict, IdempotencyConflict, InvalidInput
+from holdfast.orders.errors import OrdersFrozen
+from holdfast.orders.model.order import OrderState
 from tests.conformance.orders_support import BUY, OrderBench, known, placed
 
 

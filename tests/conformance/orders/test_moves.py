@@ -6,15 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from holdfast.errors import (
-    IdempotencyConflict,
-    IllegalTransition,
-    InvalidOrder,
-    OverFill,
-    VersionConflict,
-)
-from holdfast.orders.order import OrderState
-from holdfast.orders.store import OrderStore
+from holdfast.errors import IdempotencyConflict, IllegalTransition, VersionConflict
+from holdfast.orders.errors import InvalidOrder, OverFill
+from holdfast.orders.model.order import OrderState
+from holdfast.orders.model.store import OrderStore
 from tests.conformance.orders_support import BUY, SELL, OrderBench, known, placed
 
 

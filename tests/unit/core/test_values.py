@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
-import re
 import uuid
 
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast import errors, outcomes
 from holdfast.core import codec, failure
 from holdfast.core.dependency import Edge
 from holdfast.core.event import Event, Position, with_result
@@ -26,11 +24,13 @@ from holdfast.core.submit import (
 )
 from holdfast.core.task import Failure, FailureKind, Status, TaskOptions
 from holdfast.errors import (
+    HoldfastError,
     InvalidInput,
     PayloadTooLarge,
     UnknownPriority,
     UnserialisablePayload,
 )
+from tests.error_tree import in_order, modules
 
 NOW = 1_800_000_000.0
 json_values = st.recursive(
@@ -192,7 +192,7 @@ def made(**fields: object) -> object:
 
 CIRCLE: list[object] = []
 CIRCLE.append(CIRCLE)
-BAD: dict[str, tuple[dict[str, object], type[errors.HoldfastError]]] = {
+BAD: dict[str, tuple[dict[str, object], type[HoldfastError]]] = {
     "no type": ({"type": ""}, InvalidInput),
     "a long type": ({"type": "x" * 201}, InvalidInput),
     "a type with a line break": ({"type": "a\nb"}, InvalidInput),
@@ -268,36 +268,18 @@ def test_the_size_of_a_payload_is_counted_in_bytes() -> None:
 # -- errors ------------------------------------------------------------------------------------------
 
 
-def every_error() -> list[type[errors.HoldfastError]]:
-    classes = [errors.HoldfastError]
-    for subclass in classes:
-        classes += [sub for sub in subclass.__subclasses__() if sub.__module__ == "holdfast.errors"]
-    return classes
-
-
-def test_every_error_has_its_outcomes() -> None:
-    codes = [error.code for error in every_error()]
+def test_every_error_says_how_it_looks() -> None:
+    codes = [error.code for error in in_order()]
     assert sorted(codes) == sorted(set(codes)), "each class has a different code"
-    assert set(codes) == set(outcomes.OUTCOMES)
-    for error in every_error():
-        outcome = outcomes.outcome_of(error("x"))
-        assert 400 <= outcome.http < 600
-        assert outcome.exit > 0
-        assert outcome.grpc.isupper()
+    for error in in_order():
+        assert 400 <= error.http_status < 600
+        assert error.exit_code > 0
+        assert error.grpc_status.isupper()
         assert isinstance(error.retryable, bool)
+        assert error.__doc__, f"{error} says what happened"
 
 
-def test_the_tree_in_the_docs_is_the_tree() -> None:
-    doc = errors.__doc__ or ""
-    listed = re.findall(r"^[ │├└─]*([A-Z][A-Za-z]+)(?: |$)", doc, re.MULTILINE)
-    assert [name for name in listed if hasattr(errors, name)] == [
-        error.__name__ for error in in_order(errors.HoldfastError)
-    ]
-
-
-def in_order(error: type[errors.HoldfastError]) -> list[type[errors.HoldfastError]]:
-    classes = [error]
-    for sub in error.__subclasses__():
-        if sub.__module__ == "holdfast.errors":
-            classes += in_order(sub)
-    return classes
+def test_every_error_is_in_the_module_of_its_part() -> None:
+    places = {"errors", "orders.errors", "primitives.kv.errors", "primitives.locks.errors"}
+    assert set(modules()) == {f"holdfast.{place}" for place in places}
+    assert {error.__module__ for error in in_order()} == set(modules())

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.orders.disk import Disk
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Order, OrderState, Side
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Order, OrderState, Side
 from holdfast.primitives.kv import RedisKV
 
 T = TypeVar("T")

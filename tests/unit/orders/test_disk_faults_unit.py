@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import DiskFull, HoldfastError, StoreFailed, StoreUnavailable
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import OrderState, Side
+from holdfast.errors import DiskFull, HoldfastError, StoreUnavailable
+from holdfast.orders.errors import StoreFailed
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import OrderState, Side
 from tests.unit.orders.state_support import BadDisk, open_store
 
 FULL = OSError(errno.ENOSPC, "No space left on device")

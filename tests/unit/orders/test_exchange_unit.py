@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from holdfast.clock import BlockingClock, VirtualClock
-from holdfast.errors import CorruptState, ExchangeTimeout, InvalidInput
-from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Fill, Request
-from holdfast.orders.exchange_log import ExchangeLog
-from holdfast.orders.faults import CALM, ROUGH, Faults, draw
-from holdfast.orders.order import Side
-from holdfast.orders.simulated import SimulatedExchange
+from holdfast.errors import InvalidInput
+from holdfast.orders.errors import CorruptState, ExchangeTimeout
+from holdfast.orders.exchange.faults import CALM, ROUGH, Faults, draw
+from holdfast.orders.exchange.log import ExchangeLog
+from holdfast.orders.exchange.port import ExchangeOrder, ExchangeState, Fill, Request
+from holdfast.orders.exchange.simulated import SimulatedExchange
+from holdfast.orders.model.order import Side
 
 AT_ONCE = Faults(partial_fills=0.0, resting=0.0, fill_max_ms=1_000.0)
 
@@ -263,7 +264,7 @@ def test_fills_only_rise_and_never_exceed_the_order(seed: int, qty: Decimal) -> 
 
 def test_the_same_seed_is_the_same_day_in_every_process() -> None:
     code = (
-        "from holdfast.orders.faults import ROUGH, Fate, draw;"
+        "from holdfast.orders.exchange.faults import ROUGH, Fate, draw;"
         "print([Fate.of(ROUGH, 7, 'place', 'x', n, now=0.0) for n in range(50)])"
     )
     said = {

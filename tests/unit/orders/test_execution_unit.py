@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
-from holdfast.orders.exchange import ExchangeOrder, ExchangeState, Quote
-from holdfast.orders.exposure import Exposure
-from holdfast.orders.order import OPEN_STATES, ZERO, FreezeState, Order, OrderState, Side
-from holdfast.orders.reconcile import Kind, compare
-from holdfast.orders.report import order_row, positions, stats_of, text, to_bytes
-from holdfast.orders.risk import Intent, Limits, RiskMonitor, breach, refusal
+from holdfast.orders.exchange.port import ExchangeOrder, ExchangeState, Quote
+from holdfast.orders.execution.exposure import Exposure
+from holdfast.orders.execution.reconcile import Kind, compare
+from holdfast.orders.execution.report import order_row, positions, stats_of, text, to_bytes
+from holdfast.orders.execution.risk import Limits, RiskMonitor, breach, refusal
+from holdfast.orders.model.order import (
+    OPEN_STATES,
+    ZERO,
+    FreezeState,
+    Intent,
+    Order,
+    OrderState,
+    Side,
+)
 
 S = OrderState
 NOW = 1_000.0

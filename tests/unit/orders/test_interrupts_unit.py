@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import HoldfastError, OrdersFrozen, StoreFailed
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Order, OrderState, Side
+from holdfast.errors import HoldfastError
+from holdfast.orders.errors import OrdersFrozen, StoreFailed
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Order, OrderState, Side
 from holdfast.primitives.kv import RedisKV
 from holdfast.sim.orders.interrupt import Interrupt
 from tests.unit.orders.state_support import QuickDisk

@@ -7,10 +7,11 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.errors import IllegalTransition, InvalidOrder, OverFill
-from holdfast.orders import rules
-from holdfast.orders.money import DIGITS_MAX, PLACES_MAX, positive
-from holdfast.orders.order import (
+from holdfast.errors import IllegalTransition
+from holdfast.orders.errors import InvalidOrder, OverFill
+from holdfast.orders.model import rules
+from holdfast.orders.model.money import DIGITS_MAX, PLACES_MAX, positive
+from holdfast.orders.model.order import (
     OPEN_STATES,
     TERMINAL,
     TRANSITIONS,

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import DiskFull, StateLocked, StoreFailed
-from holdfast.orders.disk import Disk
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.order import Side
+from holdfast.errors import DiskFull
+from holdfast.orders.errors import StateLocked, StoreFailed
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Side
 from tests.unit.orders.state_support import BadDisk, open_store
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.errors import CorruptLog, CorruptSnapshot, CorruptState, StateLocked
-from holdfast.orders.book import MemoryBook
-from holdfast.orders.disk import Disk
-from holdfast.orders.journal import _fill
-from holdfast.orders.log import frame, read_log
-from holdfast.orders.order import Order, Side
-from holdfast.orders.snapshot import read_snapshot
-from holdfast.orders.statedir import StateDir
+from holdfast.orders.errors import CorruptLog, CorruptSnapshot, CorruptState, StateLocked
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.journal import _fill
+from holdfast.orders.logstore.log import frame, read_log
+from holdfast.orders.logstore.snapshot import read_snapshot
+from holdfast.orders.logstore.statedir import StateDir
+from holdfast.orders.model.book import MemoryBook
+from holdfast.orders.model.order import Order, Side
 from tests.unit.orders.state_support import QuickDisk, copied, filled_folder, open_store
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from holdfast.errors import CorruptLog
-from holdfast.orders.commands import Change
-from holdfast.orders.log import SECTOR_BYTES, head_line, read_log, record_line
-from holdfast.orders.order import FreezeState
+from holdfast.orders.errors import CorruptLog
+from holdfast.orders.logstore.log import SECTOR_BYTES, head_line, read_log, record_line
+from holdfast.orders.model.commands import Change
+from holdfast.orders.model.order import FreezeState
 
 PATH = Path("log")
 

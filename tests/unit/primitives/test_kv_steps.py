@@ -8,18 +8,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from holdfast.errors import (
-    BadCommand,
-    InvalidInput,
-    WatchFailed,
-    WrongType,
-)
+from holdfast.errors import InvalidInput
 from holdfast.primitives.kv import (
     Answer,
     AsyncRedisKV,
     RedisKV,
     Transaction,
 )
+from holdfast.primitives.kv.errors import BadCommand, WatchFailed, WrongType
 from holdfast.primitives.kv.memory.glob import matches
 from tests.unit.kv_support import Clock, clock, kv
 

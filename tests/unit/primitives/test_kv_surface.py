@@ -9,18 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.errors import (
-    BadCommand,
-    BadConfig,
-    MissingExtra,
-    NotText,
-    WrongType,
-)
+from holdfast.errors import BadConfig, MissingExtra
 from holdfast.primitives.kv import (
     AsyncRedisKV,
     Op,
     RedisKV,
 )
+from holdfast.primitives.kv.errors import BadCommand, NotText, WrongType
 from scripts.kv_fronts import written
 from tests.unit.kv_support import clock, kv
 

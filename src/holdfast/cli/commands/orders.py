@@ -49,10 +49,10 @@ def demo(
     can be killed at any moment; --recover goes on, loses nothing and places nothing
     twice. The same seed gives the same report, byte for byte.
     """
-    from holdfast.orders import exec_demo
+    from holdfast.orders import demo
 
     logging.basicConfig(stream=sys.stderr, level=log_level.value.upper(), format="%(message)s")
-    options = exec_demo.Options(
+    options = demo.Options(
         shadow=shadow,
         durable_state=durable_state,
         state_dir=state_dir,
@@ -63,13 +63,13 @@ def demo(
         freeze_at=tuple(freeze_at or ()),
         interval_seconds=values.seconds(interval, "--interval"),
     )
-    report = exec_demo.run(options)
+    report = demo.run(options)
     _print(report, output)
     return 0 if report["ok"] else 1
 
 
 def _print(report: dict[str, Any], output: Output) -> None:
-    from holdfast.orders.report import to_bytes
+    from holdfast.orders.execution.report import to_bytes
 
     match output:
         case Output.JSON | Output.JSONL:

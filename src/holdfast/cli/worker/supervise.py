@@ -18,14 +18,14 @@ from typing import Final
 
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
 from holdfast.clock import Clock, SystemClock
-from holdfast.outcomes import OUTCOMES
+from holdfast.errors import BadConfig, StoreUnavailable
 
 DEATHS_MAX: Final = 5
 WINDOW_SECONDS: Final = 60.0
 PAUSE_SECONDS: Final = 0.5
 PAUSE_SECONDS_MAX: Final = 10.0
-NEVER_STARTS: Final = OUTCOMES["bad-config"].exit
-UNAVAILABLE: Final = OUTCOMES["store-unavailable"].exit
+NEVER_STARTS: Final = BadConfig.exit_code
+UNAVAILABLE: Final = StoreUnavailable.exit_code
 """The store is unavailable: the process is restarted without limit."""
 log = logging.getLogger("holdfast.worker")
 

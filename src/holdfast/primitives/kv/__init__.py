@@ -8,8 +8,8 @@ kv = RedisKV.connect("redis://localhost:6379/0")   # live
 
 from __future__ import annotations
 
-from holdfast.errors import WatchFailed
 from holdfast.primitives.kv.answer import Answer
+from holdfast.primitives.kv.errors import WatchFailed
 from holdfast.primitives.kv.fronts import AsyncRedisKV, RedisKV
 from holdfast.primitives.kv.jsonl import dumps, dumps_line, loads
 from holdfast.primitives.kv.memory.twin import MemoryKV

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.check import shown
-from holdfast.errors import BadCommand
+from holdfast.primitives.kv.errors import BadCommand
 from holdfast.primitives.kv.op import Words
 
 BLOCK_MS_MAX: Final = 3_600_000

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Final, Self
 
 from holdfast.errors import BadConfig
-from holdfast.primitives.kv.async_commands import AsyncCommands
+from holdfast.primitives.kv._generated.async_commands import AsyncCommands
+from holdfast.primitives.kv._generated.sync_commands import SyncCommands
 from holdfast.primitives.kv.backend import AsyncBackend, KvBackend
 from holdfast.primitives.kv.live import wire
 from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
 from holdfast.primitives.kv.op import Op, T
-from holdfast.primitives.kv.sync_commands import SyncCommands
 from holdfast.primitives.kv.transaction import AsyncTransaction, Transaction
 
 TIMEOUT_SECONDS: Final = 2.0
@@ -107,7 +107,7 @@ class AsyncRedisKV(AsyncCommands):
     ) -> Self:
         """A live Redis (or Valkey): see `RedisKV.connect`."""
         wire.refuse_bad(url, timeout_seconds, connections_max)
-        from holdfast.primitives.kv.live.aio import AsyncLiveKV
+        from holdfast.primitives.kv._generated.live import AsyncLiveKV
 
         return cls(backend=AsyncLiveKV(url, timeout_seconds, connections_max))
 

@@ -11,7 +11,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from holdfast.errors import NotText
+from holdfast.primitives.kv.errors import NotText
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

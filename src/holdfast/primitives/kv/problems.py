@@ -9,17 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from holdfast.errors import (
-    BadCommand,
-    BadConfig,
-    HoldfastError,
-    NotAFloat,
-    NotAnInteger,
-    Overflow,
-    StoreBusy,
-    StoreUnavailable,
-    WrongType,
-)
+from holdfast.errors import BadConfig, HoldfastError, StoreBusy, StoreUnavailable
+from holdfast.primitives.kv.errors import BadCommand, NotAFloat, NotAnInteger, Overflow, WrongType
 from holdfast.primitives.kv.op import Words
 
 WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value"

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
-from holdfast.errors import HoldfastError, InvalidInput, WatchFailed
+from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.primitives.kv._generated.batch_commands import BatchCommands
 from holdfast.primitives.kv.answer import Answer
 from holdfast.primitives.kv.backend import AsyncBackend, AsyncSession, KvBackend, Outcome, Session
-from holdfast.primitives.kv.batch_commands import BatchCommands
+from holdfast.primitives.kv.errors import WatchFailed
 from holdfast.primitives.kv.op import Op, T, Words, checked
 from holdfast.primitives.kv.words import texts
 

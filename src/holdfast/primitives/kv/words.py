@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 from holdfast.core.check import shown
-from holdfast.errors import BadCommand, NotAFloat, NotAnInteger, NotText
 from holdfast.primitives.kv.blocking import checked_ms
+from holdfast.primitives.kv.errors import BadCommand, NotAFloat, NotAnInteger, NotText
 
 V = TypeVar("V")
 WHOLE_MAX: Final = 10**40

@@ -19,14 +19,9 @@ from holdfast.clock import Clock
 from holdfast.core.address import check_address
 from holdfast.core.check import check_whole
 from holdfast.core.lease import TTL_SECONDS_MAX
-from holdfast.errors import (
-    ConcurrentModification,
-    LeaseLost,
-    TaskAlreadyAssigned,
-    VersionConflict,
-    WaitTimeout,
-)
+from holdfast.errors import LeaseLost, VersionConflict, WaitTimeout
 from holdfast.primitives.locks.efficiency import EfficiencyLocks
+from holdfast.primitives.locks.errors import ConcurrentModification, TaskAlreadyAssigned
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.locks import Lease, Locks
 from holdfast.primitives.locks.nodes import is_redis

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.orders import commands, desk, disk, durable, line, loop, order, risk
-from holdfast.orders.exchange import ExchangeState
+from holdfast.orders.exchange.port import ExchangeState
+from holdfast.orders.execution import desk, line, loop, risk
+from holdfast.orders.logstore import disk, durable
+from holdfast.orders.model import commands, order
 from holdfast.sim.ablations.swap import QUIET, Ablation, Swap
 
 TRADING: Final = (

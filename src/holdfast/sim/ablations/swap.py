@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any, Final
 
 from holdfast.store.sqlite import connection
@@ -49,5 +50,6 @@ def statement(name: str, *replaced: tuple[str, str]) -> list[Swap]:
         if old not in text:
             raise ValueError(f"statement {name} has no '{old}'")
         text = text.replace(old, new)
-    changed = known | {name: known[name]._replace(text=text)}
+    changed = copy(known)
+    changed[name] = known[name]._replace(text=text)
     return [(connection, "statements", lambda: changed)]

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from holdfast.sim.checkers import (
-    attempts,
-    families,
-    feed,
-    limits,
-    locks,
-    orders,
-    running,
-    starts,
-    tasks,
-)
+from holdfast.sim.checkers import attempts, families, feed, limits, locks, running, starts, tasks
+from holdfast.sim.orders import checker as orders
 from holdfast.sim.outcome import Outcome
 
 Check = Callable[[Outcome], Iterator[str]]

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeVar
 
-from holdfast.errors import ExchangeTimeout, StoreUnavailable
-from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
-from holdfast.orders.exchange_book import ExchangeBook, Sent
-from holdfast.orders.faults import Faults
+from holdfast.errors import StoreUnavailable
+from holdfast.orders.errors import ExchangeTimeout
+from holdfast.orders.exchange.book import ExchangeBook, Sent
+from holdfast.orders.exchange.faults import Faults
+from holdfast.orders.exchange.port import ExchangeOrder, Fill, Quote, Request
 from holdfast.sim.blocking_thread import BlockingThread
 from holdfast.sim.clock import EPOCH
 from holdfast.sim.draw import Draw
@@ -126,7 +127,7 @@ class Server:
 
 
 class RemoteExchange:
-    """How the trader reaches it, in code that blocks: see `holdfast.orders.exchange.Exchange`."""
+    """How the trader reaches it, in code that blocks: see `holdfast.orders.exchange.port.Exchange`."""
 
     def __init__(
         self,

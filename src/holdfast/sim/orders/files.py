@@ -1,4 +1,4 @@
-"""A disk for the order store that knows what was synced: see `holdfast.orders.disk.Disk`.
+"""A disk for the order store that knows what was synced: see `holdfast.orders.logstore.disk.Disk`.
 
 Promises: after a power loss the directory holds what was synced, of the writes after that a part that chance
 picks (the last one torn at any byte, or without some sectors), and of the renames and removals after the
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from holdfast.orders.disk import TEMPORARY, Disk
+from holdfast.orders.logstore.disk import TEMPORARY, Disk
 from holdfast.sim.blocking_thread import Killed
 from holdfast.sim.disk import SECTOR, Blocks, Write, _apply
 from holdfast.sim.draw import Draw

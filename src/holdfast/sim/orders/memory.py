@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from holdfast.orders.book import Cut, MemoryBook
-from holdfast.orders.commands import Change
-from holdfast.orders.durable import DurableOrderStore
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.book import Cut, MemoryBook
+from holdfast.orders.model.commands import Change
 from holdfast.sim.trace import Trace
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.orders import store_metrics as measured
+from holdfast.orders import metrics as measured
 from holdfast.sim.trace import Trace
 
 COUNTED: Final = {

@@ -12,20 +12,14 @@ from contextlib import suppress
 from decimal import Decimal
 from typing import Final
 
-from holdfast.errors import (
-    Conflict,
-    ExchangeTimeout,
-    HoldfastError,
-    OrdersFrozen,
-    StoreFailed,
-    StoreUnavailable,
-)
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.exchange import Exchange
-from holdfast.orders.loop import ExecutionLoop
-from holdfast.orders.order import Side
-from holdfast.orders.risk import Intent, RiskMonitor
-from holdfast.orders.store import OrderStore
+from holdfast.errors import Conflict, HoldfastError, StoreUnavailable
+from holdfast.orders.errors import ExchangeTimeout, OrdersFrozen, StoreFailed
+from holdfast.orders.exchange.port import Exchange
+from holdfast.orders.execution.loop import ExecutionLoop
+from holdfast.orders.execution.risk import RiskMonitor
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.order import Intent, Side
+from holdfast.orders.model.store import OrderStore
 from holdfast.sim.blocking_thread import BlockingThreadClock
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node

@@ -13,11 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from holdfast.errors import StoreFailed, StoreUnavailable
-from holdfast.orders.durable import DurableOrderStore
-from holdfast.orders.sql import SqlOrders
-from holdfast.orders.sql_blocking import BlockingSqlOrders
-from holdfast.orders.store import OrderStore
+from holdfast.errors import StoreUnavailable
+from holdfast.orders.errors import StoreFailed
+from holdfast.orders.logstore.durable import DurableOrderStore
+from holdfast.orders.model.store import OrderStore
+from holdfast.orders.sqlstore.blocking import BlockingSqlOrders
+from holdfast.orders.sqlstore.store import SqlOrders
 from holdfast.primitives.kv import RedisKV
 from holdfast.queue.queue import Queue
 from holdfast.sim.blocking_thread import BlockingThread, BlockingThreadClock, Killed

@@ -19,7 +19,7 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.store.columns import Column
 from holdfast.store.script import Rows, Script, StatementCall
-from holdfast.store.sql import Statement, load_statements, only_reads
+from holdfast.store.sql import Statement, Statements, only_reads
 
 T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
@@ -90,8 +90,8 @@ class PostgresStatement(NamedTuple):
 
 
 @cache
-def statements() -> dict[str, PostgresStatement]:
-    return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
+def statements() -> Statements[PostgresStatement]:
+    return Statements("postgres", _rows_macro, _prepared)
 
 
 def _rows_macro(columns: tuple[Column, ...]) -> str:

@@ -21,7 +21,7 @@ from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.columns import TASK_COLUMNS, Column
 from holdfast.store.script import Rows, Script, StatementCall
-from holdfast.store.sql import Statement, load_migrations, load_statements
+from holdfast.store.sql import Statement, Statements, load_migrations
 
 T = TypeVar("T")
 PACKAGE: Final = "holdfast.store.sqlite"
@@ -40,9 +40,9 @@ class SqliteStatement(NamedTuple):
 
 
 @cache
-def statements() -> dict[str, SqliteStatement]:
+def statements() -> Statements[SqliteStatement]:
     """The dialect's statements; reads are wrapped to give one document."""
-    return {name: _prepared(each) for name, each in load_statements(PACKAGE, _rows_macro).items()}
+    return Statements("sqlite", _rows_macro, _prepared)
 
 
 def _rows_macro(columns: tuple[Column, ...]) -> str:

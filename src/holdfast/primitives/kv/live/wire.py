@@ -16,8 +16,9 @@ from urllib.parse import urlsplit
 
 from holdfast.core.address import check_address, check_url
 from holdfast.core.check import check_positive, check_whole
-from holdfast.errors import BadCommand, BadConfig, HoldfastError, MissingExtra, StoreUnavailable
+from holdfast.errors import BadConfig, HoldfastError, MissingExtra, StoreUnavailable
 from holdfast.primitives.kv.backend import Outcome
+from holdfast.primitives.kv.errors import BadCommand
 from holdfast.primitives.kv.op import Reply, Words
 from holdfast.primitives.kv.problems import problem
 

@@ -1,0 +1,1 @@
+"""What the execution loop asks of an exchange, and a simulated one."""

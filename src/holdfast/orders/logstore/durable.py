@@ -1,0 +1,395 @@
+"""The durable order store: a log that is synced before the answer, snapshots, and a view in a RedisKV.
+
+Promises: an answered call survives kill -9 and power loss; a key acts once, before and after a restart;
+the view's indexes change together with the orders and can be made again from the log. Never: two
+processes on one directory, a yes before the sync, an older directory over a newer Redis.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from holdfast.clock import SystemClock
+from holdfast.core.check import check_flag
+from holdfast.errors import BadConfig, HoldfastError, IdempotencyConflict, NotRunning
+from holdfast.orders import metrics as measured
+from holdfast.orders.errors import StoreFailed
+from holdfast.orders.logstore.commit import Batch, GroupCommit
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.journal import Journal
+from holdfast.orders.logstore.log import record_line
+from holdfast.orders.logstore.view import EVENTS_MAX, View
+from holdfast.orders.model.book import RETAIN_MAX, RETAIN_SECONDS, Cut, MemoryBook, Undo
+from holdfast.orders.model.commands import PLACE, Change, Command, Moment, Verdict
+from holdfast.orders.model.options import check_options, check_path
+from holdfast.orders.model.order import Answered, FreezeState, Order
+from holdfast.orders.model.rules import check_reference, check_symbol
+from holdfast.orders.model.store import AsyncOrderStore, BookOrderStore
+from holdfast.primitives.kv import RedisKV
+from holdfast.primitives.metrics import Meter, NullMeter
+
+T = TypeVar("T")
+logger: Final = logging.getLogger("holdfast.orders")
+QUICK_SECONDS: Final = 0.001
+"""A sync that takes longer on average must not hold up an event loop."""
+PLACING: Final = (PLACE, "import")
+"""What may not be done on top of a directory that is older than its Redis."""
+SNAPSHOT_LOG_BYTES: Final = 64 * 1024 * 1024
+
+
+class DurableOrderStore(BookOrderStore):
+    """See `store.OrderStore`; `aio` has the same calls for an event loop.
+
+    Opening reads what is durable. `namespace` keeps apart the ids of stores that trade at one exchange.
+    `overwrite_view`: what Redis says does not count, even when it is newer. `events_max`: so many of the
+    latest records are kept in the stream orders:events; 0: no stream.
+    A snapshot is saved by itself when the log since the last one is longer than `snapshot_log_bytes`."""
+
+    def __init__(
+        self,
+        redis_client: RedisKV,
+        snapshot_dir: Path | str,
+        clock: Callable[[], float] | None = None,
+        *,
+        namespace: str = "",
+        key_prefix: str = "",
+        overwrite_view: bool = False,
+        retain_seconds: float = RETAIN_SECONDS,
+        retain_max: int = RETAIN_MAX,
+        snapshot_log_bytes: int = SNAPSHOT_LOG_BYTES,
+        events_max: int = EVENTS_MAX,
+        meter: Meter | None = None,
+        disk: Disk | None = None,
+        timer: Callable[[], float] | None = None,
+    ) -> None:
+        folder = check_path("snapshot_dir", snapshot_dir, wrong=BadConfig)
+        check_options(namespace, retain_seconds, retain_max, snapshot_log_bytes, events_max)
+        check_flag("overwrite_view", overwrite_view)
+        self._clock = clock or SystemClock().now
+        self._namespace = namespace
+        self._meter = meter or NullMeter()
+        self._is_measured = meter is not None
+        self._snapshot_log_bytes = snapshot_log_bytes
+        self._lock = threading.Lock()
+        self._snapshots = threading.Lock()
+        self._snapshot_thread: threading.Thread | None = None
+        self._process = os.getpid()
+        self._is_open = True
+        self._is_midway = False
+        """Set while book and batch change together: found set, an interrupt came between them."""
+        self._breakage: StoreFailed | None = None
+        self._book = MemoryBook(retain_seconds=retain_seconds, retain_max=retain_max)
+        self._journal = Journal(
+            folder,
+            disk=disk or Disk(),
+            timer=timer or SystemClock().monotonic,
+            meter=self._meter,
+        )
+        self._view = View(
+            redis_client,
+            prefix=key_prefix,
+            timer=timer or SystemClock().monotonic,
+            meter=self._meter,
+            events_max=events_max,
+        )
+        self._commit = GroupCommit(
+            self._lock,
+            write=self._write,
+            failed=self._take_back,
+            broken=self._break,
+            after=self._after_batch,
+            is_quick=self._is_quick,
+        )
+        try:
+            self._journal.open(self._book)
+            forgotten = self._book.forget(self._clock())
+            self._seq = self._journal.seq
+            self._view.open(
+                self._journal.lineage, self._seq, self._book.cut(), overwrite=overwrite_view
+            )
+            self._view.forget(forgotten)
+        except BaseException:
+            self._journal.close()
+            raise
+        self.aio = AsyncOrders(self)
+
+    # -- commands ------------------------------------------------------------------------------------
+
+    def run(self, command: Command[T]) -> T:
+        verdict, batch = self.decide(command)
+        self._commit.wait(batch)
+        return verdict.answer
+
+    def until_durable(self, batch: Batch) -> asyncio.Future[None] | None:
+        """What a caller on an event loop awaits before `batch.answer()`; None when it is durable."""
+        return self._commit.future(batch)
+
+    def decide(self, command: Command[T]) -> tuple[Verdict[T], Batch | None]:
+        """The answer, and the batch that must be durable before it is given."""
+        try:
+            with self._lock:
+                self._check_usable()
+                moment = Moment(
+                    self._clock(), self._namespace, self._journal.lineage, self._seq + 1
+                )
+                verdict = command.judge(self._book, moment)
+                if verdict.change is None:
+                    batch = self._commit.newest()
+                else:
+                    if command.operation in PLACING:
+                        self._view.check_admits()
+                    batch = self._take(verdict.change)
+        except HoldfastError as error:
+            self._count_refusal(command, error)
+            raise
+        self._count(command, verdict, batch)
+        return verdict, batch
+
+    def _take(self, change: Change) -> Batch:
+        """The next record. Whatever can fail comes first; an interrupt after it leaves the mark set, and
+        the store takes and shows nothing more: what it has in memory is not what it will write."""
+        self._journal.check_writable()
+        number = self._seq + 1
+        line = record_line(number, change, self._commit.first(number))
+        self._is_midway = True
+        batch = self._commit.add(number, line, self._book.apply(change))
+        self._seq = number
+        self._is_midway = False
+        return batch
+
+    def now(self) -> float:
+        return self._clock()
+
+    def look(self, at: Callable[[MemoryBook], T]) -> T:
+        found, batch = self.peek(at)
+        self._commit.wait(batch)
+        return found
+
+    def peek(self, at: Callable[[MemoryBook], T]) -> tuple[T, Batch | None]:
+        """What is in the book, and the batch that must be durable before it may be told."""
+        with self._lock:
+            self._check_usable()
+            return at(self._book), self._commit.newest()
+
+    async def look_async(self, at: Callable[[MemoryBook], T]) -> T:
+        found, batch = self.peek(at)
+        if batch is not None and (done := self.until_durable(batch)) is not None:
+            await done
+            batch.answer()
+        return found
+
+    # -- snapshots -----------------------------------------------------------------------------------
+
+    def save_snapshot(self) -> None:
+        """Everything that is durable now, in one file; the log before the older snapshot goes."""
+        with self._snapshots:
+            with self._lock:
+                self._check_usable()
+                forgotten = self._book.forget(self._clock())
+                cut, seq = self._cut(self._commit.unsynced())
+            path = self._journal.save(cut, seq, self._clock())
+            self._commit.alone(lambda: self._end_snapshot(forgotten))
+        logger.info("[SNAPSHOT] Saved %d orders to %s", len(cut.orders), path)
+
+    def recover_from_snapshot(self) -> int:
+        """Reads the directory again, checks that it says what this store says, and makes the view anew
+        where it differs. Opening has recovered already; this proves it. How many orders there are."""
+        with self._snapshots:
+            self._commit.alone(self._check_recovery)
+            with self._lock:
+                count = len(self._book)
+        logger.info("[RECOVER] Loaded %d orders from snapshot", count)
+        return count
+
+    def _end_snapshot(self, forgotten: list[Answered]) -> None:
+        self._journal.rotate(self._clock())
+        self._view.forget(forgotten)
+
+    def _check_recovery(self) -> None:
+        with self._lock:
+            self._check_usable()
+            cut, seq = self._cut(self._commit.unsynced())
+        self._journal.check_same(cut)
+        if self._view.check(cut):
+            self._view.rebuild(cut, seq)
+
+    def _cut(self, unsynced: list[Undo]) -> tuple[Cut, int]:
+        """Everything without what is not durable yet, and the last record that is in it."""
+        return self._book.cut(unsynced), self._seq - len(unsynced)
+
+    def verify(self) -> list[str]:
+        """What is wrong with the indexes of the view, in words; empty when nothing is."""
+        wrong: list[str] = []
+
+        def compare() -> None:
+            with self._lock:
+                self._check_usable()
+                cut, _ = self._cut(self._commit.unsynced())
+            wrong.extend(self._view.check(cut))
+
+        self._commit.alone(compare)
+        return wrong
+
+    def close(self) -> None:
+        """Waits for what is on its way to disk. What was answered needs no closing to be durable."""
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+            batch = self._commit.newest()
+            thread = self._snapshot_thread
+        try:
+            self._commit.wait(batch)
+        except HoldfastError:
+            logger.warning("the last writes were not made durable; their callers know")
+        if thread is not None:
+            thread.join()
+        self._commit.close()
+        self._commit.alone(self._journal.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- a batch on its way --------------------------------------------------------------------------
+
+    def _write(self, batch: Batch) -> None:
+        """Log first, then the view. Only the log can fail: what is in it has happened, and a view that
+        cannot be reached follows later."""
+        self._journal.append(batch.first, batch.lines)
+        changes = [undo.change for undo in batch.undos]
+        self._view.apply(changes, batch.lines, self._journal.seq, self._cut_while_writing)
+
+    def _is_quick(self) -> bool:
+        return self._view.is_local and self._journal.sync_seconds < QUICK_SECONDS
+
+    def _cut_while_writing(self) -> Cut:
+        with self._lock:
+            self._check_whole()
+            return self._book.cut(self._commit.unsynced(and_flushing=False))
+
+    def _take_back(self, undos: list[Undo], error: HoldfastError) -> None:
+        if not self._is_midway:
+            self._is_midway = True
+            self._book.undo(undos)
+            self._seq -= len(undos)
+            self._is_midway = False
+        if isinstance(error, StoreFailed):
+            self._journal.fail(error)
+
+    def _break(self, error: StoreFailed) -> None:
+        self._breakage = error
+        self._journal.fail(error)
+
+    def _after_batch(self) -> None:
+        self._journal.measure_age(self._clock())
+        if self._journal.bytes_since_snapshot < self._snapshot_log_bytes:
+            return
+        with self._lock:
+            if self._snapshot_thread is not None or not self._is_open:
+                return
+            self._snapshot_thread = threading.Thread(
+                target=self._save_by_itself, name="holdfast-orders-snapshot", daemon=True
+            )
+            self._snapshot_thread.start()
+
+    def _save_by_itself(self) -> None:
+        try:
+            self.save_snapshot()
+        except NotRunning:
+            logger.info("no snapshot was saved: the store was closed meanwhile")
+        except HoldfastError:
+            self._meter.count(measured.SNAPSHOT_FAILURES)
+            logger.exception("a snapshot could not be saved; the log goes on")
+        finally:
+            self._snapshot_thread = None
+
+    def _check_usable(self) -> None:
+        if not self._is_open:
+            raise NotRunning("the order store was closed: open a new one")
+        if os.getpid() != self._process:
+            raise NotRunning(
+                "the order store belongs to the process that opened it, not to its child"
+            )
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Under the lock. After an interrupt in the middle the memory says what the disk may not."""
+        if self._is_midway:
+            self._break(StoreFailed("a call was broken off by an interrupt: open the store again"))
+        if self._breakage is not None:
+            raise StoreFailed(*self._breakage.args) from self._breakage
+
+    # -- what is told --------------------------------------------------------------------------------
+
+    def _count(self, command: Command[T], verdict: Verdict[T], batch: Batch | None) -> None:
+        if self._is_measured:
+            self._meter.count(measured.COMMANDS, operation=command.operation, outcome="ok")
+        if verdict.note:
+            self._meter.count(measured.LATE_FILLS)
+            logger.info("[FILL] %s", verdict.note)
+        if command.idem_key is None:
+            return
+        outcome = "miss"
+        if verdict.replayed:
+            outcome = "hit" if batch is None else "in_flight"
+            logger.info(
+                "[IDEM HIT] %s key=%s → cached result", _VERBS[command.operation], command.idem_key
+            )
+        if self._is_measured:
+            self._meter.count(measured.IDEMPOTENCY, operation=command.operation, outcome=outcome)
+
+    def _count_refusal(self, command: Command[T], error: HoldfastError) -> None:
+        self._meter.count(measured.COMMANDS, operation=command.operation, outcome=error.code)
+        if isinstance(error, IdempotencyConflict):
+            self._meter.count(measured.IDEMPOTENCY, operation=command.operation, outcome="conflict")
+
+
+_VERBS: Final = {
+    "place": "place_order",
+    "state": "update_order_state",
+    "fill": "update_fill",
+    "cancel-all": "cancel_all_open",
+}
+
+
+class AsyncOrders(AsyncOrderStore):
+    """The calls of a durable store on an event loop: see `store.AsyncOrderStore`. A caller that is
+    cancelled while it waits does not undo what it asked for: ask again with the same key."""
+
+    def __init__(self, store: DurableOrderStore) -> None:
+        self._store = store
+
+    async def run(self, command: Command[T]) -> T:
+        verdict, batch = self._store.decide(command)
+        if batch is not None and (done := self._store.until_durable(batch)) is not None:
+            await done
+            batch.answer()
+        return verdict.answer
+
+    async def get(self, client_order_id: str) -> Order | None:
+        name = check_reference(client_order_id)
+        return await self._store.look_async(lambda book: book.order(name))
+
+    async def orders(self) -> list[Order]:
+        return await self._store.look_async(MemoryBook.orders)
+
+    async def open_orders(self, symbol: str | None = None) -> list[Order]:
+        if symbol is None:
+            return await self._store.look_async(MemoryBook.open)
+        return [order for order in await self.by_symbol(symbol) if order.is_open]
+
+    async def by_symbol(self, symbol: str) -> list[Order]:
+        name = check_symbol(symbol)
+        return await self._store.look_async(lambda book: book.by_symbol(name))
+
+    async def freeze_state(self) -> FreezeState:
+        return await self._store.look_async(lambda book: book.freeze)

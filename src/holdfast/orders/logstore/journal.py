@@ -1,0 +1,268 @@
+"""The log and the snapshots of one state directory, as the store works with them.
+
+Promises: `append` returns when the lines are on the disk; when it raises, nothing of them counts, and if
+what is on the disk is not known, nothing more is taken. Never: decides, or knows what a change means;
+writes a record whose number is not the next.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from holdfast.errors import NotRunning
+from holdfast.orders import metrics as measured
+from holdfast.orders.errors import FULL, CorruptState, StoreFailed, disk_error, unknown_state
+from holdfast.orders.logstore.disk import Disk
+from holdfast.orders.logstore.snapshot import FORMAT, Snapshot, SnapshotHead
+from holdfast.orders.logstore.statedir import Found, StateDir, hold
+from holdfast.orders.model.book import Cut, MemoryBook
+from holdfast.primitives.metrics import Meter
+from holdfast.store.backends import fresh_ids
+
+logger: Final = logging.getLogger("holdfast.orders")
+NOT_WRITTEN: Final = FULL | {errno.EFBIG}
+"""Errors that say that there is no room, and so what of it is on the disk."""
+ROTATE_BYTES: Final = 16 * 1024 * 1024
+"""A log file is rewritten once at every start, so it must not be huge."""
+
+
+class Journal:
+    """One process, one thread at a time (the group commit sees to it)."""
+
+    def __init__(
+        self, folder: Path, *, disk: Disk, timer: Callable[[], float], meter: Meter
+    ) -> None:
+        self._disk = disk
+        self._timer = timer
+        self._meter = meter
+        self._place = StateDir(folder, disk)
+        self._file: int | None = None
+        self._path = folder
+        """Of the file that records are appended to."""
+        self._size = 0
+        self._failure: StoreFailed | None = None
+        self._is_midway = False
+        """Set while the files change: found set, an interrupt broke that off."""
+        self._saved_at: float | None = None
+        self.lineage = ""
+        self.seq = 0
+        """The last record that is on the disk."""
+        self.bytes_since_snapshot = 0
+        self.sync_seconds = 0.0
+        """How long a write takes, on average of late."""
+
+    def open(self, book: MemoryBook) -> None:
+        """Takes the directory, and fills the book with what is durable in it."""
+        self._place.take()
+        try:
+            found = self._place.recover(lambda: fresh_ids().token() + fresh_ids().token())
+            _fill(book, found)
+            self._path = self._place.mend(found)
+            self._file = self._disk.open(self._path, "log")
+            hold(self._file, self._place.folder)
+            self._size = os.fstat(self._file).st_size
+        except OSError as error:
+            raise disk_error(error, f"the state in {self._place.folder} cannot be read") from error
+        self.lineage, self.seq = found.lineage, found.seq
+        self.bytes_since_snapshot = found.log_bytes
+        self._mark()
+        self._tell(found)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        self._place.leave()
+
+    def check_writable(self) -> None:
+        if self._failure is not None:
+            raise StoreFailed(*self._failure.args) from self._failure
+
+    def fail(self, error: StoreFailed) -> None:
+        """Takes nothing more."""
+        self._failure = self._failure or error
+
+    def append(self, first: int, lines: Sequence[bytes]) -> None:
+        """Writes and syncs records `first`, `first` + 1 …; they are durable when this returns."""
+        self._check_whole()
+        if self._file is None:
+            raise NotRunning("the order store was closed: open a new one")
+        if first != self.seq + 1:
+            self.fail(
+                StoreFailed(
+                    f"record {first} is not the next of the order log, {self.seq + 1} is: nothing was "
+                    "written; open the store again"
+                )
+            )
+            self.check_writable()
+        if self._size >= ROTATE_BYTES:
+            self._next_file()
+        data = b"".join(lines)
+        begun = self._timer()
+        self._is_midway = True
+        self._write(self._file, data)
+        self._size += len(data)
+        self.seq += len(lines)
+        self.bytes_since_snapshot += len(data)
+        self._is_midway = False
+        self._mark()
+        took = self._timer() - begun
+        self.sync_seconds += 0.1 * (took - self.sync_seconds)
+        self._meter.observe(measured.SYNC_SECONDS, took)
+        self._meter.count(measured.BATCHES)
+        self._meter.count(measured.RECORDS, len(lines))
+        self._meter.gauge(measured.LOG_BYTES, self.bytes_since_snapshot)
+
+    def _write(self, file: int, data: bytes) -> None:
+        try:
+            self._disk.write(file, data, "log")
+            self._disk.sync(file, "log")
+        except OSError as error:
+            if error.errno not in NOT_WRITTEN:
+                self._failure = unknown_state(error, "a write of the order log")
+                raise self._failure from error
+            self._cut_back(error)
+            self._is_midway = False
+            raise disk_error(error, "the order log cannot be written") from error
+        self._check_place(file)
+
+    def _check_place(self, file: int) -> None:
+        """What was written counts only where the next process will look for it."""
+        try:
+            is_there = self._disk.is_at(file, self._path, "log")
+        except OSError as error:
+            self._failure = unknown_state(error, "a look at the order log")
+            raise self._failure from error
+        if not is_there:
+            self.fail(
+                StoreFailed(
+                    f"{self._path} is not the file that this store writes: the state directory was moved, "
+                    "removed or replaced under it, and nothing of this write was acknowledged; put it "
+                    "back and open the store again"
+                )
+            )
+            self.check_writable()
+
+    def _check_whole(self) -> None:
+        """By whoever changes the files, of whom there is one at a time."""
+        if self._is_midway:
+            self.fail(StoreFailed("a write was broken off by an interrupt: open the store again"))
+        self.check_writable()
+
+    def save(self, cut: Cut, seq: int, now: float) -> Path:
+        """Writes a snapshot of everything up to record `seq`."""
+        self.check_writable()
+        begun = self._timer()
+        head = SnapshotHead(
+            format=FORMAT,
+            lineage=self.lineage,
+            seq=seq,
+            orders=len(cut.orders),
+            answered=len(cut.answered),
+            freeze=cut.freeze,
+            saved_at=now,
+        )
+        snapshot = Snapshot(head=head, orders=cut.orders, answered=cut.answered)
+        try:
+            path, size = self._place.save(snapshot)
+        except OSError as error:
+            raise disk_error(error, "the snapshot cannot be saved") from error
+        self._saved_at = now
+        self._meter.gauge(measured.SNAPSHOT_SAVED_AT, now)
+        self._meter.gauge(measured.SNAPSHOT_ORDER_COUNT, len(cut.orders))
+        self._meter.gauge(measured.SNAPSHOT_BYTES, size)
+        self._meter.observe(measured.SNAPSHOT_SECONDS, self._timer() - begun)
+        self.measure_age(now)
+        return path
+
+    def rotate(self, now: float) -> None:
+        """Goes on in a new log file, and removes what the snapshots make superfluous."""
+        self._next_file()
+        self.bytes_since_snapshot = 0
+        self._meter.gauge(measured.LOG_BYTES, 0.0)
+        self.measure_age(now)
+        try:
+            self._place.compact()
+        except OSError as error:
+            raise disk_error(error, "old log files cannot be removed") from error
+
+    def _next_file(self) -> None:
+        """Never after a write of which nobody knows how it ended: its number may be taken."""
+        self._check_whole()
+        assert self._file is not None
+        self._is_midway = True
+        path = self._place.log_path(self.seq + 1)
+        try:
+            self._place.start_log(self.lineage, self.seq + 1)
+            following = self._disk.open(path, "log")
+        except OSError as error:
+            if path.exists():  # Both files would have the next record.
+                self._failure = unknown_state(error, "the start of a new log file")
+                raise self._failure from error
+            self._is_midway = False
+            raise disk_error(error, "a new log file cannot be started") from error
+        before, self._file, self._size = self._file, following, os.fstat(following).st_size
+        self._path = path
+        os.close(before)
+        hold(following, self._place.folder)
+        self._is_midway = False
+
+    def check_same(self, cut: Cut) -> None:
+        """CorruptState unless the directory says what the store says. After a failed write nobody knows
+        what it should say."""
+        self.check_writable()
+        book = MemoryBook()
+        _fill(book, self._place.recover(lambda: self.lineage))
+        found = book.cut()
+        if (found.orders, found.freeze) != (cut.orders, cut.freeze):
+            raise CorruptState(
+                f"{self._place.folder} does not say what this store knows: somebody else wrote to it. "
+                "Stop, and compare it with the exchange"
+            )
+
+    def measure_age(self, now: float) -> None:
+        if self._saved_at is not None:
+            self._meter.gauge(measured.SNAPSHOT_AGE, max(0.0, now - self._saved_at))
+
+    def _cut_back(self, error: OSError) -> None:
+        """Takes a write that did not fit off again; if that fails too, nobody knows what is there."""
+        assert self._file is not None
+        try:
+            self._disk.truncate(self._file, self._size, "log")
+        except OSError as worse:
+            self._failure = unknown_state(worse, "a write of the order log")
+            raise self._failure from error
+
+    def _mark(self) -> None:
+        try:
+            self._place.mark(self.lineage, self.seq)
+        except OSError as error:
+            logger.warning("orders.mark cannot be written: %s", error)
+
+    def _tell(self, found: Found) -> None:
+        for reason in found.refused:
+            logger.warning("[RECOVER] a snapshot was not used: %s", reason)
+        if found.torn_bytes:
+            logger.warning(
+                "[RECOVER] %d bytes of a write that was cut off were removed", found.torn_bytes
+            )
+        if found.snapshot is not None:
+            self._saved_at = found.snapshot.head.saved_at
+            self._meter.gauge(measured.SNAPSHOT_SAVED_AT, self._saved_at)
+            self._meter.gauge(measured.SNAPSHOT_ORDER_COUNT, len(found.snapshot.orders))
+        self._meter.gauge(measured.RECOVERY_GAP, len(found.tail))
+        self._meter.gauge(measured.TORN_BYTES, found.torn_bytes)
+        self._meter.gauge(measured.LOG_BYTES, found.log_bytes)
+
+
+def _fill(book: MemoryBook, found: Found) -> None:
+    if found.snapshot is not None:
+        book.load(found.snapshot.orders, found.snapshot.answered)
+        book.freeze = found.snapshot.head.freeze
+    for record in found.tail:
+        book.apply(record.change)

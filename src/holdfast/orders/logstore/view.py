@@ -1,0 +1,372 @@
+"""The orders as others read them from a RedisKV: a view of the log, written after it (keys: `view_keys`).
+
+Promises: all keys of a batch are written in one transaction, so no index is ever out of step with its
+orders; a view that fell behind (Redis was gone, or lost its data) is made anew from the store, a bounded
+piece with each batch, and says so meanwhile; Redis is not needed to open. Only keys that this view wrote are
+deleted. Never: a failure of a call whose change is in the log already; a view of a newer or another store
+overwritten.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.orders import metrics as measured
+from holdfast.orders.errors import StateBehind
+from holdfast.orders.logstore.view_keys import (
+    CHUNK,
+    Entries,
+    Keys,
+    Meta,
+    chunks,
+    event_fields,
+    merged,
+    meta_json,
+    reset_fields,
+)
+from holdfast.orders.model.book import Cut
+from holdfast.orders.model.commands import Change
+from holdfast.orders.model.order import Answered, FreezeState
+from holdfast.primitives.kv import MemoryKV, RedisKV, Transaction
+from holdfast.primitives.metrics import Meter
+
+logger: Final = logging.getLogger("holdfast.orders")
+RETRY_SECONDS: Final = 1.0
+EVENTS_MAX: Final = 10_000
+BATCHES_MAX: Final = 10
+"""Pieces of a rebuild that one batch of orders waits for."""
+WRONG_MAX: Final = 20
+NOTHING: Final = Entries({}, {}, [], [])
+
+
+class Lost(Exception):
+    """What is in Redis is not what we wrote last."""
+
+
+class Rebuild:
+    """A view on its way to the state of one moment, and on to what came since."""
+
+    def __init__(self, cut: Cut) -> None:
+        self.left = 0
+        """How many entries of the index are older than this: keys that may be left over."""
+        self.wanted: set[str] = set()
+        self._orders = iter(cut.orders)
+        self._answered = iter(cut.answered)
+        self.newer: set[str] = set()
+        """Ids and keys that were written, or forgotten, since."""
+
+    def piece(self, keys: Keys) -> Entries | None:
+        """The next orders or answers; None when all were there."""
+        for orders in chunks(self._orders):
+            return keys.entries((o for o in orders if o.client_order_id not in self.newer), ())
+        for answers in chunks(self._answered):
+            return keys.entries((), (a for a in answers if keys.answer(a) not in self.newer))
+        return None
+
+
+class View:
+    """One thread at a time (the group commit sees to it)."""
+
+    def __init__(
+        self,
+        kv: RedisKV,
+        *,
+        prefix: str,
+        timer: Callable[[], float],
+        meter: Meter,
+        events_max: int = EVENTS_MAX,
+    ) -> None:
+        self._kv = kv
+        self._keys = Keys(prefix)
+        self._timer = timer
+        self._meter = meter
+        self._events_max = events_max
+        self._lineage = ""
+        self._opened_at = 0
+        self._freeze = FreezeState()
+        self._listed: set[str] = set()
+        """Sets that are in the index."""
+        self._written: str | None = None
+        """The meta that we wrote last: what must be found when writing the next one."""
+        self._is_checked = False
+        """Whether what Redis held when the store was opened is known to be ours, or nobody's."""
+        self._is_behind = False
+        self._try_at = 0.0
+        self._rebuild: Rebuild | None = None
+        self._refusal: StateBehind | None = None
+        self.is_local = isinstance(kv._backend, MemoryKV)
+        """Whether writing it never waits for a network."""
+
+    def open(self, lineage: str, seq: int, cut: Cut, *, overwrite: bool = False) -> None:
+        """Brings the view up to `seq`. StateBehind when it is newer, or somebody else's. Without a Redis
+        it is behind, and what Redis holds is looked at before the first write."""
+        begun = self._timer()
+        self._lineage, self._opened_at, self._freeze = lineage, seq, cut.freeze
+        self._is_checked = overwrite
+        try:
+            found = self._kv.get(self._keys.meta)
+            self._check_ours(found)
+            self._written = self._meta(seq)
+            if found != self._written:
+                self.rebuild(cut, seq)
+            self._meter.gauge(measured.VIEW_BEHIND, 0.0)
+        except StateBehind:
+            raise
+        except HoldfastError as error:
+            self._fall_behind(error, begun)
+
+    def check_admits(self) -> None:
+        """Raises StateBehind when Redis, once it could be asked, was found to be newer than the directory:
+        then orders are missing here, and none may be placed on top of that."""
+        if self._refusal is not None:
+            raise StateBehind(*self._refusal.args) from self._refusal
+
+    def apply(
+        self,
+        changes: Sequence[Change],
+        lines: Sequence[bytes],
+        seq: int,
+        cut: Callable[[], Cut],
+    ) -> None:
+        """Follows the log, of which `lines` were just written, up to record `seq`. Never raises: the
+        changes have happened, whatever the view says."""
+        begun, was_behind = self._timer(), self._is_behind
+        if self._refusal is not None or (self._is_behind and begun < self._try_at):
+            return
+        try:
+            if self._rebuild is not None:
+                self._follow(changes, lines, seq)
+            elif self._is_behind:
+                self._check_ours(self._kv.get(self._keys.meta))
+                self._begin(cut(), seq)
+            else:
+                self._follow_or_begin(changes, lines, seq, cut)
+            self._go_on(seq, BATCHES_MAX)
+            if was_behind and not self._is_behind:
+                logger.info("the view of the orders has caught up with record %d", seq)
+        except StateBehind as error:
+            self._refusal = error
+            logger.error("[VIEW] no order is placed any more: %s", error)  # noqa: TRY400
+        except (HoldfastError, Lost) as error:
+            self._fall_behind(error, begun)
+
+    def rebuild(self, cut: Cut, seq: int) -> None:
+        """All keys anew, to the end."""
+        try:
+            self._begin(cut, seq)
+            while self._rebuild is not None:
+                self._go_on(seq, BATCHES_MAX)
+        except Lost as error:
+            raise StoreUnavailable(f"{error}: another process writes to its keys") from None
+
+    def forget(self, answers: Iterable[Answered]) -> None:
+        """Removes answers that retention no longer covers. What is left over by a failure goes with the
+        next rebuild."""
+        begun = self._timer()
+        try:
+            for keys in chunks(self._keys.answer(done) for done in answers):
+                if self._rebuild is not None:
+                    self._rebuild.newer.update(keys)
+                if not self._is_behind or self._rebuild is not None:
+                    self._kv.delete(*keys)
+        except HoldfastError as error:
+            self._fall_behind(error, begun)
+
+    def check(self, cut: Cut) -> list[str]:
+        """Where the view differs from what it should be, in words."""
+        if self._is_behind:
+            return [
+                "the view is behind: Redis could not be reached when it should have been written"
+            ]
+        entries = self._keys.entries(cut.orders, cut.answered)
+        wanted: dict[str, str | set[str]] = dict(entries.values)
+        wanted |= {key: set(ids) for key, ids in entries.members.items()}
+        found = self._found(wanted.keys())
+        missing = [f"{key} is missing" for key in wanted.keys() - found.keys()]
+        extra = [f"{key} should not be there" for key in found.keys() - wanted.keys()]
+        differ = [
+            f"{key} differs" for key in wanted.keys() & found.keys() if wanted[key] != found[key]
+        ]
+        return sorted(missing + extra + differ)[:WRONG_MAX]
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def _follow_or_begin(
+        self,
+        changes: Sequence[Change],
+        lines: Sequence[bytes],
+        seq: int,
+        cut: Callable[[], Cut],
+    ) -> None:
+        try:
+            self._follow(changes, lines, seq)
+        except Lost:
+            logger.warning("the view of the orders was lost or changed: it is made anew")
+            self._begin(cut(), seq)
+
+    def _follow(self, changes: Sequence[Change], lines: Sequence[bytes], seq: int) -> None:
+        """One transaction; Lost when the view was not as we left it."""
+        for change in changes:
+            if change.freeze is not None:
+                self._freeze = change.freeze
+        orders, answered, known = merged(changes)
+        if self._rebuild is not None:
+            known = set()  # None of its keys may be there yet.
+            self._rebuild.newer.update(order.client_order_id for order in orders)
+            self._rebuild.newer.update(map(self._keys.answer, answered))
+        expected, entries = self._written, self._keys.entries(orders, answered, known)
+        with self._kv.transaction() as tx:
+            before = tx.get(self._keys.meta)
+            self._put(tx, entries, seq)
+            if self._events_max:
+                fields = event_fields(self._lineage, lines)
+                tx.xadd(self._keys.events, fields, id=f"{seq}-0", maxlen=self._events_max)
+        if before.value != expected:
+            raise Lost("the view of the orders was lost or changed")
+
+    def _begin(self, cut: Cut, seq: int) -> None:
+        self._freeze = cut.freeze
+        self._is_behind = True
+        self._rebuild = Rebuild(cut)
+        self._listed.clear()
+        symbols = {self._keys.by_symbol(order.symbol) for order in cut.orders}
+        with self._kv.transaction() as tx:
+            for keys in chunks((self._keys.open, self._keys.events, *sorted(symbols))):
+                tx.delete(*keys)
+            if seq and self._events_max:
+                tx.xadd(self._keys.events, reset_fields(self._lineage), id=f"{seq}-0")
+            left = tx.llen(self._keys.index)
+            self._put(tx, NOTHING, seq)
+        self._rebuild.left = left.value
+
+    def _go_on(self, seq: int, pieces: int) -> None:
+        """A few pieces of a rebuild, each in a transaction of its own."""
+        for _ in range(pieces):
+            if self._rebuild is None:
+                return
+            entries = self._rebuild.piece(self._keys)
+            if entries is None:
+                self._end(seq)
+                continue
+            expected = self._written
+            with self._kv.transaction() as tx:
+                before = tx.get(self._keys.meta)
+                self._put(tx, entries, seq)
+            if before.value != expected:
+                raise Lost("the view of the orders was lost or changed while it was made")
+
+    def _end(self, seq: int) -> None:
+        """What an older view left over goes, a piece at a time; then the view is whole."""
+        rebuild = self._rebuild
+        assert rebuild is not None
+        if rebuild.left:
+            count = min(rebuild.left, CHUNK)
+            stale = set(self._kv.lrange(self._keys.index, 0, count - 1)) - rebuild.wanted
+            with self._kv.transaction() as tx:
+                if stale:
+                    tx.delete(*sorted(stale))
+                tx.ltrim(self._keys.index, count, -1)
+            rebuild.left -= count
+            return
+        self._rebuild = None
+        with self._kv.transaction() as tx:
+            self._put(tx, NOTHING, seq)
+        self._is_behind = False
+        self._meter.gauge(measured.VIEW_BEHIND, 0.0)
+
+    def _put(self, tx: Transaction, entries: Entries, seq: int) -> None:
+        self._written = self._meta(seq)
+        tx.set(self._keys.meta, self._written)
+        for pairs in chunks(entries.values.items()):
+            tx.mset(dict(pairs))
+        for key, ids in entries.members.items():
+            for names in chunks(ids):
+                tx.sadd(key, *names)
+        for names in chunks(entries.ended):
+            tx.srem(self._keys.open, *names)
+        sets = entries.members.keys() - self._listed
+        for keys in chunks([*entries.new, *sorted(sets)]):
+            tx.rpush(self._keys.index, *keys)
+        self._listed |= sets
+        if self._rebuild is not None:
+            self._rebuild.wanted.update(entries.new, entries.members)
+
+    def _meta(self, seq: int) -> str:
+        meta = Meta(
+            lineage=self._lineage,
+            seq=seq,
+            freeze=self._freeze,
+            building=self._rebuild is not None,
+        )
+        return meta_json(meta)
+
+    def _fall_behind(self, error: Exception, begun: float) -> None:
+        now = self._timer()
+        # A server that answers slowly must not hold up every batch.
+        self._try_at = now + max(RETRY_SECONDS, 10.0 * (now - begun))
+        if not self._is_behind:
+            logger.warning("the view of the orders is behind, the log is not: %s", error)
+        self._is_behind = True
+        self._rebuild = None
+        self._meter.gauge(measured.VIEW_BEHIND, 1.0)
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def _check_ours(self, found: str | None) -> None:
+        """Once: raises StateBehind when Redis holds what this directory does not know."""
+        if self._is_checked:
+            return
+        if found is None:
+            if self._has_orders():
+                raise _refusal("Redis holds orders that no Holdfast store wrote")
+        else:
+            self._refuse_newer(found)
+        self._is_checked = True
+
+    def _refuse_newer(self, found: str) -> None:
+        try:
+            meta = msgspec.json.decode(found, type=Meta)
+        except msgspec.DecodeError:
+            raise _refusal("Redis holds orders:meta in another form") from None
+        if meta.lineage != self._lineage:
+            raise _refusal(f"Redis holds the orders of another state directory ({meta.lineage})")
+        if meta.seq > self._opened_at:
+            raise _refusal(
+                f"Redis knows record {meta.seq} and the state directory ended at {self._opened_at}"
+            )
+
+    def _has_orders(self) -> bool:
+        cursor = 0
+        while True:
+            cursor, page = self._kv.scan(cursor, f"{self._keys.orders}*", 1000)
+            if page or cursor == 0:
+                return bool(page)
+
+    def _found(self, wanted: Iterable[str]) -> dict[str, str | set[str]]:
+        """What is there, of the keys that should be and of those that we wrote."""
+        found: dict[str, str | set[str]] = {}
+        ours = {*wanted, *self._kv.lrange(self._keys.index, 0, -1)}
+        plain = []
+        for key in sorted(ours):
+            if not self._keys.is_set(key):
+                plain.append(key)
+            elif members := self._kv.smembers(key):
+                found[key] = members
+        for keys in chunks(plain):
+            values = self._kv.mget(keys)
+            found |= {
+                key: value for key, value in zip(keys, values, strict=True) if value is not None
+            }
+        return found
+
+
+def _refusal(what: str) -> StateBehind:
+    return StateBehind(
+        f"{what}: it was not touched. Open the state directory that belongs to it; if the directory is "
+        "right and Redis is not, open with overwrite_view=True"
+    )

@@ -1,0 +1,1 @@
+"""Orders, their rules, and what every order store can do."""

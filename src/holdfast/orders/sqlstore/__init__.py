@@ -1,0 +1,1 @@
+"""The order store on SQLite and PostgreSQL."""

@@ -1,0 +1,95 @@
+"""Transactions of the order store, over plain rows: what an order means is known above.
+
+Promises: order, remembered answer and freeze epoch change together or not at all; a row changes only from
+the version that was seen.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple
+
+from holdfast.errors import VersionConflict
+from holdfast.store.script import Rows, Script, call, call_rows
+
+NO_FREEZE: Final = (0, 0, "", 0.0)
+
+
+def own(statement: str) -> str:
+    """The name of a statement of this package (`store.sql.Statements`)."""
+    return f"holdfast.orders.sqlstore:{statement}"
+
+
+class Wanted(NamedTuple):
+    """What a request must see, and lock, before it is judged."""
+
+    ids: tuple[str, ...] = ()
+    is_all_open: bool = False
+    answer: tuple[str, str] | None = None
+    """(operation, key)."""
+    freeze: Literal["", "see", "change"] = ""
+    """What it has to do with the freeze epoch: nothing, to rely on it, to change it."""
+
+
+class OrderRows(NamedTuple):
+    orders: Rows
+    answer: Rows
+    freeze: Any
+
+
+class Written(NamedTuple):
+    """What a request leaves behind."""
+
+    new: list[tuple[Any, ...]]
+    changed: list[tuple[Any, ...]]
+    answer: dict[str, Any] | None
+    freeze: dict[str, Any] | None
+
+
+def see(wanted: Wanted) -> Script[OrderRows]:
+    """Always in this order (freeze, then orders), so that requests seldom wait for each other in a circle."""
+    freeze: Rows = [NO_FREEZE]
+    if wanted.freeze:
+        freeze = yield call(
+            own("lock_order_freeze") if wanted.freeze == "change" else own("get_order_freeze")
+        )
+    orders: Rows = []
+    if wanted.is_all_open:
+        orders = yield call(own("lock_open_orders"))
+    elif wanted.ids:
+        orders = yield call(own("lock_orders"), ids=list(wanted.ids))
+    # After the locks: who had to wait for them sees what was answered meanwhile.
+    answer: Rows = []
+    if wanted.answer is not None:
+        operation, key = wanted.answer
+        answer = yield call(own("get_order_answer"), operation=operation, key=key)
+    return OrderRows(orders, answer, freeze[0])
+
+
+def write(change: Written) -> Script[None]:
+    if change.new:
+        yield call_rows(own("insert_orders"), change.new)
+    if change.changed:
+        done = yield call_rows(own("write_orders"), change.changed)
+        if len(done) != len(change.changed):
+            raise VersionConflict("an order was changed by somebody else meanwhile: try again")
+    if change.answer is not None:
+        yield call(own("insert_order_answer"), **change.answer)
+    if change.freeze is not None:
+        yield call(own("write_order_freeze"), **change.freeze)
+
+
+def page(statement: str, size: int, **params: Any) -> Script[Rows]:
+    """All rows of a list, `size` at a time; each begins with its number."""
+    found: Rows = []
+    after = 0
+    while True:
+        rows = yield call(statement, after=after, limit=size, **params)
+        found += rows
+        if len(rows) < size:
+            return found
+        after = rows[-1][0]
+
+
+def forget(before: float, limit: int) -> Script[int]:
+    """Answers that retention no longer covers; how many went."""
+    return len((yield call(own("forget_order_answers"), before=before, limit=limit)))
