@@ -29,7 +29,7 @@ from holdfast import (
 from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.errors import HoldfastError
-from holdfast.primitives.metrics import Family
+from holdfast.metrics import Family
 from holdfast.queue.settings import Settings
 from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness

@@ -10,9 +10,9 @@ from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
 from holdfast.core.lease import LeaseRequest
 from holdfast.errors import StoreUnavailable
+from holdfast.metrics import Metrics
 from holdfast.primitives.locks import FAMILIES, Locks
 from holdfast.primitives.locks.backend import LockBackend, Make, MemoryBackend, StoreBackend
-from holdfast.primitives.metrics import Metrics
 from holdfast.store.script import Rows
 from holdfast.store.scripts import leases as scripts
 from tests.conformance.conftest import Bench, SqliteBench

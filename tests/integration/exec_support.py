@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.clock import VirtualClock
+from holdfast.metrics import Meter
 from holdfast.orders.errors import ExchangeTimeout
 from holdfast.orders.exchange.faults import CALM, Faults
 from holdfast.orders.exchange.port import Exchange, ExchangeOrder, Fill, Quote, Request
@@ -20,7 +21,6 @@ from holdfast.orders.logstore.disk import Disk
 from holdfast.orders.logstore.durable import DurableOrderStore
 from holdfast.orders.model.order import Intent, Side
 from holdfast.primitives.kv import RedisKV
-from holdfast.primitives.metrics import Meter
 
 T = TypeVar("T")
 SYMBOL = "BTCUSDT"

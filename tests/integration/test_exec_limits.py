@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.metrics import Metrics
 from holdfast.orders.errors import RiskRefused
 from holdfast.orders.exchange.faults import Faults
 from holdfast.orders.execution.alerts import Alert
 from holdfast.orders.execution.metrics import FAMILIES
 from holdfast.orders.execution.risk import Limits
-from holdfast.primitives.metrics import Metrics
 from tests.integration.exec_support import SYMBOL, World
 from tests.integration.exec_words import FILLING, RESTING, states
 

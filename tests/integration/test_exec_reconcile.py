@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.metrics import Metrics
 from holdfast.orders.errors import ExchangeTimeout, NotReconciled
 from holdfast.orders.exchange.faults import Faults
 from holdfast.orders.exchange.port import Request
 from holdfast.orders.execution.metrics import FAMILIES
 from holdfast.orders.model.order import Side
-from holdfast.primitives.metrics import Metrics
 from tests.integration.exec_support import SYMBOL, World
 from tests.integration.exec_words import FILLING, HALVES, RESTING, states
 

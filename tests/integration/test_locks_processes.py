@@ -16,6 +16,7 @@ import asyncpg
 import pytest
 
 from holdfast.errors import InvalidInput, LeaseLost, StoreUnavailable, WaitTimeout
+from holdfast.metrics import Metrics, NullMeter
 from holdfast.primitives.locks import (
     FAMILIES,
     BlockingEfficiencyLocks,
@@ -26,7 +27,6 @@ from holdfast.primitives.locks import (
     LossReason,
     meters,
 )
-from holdfast.primitives.metrics import Metrics, NullMeter
 from holdfast.store.backends import sqlite_path
 from proof.lab.servers import Postgres, Redis
 from tests.integration.lock_app import TABLE, guarded_write, run_sql

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.metrics import Metrics
 from holdfast.orders import metrics as measured
 from holdfast.orders.errors import StateBehind
 from holdfast.orders.logstore import view, view_keys
 from holdfast.orders.logstore.durable import DurableOrderStore
 from holdfast.orders.model.order import OrderState, Side
 from holdfast.primitives.kv import RedisKV
-from holdfast.primitives.metrics import Metrics
 from proof.lab.servers import Redis
 
 

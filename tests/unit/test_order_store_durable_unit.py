@@ -13,12 +13,12 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.errors import BadConfig, NotRunning
+from holdfast.metrics import Metrics
 from holdfast.orders import metrics as measured
 from holdfast.orders.errors import StateBehind
 from holdfast.orders.logstore.durable import DurableOrderStore
 from holdfast.orders.model.order import Order, OrderState, Side, order_json
 from holdfast.primitives.kv import RedisKV
-from holdfast.primitives.metrics import Metrics
 
 
 @pytest.fixture

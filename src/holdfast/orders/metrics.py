@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.primitives.metrics import Family, Kind
+from holdfast.metrics import Family, Kind
 
 IDEMPOTENCY: Final = "holdfast_orders_idempotency_total"
 COMMANDS: Final = "holdfast_orders_commands_total"

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from holdfast.errors import MissingExtra
-from holdfast.primitives.metrics import Metrics
+from holdfast.metrics import Metrics
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

@@ -28,8 +28,8 @@ from holdfast.core.check import check_callable, check_name, shown
 from holdfast.core.retry import Again, RetryPolicy, Stop, StopReason, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
 from holdfast.errors import InvalidInput
+from holdfast.metrics import Family, Kind, Meter, NullMeter
 from holdfast.primitives.budget import RetryBudget
-from holdfast.primitives.metrics import Family, Kind, Meter, NullMeter
 
 __all__ = [
     "FAMILIES",

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 from holdfast.clock import VirtualClock
+from holdfast.metrics import Metrics
 from holdfast.primitives.idempotency import (
     FAMILIES,
     EntryLease,
     Ledger,
 )
-from holdfast.primitives.metrics import Metrics
 from tests.acceptance.apps.harness import eventually
 
 KEY = ("account:7", "charge", "key-1")

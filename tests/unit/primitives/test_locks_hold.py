@@ -10,8 +10,8 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core import lease as rules
 from holdfast.errors import LeaseLost
+from holdfast.metrics import Metrics
 from holdfast.primitives.locks import FAMILIES, Lease, Locks, LossReason
-from holdfast.primitives.metrics import Metrics
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from holdfast.primitives.metrics import OTHER, VALUES_MAX, Family, Kind, Metrics, NullMeter
+from holdfast.metrics import OTHER, VALUES_MAX, Family, Kind, Metrics, NullMeter
 
 FAMILIES = (
     Family("jobs_total", Kind.COUNTER, "Jobs by outcome.", ("outcome",)),

@@ -8,8 +8,8 @@ import prometheus_client
 import pytest
 
 from holdfast.errors import MissingExtra
+from holdfast.metrics import Family, Kind, Metrics
 from holdfast.primitives.idempotency import FAMILIES
-from holdfast.primitives.metrics import Family, Kind, Metrics
 from holdfast.primitives.prometheus import collector
 
 GAUGE = Family("holdfast_test_depth", Kind.GAUGE, 'How "deep".')

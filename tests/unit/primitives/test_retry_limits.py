@@ -11,8 +11,8 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.errors import InProgress, InvalidInput, StoreBusy
+from holdfast.metrics import Metrics
 from holdfast.primitives import retry as module
-from holdfast.primitives.metrics import Metrics
 from holdfast.primitives.retry import (
     Attempt,
     RetryBudget,

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from holdfast.clock import BlockingClock
-from holdfast.primitives.metrics import Meter
+from holdfast.metrics import Meter
 from holdfast.primitives.retry import retry_with_log
 
 log = logging.getLogger("holdfast.orders")

@@ -21,6 +21,7 @@ from holdfast.clock import BlockingClock
 from holdfast.core.check import check_number, check_whole
 from holdfast.core.retry import ATTEMPTS_MAX
 from holdfast.errors import BadConfig, IllegalTransition
+from holdfast.metrics import Meter
 from holdfast.orders.errors import ExchangeTimeout, InvalidOrder, OverFill
 from holdfast.orders.exchange.port import ExchangeOrder, ExchangeState, Fill, Request
 from holdfast.orders.execution.exposure import Exposure
@@ -30,7 +31,6 @@ from holdfast.orders.model.money import rounded
 from holdfast.orders.model.order import Order, OrderState
 from holdfast.orders.model.rules import clean_reason, is_unheard
 from holdfast.orders.model.store import OrderStore
-from holdfast.primitives.metrics import Meter
 from holdfast.primitives.retry import Attempt, retry
 
 T = TypeVar("T")

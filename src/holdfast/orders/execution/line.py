@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+from holdfast.metrics import Meter
 from holdfast.orders.errors import ExchangeFailed, ExchangeTimeout
 from holdfast.orders.exchange.port import Exchange, ExchangeOrder, Fill, Quote, Request, check_quote
 from holdfast.orders.model.rules import clean_reason
-from holdfast.primitives.metrics import Meter
 
 T = TypeVar("T")
 log = logging.getLogger("holdfast.orders")

@@ -15,6 +15,7 @@ from functools import partial
 
 from holdfast.clock import BlockingClock, SystemClock
 from holdfast.errors import Conflict, NotRunning, NotSupported, StoreUnavailable
+from holdfast.metrics import Meter, NullMeter
 from holdfast.orders.errors import (
     ExchangeTimeout,
     NotReconciled,
@@ -33,7 +34,6 @@ from holdfast.orders.model import requests
 from holdfast.orders.model.order import FreezeState, Intent, Order, OrderState
 from holdfast.orders.model.rules import clean_reason
 from holdfast.orders.model.store import OrderStore
-from holdfast.primitives.metrics import Meter, NullMeter
 
 log = logging.getLogger("holdfast.orders")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.primitives.metrics import Family, Kind
+from holdfast.metrics import Family, Kind
 
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 FAMILIES: Final = (

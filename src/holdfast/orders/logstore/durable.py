@@ -18,6 +18,7 @@ from typing import Final, Self, TypeVar
 from holdfast.clock import SystemClock
 from holdfast.core.check import check_flag
 from holdfast.errors import BadConfig, HoldfastError, IdempotencyConflict, NotRunning
+from holdfast.metrics import Meter, NullMeter
 from holdfast.orders import metrics as measured
 from holdfast.orders.errors import StoreFailed
 from holdfast.orders.logstore.commit import Batch, GroupCommit
@@ -32,7 +33,6 @@ from holdfast.orders.model.order import Answered, FreezeState, Order
 from holdfast.orders.model.rules import check_reference, check_symbol
 from holdfast.orders.model.store import AsyncOrderStore, BookOrderStore
 from holdfast.primitives.kv import RedisKV
-from holdfast.primitives.metrics import Meter, NullMeter
 
 T = TypeVar("T")
 logger: Final = logging.getLogger("holdfast.orders")

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import NotRunning
+from holdfast.metrics import Meter
 from holdfast.orders import metrics as measured
 from holdfast.orders.errors import FULL, CorruptState, StoreFailed, disk_error, unknown_state
 from holdfast.orders.logstore.disk import Disk
 from holdfast.orders.logstore.snapshot import FORMAT, Snapshot, SnapshotHead
 from holdfast.orders.logstore.statedir import Found, StateDir, hold
 from holdfast.orders.model.book import Cut, MemoryBook
-from holdfast.primitives.metrics import Meter
 from holdfast.store.backends import fresh_ids
 
 logger: Final = logging.getLogger("holdfast.orders")

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from holdfast.errors import HoldfastError, StoreUnavailable
+from holdfast.metrics import Meter
 from holdfast.orders import metrics as measured
 from holdfast.orders.errors import StateBehind
 from holdfast.orders.logstore.view_keys import (
@@ -33,7 +34,6 @@ from holdfast.orders.model.book import Cut
 from holdfast.orders.model.commands import Change
 from holdfast.orders.model.order import Answered, FreezeState
 from holdfast.primitives.kv import MemoryKV, RedisKV, Transaction
-from holdfast.primitives.metrics import Meter
 
 logger: Final = logging.getLogger("holdfast.orders")
 RETRY_SECONDS: Final = 1.0

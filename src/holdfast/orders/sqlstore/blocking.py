@@ -7,12 +7,12 @@ from typing import Protocol, TypeVar
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.check import check_flag
+from holdfast.metrics import Meter
 from holdfast.orders.model.book import RETAIN_SECONDS
 from holdfast.orders.model.commands import Command
 from holdfast.orders.model.order import FreezeState, Order
 from holdfast.orders.model.store import OrderStore
 from holdfast.orders.sqlstore.store import SqlOrders
-from holdfast.primitives.metrics import Meter
 from holdfast.primitives.portal import Portal
 from holdfast.store.backends import store_for
 from holdfast.store.store import Store

@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.ids import Ids
 from holdfast.errors import HoldfastError, IdempotencyConflict
+from holdfast.metrics import Meter, NullMeter
 from holdfast.orders import metrics as measured
 from holdfast.orders.model.book import RETAIN_SECONDS
 from holdfast.orders.model.commands import (
@@ -36,7 +37,6 @@ from holdfast.orders.model.rules import check_consistent, check_reference, check
 from holdfast.orders.model.store import AsyncOrderStore
 from holdfast.orders.sqlstore import script
 from holdfast.orders.sqlstore.script import OrderRows, Wanted, Written, own
-from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.port import Dialect
 from holdfast.store.script import Rows, Script
 from holdfast.store.store import Store

@@ -19,9 +19,9 @@ from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, RunStep, Step, W
 from holdfast.core.steps import Flow, Interrupted, adrive, settled
 from holdfast.errors import BadConfig, InvalidInput, LeaseLost, NotRunning, StoreUnavailable
 from holdfast.forks import PassiveFollower, follow
+from holdfast.metrics import Meter
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.idempotency.loops import LedgerLoops
-from holdfast.primitives.metrics import Meter
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
 

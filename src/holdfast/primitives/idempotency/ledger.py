@@ -20,9 +20,9 @@ from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
 from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import adrive
+from holdfast.metrics import Meter, NullMeter
 from holdfast.primitives.idempotency import metrics
 from holdfast.primitives.idempotency.calls import CLOSE_SECONDS, CallRunner, Options, Times
-from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import store_for
 from holdfast.store.script import Script
 from holdfast.store.store import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from holdfast.core.ledger import Answered, Busy, Clash, EntryVerdict, Stale, Start
-from holdfast.primitives.metrics import Family, Kind, Meter
+from holdfast.metrics import Family, Kind, Meter
 
 HITS: Final = "holdfast_ledger_hits_total"
 MISSES: Final = "holdfast_ledger_misses_total"

@@ -22,12 +22,12 @@ from holdfast.core.lease import TOLERANCE_SECONDS, LeaseDenied
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput, NotRunning, StoreUnavailable, WaitTimeout, WrongLoop
 from holdfast.forks import PassiveFollower, follow
+from holdfast.metrics import Meter
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.background import BackgroundTasks, log
 from holdfast.primitives.locks.held import HeldLeases
 from holdfast.primitives.locks.hold import Hold
 from holdfast.primitives.locks.lease import HeldLease
-from holdfast.primitives.metrics import Meter
 
 T = TypeVar("T")
 L = TypeVar("L", bound=HeldLease)

@@ -18,11 +18,11 @@ from holdfast.clock import Clock
 from holdfast.core.lease import LossReason
 from holdfast.core.steps import settled
 from holdfast.errors import NotRunning
+from holdfast.metrics import Meter
 from holdfast.primitives.locks.base import TTL_SECONDS, WAIT_SECONDS, LocksBase
 from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
-from holdfast.primitives.metrics import Meter
 from holdfast.primitives.portal import Portal
 from holdfast.store.scripts.leases import Audit
 

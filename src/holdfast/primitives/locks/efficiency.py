@@ -19,11 +19,11 @@ from holdfast.core.ids import Ids
 from holdfast.core.lease import LeaseDenied, LossReason
 from holdfast.core.retry import unit_jitter
 from holdfast.errors import InvalidInput
+from holdfast.metrics import Meter, NullMeter
 from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.nodes import TIMEOUT_SECONDS
 from holdfast.primitives.locks.redlock import AsyncRedlock
-from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids
 
 POLL_SECONDS: Final = 0.05

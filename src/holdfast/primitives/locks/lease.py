@@ -14,9 +14,9 @@ from holdfast.clock import Clock
 from holdfast.core import lease as rules
 from holdfast.core.lease import TOLERANCE_SECONDS, LossReason
 from holdfast.errors import LeaseLost, StoreUnavailable
+from holdfast.metrics import Meter
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.background import BackgroundTasks, log
-from holdfast.primitives.metrics import Meter
 
 
 def _nothing() -> None:

@@ -24,13 +24,13 @@ from holdfast.core.check import check_name, check_page, check_text, check_whole
 from holdfast.core.ids import Ids
 from holdfast.core.lease import LeaseDenied, LeaseGranted, LeaseRequest, LossReason, Waiter
 from holdfast.errors import BadConfig, LeaseLost, NotFound
+from holdfast.metrics import Meter, NullMeter
 from holdfast.primitives.locks import meters
 from holdfast.primitives.locks.backend import LockBackend, StoreBackend
 from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.memory import memory_space
 from holdfast.primitives.locks.nodes import is_redis
-from holdfast.primitives.metrics import Meter, NullMeter
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
 from holdfast.store.scripts.leases import Audit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from holdfast.primitives.metrics import Family, Kind
+from holdfast.metrics import Family, Kind
 
 ACQUIRE: Final = "holdfast_lock_acquire_total"
 WAIT: Final = "holdfast_lock_wait_seconds"

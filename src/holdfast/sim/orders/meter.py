@@ -22,7 +22,7 @@ FOUND: Final = {
 
 
 class Noticing:
-    """A meter (see `holdfast.primitives.metrics`) for the trace."""
+    """A meter (see `holdfast.metrics`) for the trace."""
 
     def __init__(self, trace: Trace, given_up: list[str] | None = None) -> None:
         self._trace = trace

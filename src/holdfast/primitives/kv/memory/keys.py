@@ -8,8 +8,7 @@ from typing import Final
 from holdfast.primitives.kv.memory.glob import matches
 from holdfast.primitives.kv.memory.keyspace import Keyspace
 from holdfast.primitives.kv.memory.numbers import INT_MAX, INT_MIN, integer, unsigned
-from holdfast.primitives.kv.memory.stream import Stream
-from holdfast.primitives.kv.memory.zset import ZSet
+from holdfast.primitives.kv.memory.values import Stream, ZSet
 from holdfast.primitives.kv.op import Reply, Words
 from holdfast.primitives.kv.problems import INVALID_CURSOR, SYNTAX, Refused, bad_expiry
 

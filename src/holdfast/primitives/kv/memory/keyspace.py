@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 from typing import Final, TypeAlias, TypeVar
 
-from holdfast.primitives.kv.memory.stream import Stream
-from holdfast.primitives.kv.memory.zset import ZSet
+from holdfast.primitives.kv.memory.values import Stream, ZSet
 from holdfast.primitives.kv.problems import WRONG_TYPE, Refused
 
 Value: TypeAlias = "str | dict[str, str] | deque[str] | set[str] | ZSet | Stream"

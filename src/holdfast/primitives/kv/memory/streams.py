@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from holdfast.primitives.kv.memory.keyspace import Keyspace
 from holdfast.primitives.kv.memory.numbers import integer, unsigned
-from holdfast.primitives.kv.memory.stream import (
+from holdfast.primitives.kv.memory.values import (
     ID_MAX,
     ID_ZERO,
     PART_MAX,

@@ -8,7 +8,7 @@ from typing import Final
 from holdfast.primitives.kv.memory.keyspace import Keyspace
 from holdfast.primitives.kv.memory.lists import span
 from holdfast.primitives.kv.memory.numbers import bound, integer, score, score_text
-from holdfast.primitives.kv.memory.zset import ZSet
+from holdfast.primitives.kv.memory.values import ZSet
 from holdfast.primitives.kv.op import Reply, Words
 from holdfast.primitives.kv.problems import NOT_POSITIVE, SYNTAX, Refused
 
