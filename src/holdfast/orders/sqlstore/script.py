@@ -19,7 +19,7 @@ def own(statement: str) -> str:
     return f"holdfast.orders.sqlstore:{statement}"
 
 
-class Wanted(NamedTuple):
+class ReadSet(NamedTuple):
     """What a request must see, and lock, before it is judged."""
 
     ids: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class OrderRows(NamedTuple):
     freeze: Any
 
 
-class Written(NamedTuple):
+class WriteSet(NamedTuple):
     """What a request leaves behind."""
 
     new: list[tuple[Any, ...]]
@@ -45,33 +45,33 @@ class Written(NamedTuple):
     freeze: dict[str, Any] | None
 
 
-def see(wanted: Wanted) -> Script[OrderRows]:
+def read(read_set: ReadSet) -> Script[OrderRows]:
     """Always in this order (freeze, then orders), so that requests seldom wait for each other in a circle."""
     freeze: Rows = [NO_FREEZE]
-    if wanted.freeze:
+    if read_set.freeze:
         freeze = yield call(
-            own("lock_order_freeze") if wanted.freeze == "change" else own("get_order_freeze")
+            own("lock_order_freeze") if read_set.freeze == "change" else own("get_order_freeze")
         )
     orders: Rows = []
-    if wanted.is_all_open:
+    if read_set.is_all_open:
         orders = yield call(own("lock_open_orders"))
-    elif wanted.ids:
-        orders = yield call(own("lock_orders"), ids=list(wanted.ids))
+    elif read_set.ids:
+        orders = yield call(own("lock_orders"), ids=list(read_set.ids))
     # After the locks: who had to wait for them sees what was answered meanwhile.
     answer: Rows = []
-    if wanted.answer is not None:
-        operation, key = wanted.answer
+    if read_set.answer is not None:
+        operation, key = read_set.answer
         answer = yield call(own("get_order_answer"), operation=operation, key=key)
     return OrderRows(orders, answer, freeze[0])
 
 
-def write(change: Written) -> Script[None]:
+def write(change: WriteSet) -> Script[None]:
     if change.new:
         yield call_rows(own("insert_orders"), change.new)
     if change.changed:
         done = yield call_rows(own("write_orders"), change.changed)
         if len(done) != len(change.changed):
-            raise VersionConflict("an order was changed by somebody else meanwhile: try again")
+            raise VersionConflict("another caller changed an order meanwhile: try again")
     if change.answer is not None:
         yield call(own("insert_order_answer"), **change.answer)
     if change.freeze is not None:

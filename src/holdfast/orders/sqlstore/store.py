@@ -36,7 +36,7 @@ from holdfast.orders.model.order import Answered, FreezeState, Order, OrderState
 from holdfast.orders.model.rules import check_consistent, check_reference, check_symbol
 from holdfast.orders.model.store import AsyncOrderStore
 from holdfast.orders.sqlstore import script
-from holdfast.orders.sqlstore.script import OrderRows, Wanted, Written, own
+from holdfast.orders.sqlstore.script import OrderRows, ReadSet, WriteSet, own
 from holdfast.store.port import Dialect
 from holdfast.store.script import Rows, Script
 from holdfast.store.store import Store
@@ -136,10 +136,10 @@ class SqlOrders(AsyncOrderStore):
 
     def _judged(self, command: Command[T], name: str, now: float) -> Script[Verdict[T]]:
         moment = Moment(now, self._namespace, name, 0)
-        book = RowBook((yield from script.see(wanted(command, moment))))
+        book = RowBook((yield from script.read(read_set(command, moment))))
         verdict = command.judge(book, moment)
         if verdict.change is not None:
-            yield from script.write(written(book, verdict.change))
+            yield from script.write(write_set(book, verdict.change))
         return verdict
 
     async def _pages(self, statement: str, **params: Any) -> list[Order]:
@@ -164,29 +164,29 @@ class SqlOrders(AsyncOrderStore):
         self._meter.count(measured.IDEMPOTENCY, operation=command.operation, outcome=outcome)
 
 
-def wanted(command: object, moment: Moment) -> Wanted:
+def read_set(command: object, moment: Moment) -> ReadSet:
     """What a command must see before it is judged."""
     match command:
         case Place():
-            return Wanted(ids=(command.order_id(moment),), freeze="see")
+            return ReadSet(ids=(command.order_id(moment),), freeze="see")
         case Move() | Fill():
             key = command.idem_key
             answer = None if key is None else (command.operation, key)
-            return Wanted(ids=(command.client_order_id,), answer=answer)
+            return ReadSet(ids=(command.client_order_id,), answer=answer)
         case CancelAll():
             key = command.idem_key
-            return Wanted(
+            return ReadSet(
                 is_all_open=True, answer=None if key is None else (command.operation, key)
             )
         case Freeze() | Thaw():
-            return Wanted(freeze="change")
+            return ReadSet(freeze="change")
         case Import():
-            return Wanted(ids=tuple(order.client_order_id for order in command.orders))
+            return ReadSet(ids=tuple(order.client_order_id for order in command.orders))
         case _:
             raise NotImplementedError(f"the SQL store does not know {command!r}")
 
 
-def written(book: RowBook, change: Change) -> Written:
+def write_set(book: RowBook, change: Change) -> WriteSet:
     """A change as rows."""
     new, changed = [], []
     for order in change.orders:
@@ -215,7 +215,7 @@ def written(book: RowBook, change: Change) -> Written:
             "reason": state.reason,
             "at": state.at,
         }
-    return Written(new, changed, answer, freeze)
+    return WriteSet(new, changed, answer, freeze)
 
 
 def to_row(order: Order) -> tuple[Any, ...]:
