@@ -5,6 +5,8 @@ none can tell); the many short processes keep what they have compiled, whatever 
 they hear an interrupt, which the children of a shell's background job would ignore.
 """
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import itertools
@@ -14,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import asyncpg
 import hypothesis
@@ -21,6 +24,9 @@ import pytest
 
 from proof.lab.folders import scratch
 from proof.lab.servers import Postgres, Redis
+
+if TYPE_CHECKING:
+    from holdfast.clock import VirtualClock
 
 # Whether a test is quick is never asserted; a busy machine must not make one fail.
 hypothesis.settings.register_profile("holdfast", deadline=None)
@@ -49,6 +55,14 @@ def pytest_collection_finish() -> None:
     """What two thousand tests are made of stays: the garbage collector need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    """Time that the test moves."""
+    from holdfast.clock import VirtualClock
+
+    return VirtualClock()
 
 
 @pytest.fixture(scope="session")

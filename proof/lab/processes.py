@@ -5,6 +5,7 @@ Imports the standard library only: workers are also started from the environment
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import json
 import os
@@ -46,6 +47,17 @@ def start(
     finally:
         if stderr:
             stderr.close()
+
+
+async def start_module(module: str, *arguments: object) -> asyncio.subprocess.Process:
+    """The same for a module, on an event loop. Its caller ends it: no hook runs before exec, which is not
+    safe in a process with threads."""
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module, *map(str, arguments)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
 
 
 def _end_with_parent() -> None:

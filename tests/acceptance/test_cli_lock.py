@@ -12,13 +12,12 @@ import pytest
 
 from holdfast.primitives.locks import Lease, Locks, LossReason
 from tests.acceptance.cli_support import Cli, run_inside
+from tests.backends import SHARED, url_of
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=SHARED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'holdfast.db'}"
-    return str(request.getfixturevalue("pg_dsn"))
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.cli_support import Cli, Stock, stocked
+from tests.backends import SHARED, url_of
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=SHARED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'holdfast.db'}"
-    return str(request.getfixturevalue("pg_dsn"))
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -10,15 +10,14 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.cli.worker.signals import ECHO_SECONDS, Stops
 from tests.acceptance.cli_support import APP, Cli
+from tests.backends import SHARED, url_of
 
 HELD = "hold"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=SHARED)
 def cli(request: pytest.FixtureRequest, tmp_path: Path) -> Cli:
-    if request.param == "sqlite":
-        return Cli(tmp_path, f"sqlite:///{tmp_path / 'holdfast.db'}")
-    return Cli(tmp_path, request.getfixturevalue("pg_dsn"))
+    return Cli(tmp_path, url_of(request.param, request, tmp_path))
 
 
 @pytest.fixture

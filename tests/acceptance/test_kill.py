@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import psutil
 import pytest
 
 from holdfast import Status, TaskQueue
+from proof.lab.processes import start_module
 from tests.acceptance.apps import journal
 from tests.acceptance.apps.gate import Gate
 from tests.acceptance.apps.harness import (
-    ROOT,
     Feed,
     Worker,
     assert_contiguous,
@@ -24,17 +23,15 @@ from tests.acceptance.apps.harness import (
     eventually,
     whole_feed,
 )
+from tests.backends import SHARED, url_of
 
 TASKS = 1_000
 SETTLED = {"max_workers": 8, "lease_seconds": 1.0, "max_deaths": 50}
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=SHARED)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "file":
-        return f"sqlite:///{tmp_path}/queue.db"
-    dsn: str = request.getfixturevalue("pg_dsn")
-    return dsn
+    return url_of(request.param, request, tmp_path)
 
 
 async def test_a_worker_killed_again_and_again_loses_nothing(url: str, tmp_path: Path) -> None:
@@ -233,11 +230,7 @@ async def test_a_producer_killed_in_the_middle_of_enqueueing_leaves_whole_tasks(
     """Whatever it was told is there; what it was not told is there with its event, or not at all."""
     async with Worker(url, "work") as worker:
         await worker.stop()
-    producer = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.acceptance.apps.producer", url),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-    )
+    producer = await start_module("tests.acceptance.apps.producer", url)
     assert producer.stdout is not None
     told = [(await producer.stdout.readline()).decode().strip() for _ in range(50)]
     producer.kill()

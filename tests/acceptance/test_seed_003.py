@@ -14,6 +14,7 @@ import pytest
 
 from holdfast import Event, Status, Task, TaskQueue
 from holdfast.errors import IllegalTransition, NotFound, TaskFailed, UnknownDependency
+from tests.backends import SQL, url_of
 
 SECONDS = 10.0
 
@@ -41,14 +42,9 @@ class Events:
             return found
 
 
-@pytest.fixture(params=["memory", "file", "postgres"])
+@pytest.fixture(params=SQL)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "memory":
-        return "sqlite://"
-    if request.param == "file":
-        return f"sqlite:///{tmp_path}/queue.db"
-    dsn: str = request.getfixturevalue("pg_dsn")
-    return dsn
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture

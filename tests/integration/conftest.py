@@ -7,33 +7,25 @@ from pathlib import Path
 import pytest
 
 from holdfast.core import claiming
+from tests.backends import SHARED, SQL, url_of
 
 
-@pytest.fixture(params=["memory", "file", "postgres"])
+@pytest.fixture(params=SQL)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """For tests of one process."""
-    return address(request, tmp_path, request.param)
+    return url_of(request.param, request, tmp_path)
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=SHARED)
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """For tests of several processes."""
-    return address(request, tmp_path, request.param)
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> str:
     """A journal that handlers write to."""
     return str(tmp_path / "runs")
-
-
-def address(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
-    if kind == "memory":
-        return "sqlite://"
-    if kind == "file":
-        return f"sqlite:///{folder}/queue.db"
-    dsn: str = request.getfixturevalue("pg_dsn")
-    return dsn
 
 
 @pytest.fixture

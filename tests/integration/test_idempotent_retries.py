@@ -13,7 +13,8 @@ from holdfast.clock import VirtualClock
 from holdfast.orders.model.order import OrderState, Side
 from holdfast.orders.model.store import OrderStore
 from holdfast.primitives.retry import retry
-from tests.conformance.orders_support import LASTING, OrderBench, make_order_bench
+from tests.backends import LASTING_ORDERS
+from tests.conformance.orders.support import OrderBench, make_order_bench
 
 T = TypeVar("T")
 
@@ -22,7 +23,7 @@ class ReplyLost(ConnectionError):
     pass
 
 
-@pytest.fixture(params=LASTING)
+@pytest.fixture(params=LASTING_ORDERS)
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OrderBench]:
     made = make_order_bench(request.param, request, VirtualClock(), tmp_path)
     yield made

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,9 @@ import asyncpg
 import pytest
 
 from holdfast.primitives.idempotency import Answered, Ledger, State
+from proof.lab.processes import start_module
 from tests.acceptance.apps import journal
-from tests.acceptance.apps.harness import ROOT, SECONDS
+from tests.acceptance.apps.harness import SECONDS
 from tests.integration.ledger_app import (
     LEASE_SECONDS,
     call_inside,
@@ -29,14 +28,7 @@ STATEMENTS_MAX = 8
 
 
 async def start(*arguments: object) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.integration.ledger_app"),
-        *(str(argument) for argument in arguments),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
-        env={**os.environ},
-    )
+    return await start_module("tests.integration.ledger_app", *arguments)
 
 
 async def test_concurrent_processes_have_one_effect_for_each_key(

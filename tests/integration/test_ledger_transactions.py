@@ -22,6 +22,7 @@ from holdfast.errors import (
 from holdfast.primitives.idempotency import BlockingLedger, EntryLease, Ledger, State
 from holdfast.store.script import Script, call
 from tests.acceptance.apps.harness import eventually
+from tests.backends import SHARED
 
 PLACE = ("account:7", "charge", "key-1")
 
@@ -119,9 +120,9 @@ class Server(Database):
             await connection.close()
 
 
-@pytest.fixture(params=["file", "postgres"])
+@pytest.fixture(params=SHARED)
 def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
-    if request.param == "file":
+    if request.param == "sqlite-file":
         return File(tmp_path / "own.db")
     return Server(request.getfixturevalue("pg_dsn"))
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import threading
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,10 +27,10 @@ from holdfast.primitives.locks import (
     meters,
 )
 from holdfast.store.backends import sqlite_path
+from proof.lab.processes import start_module
 from proof.lab.servers import Postgres, Redis
 from tests.integration.lock_app import TABLE, guarded_write, run_sql
 
-ROOT = Path(__file__).parents[2]
 LONG = 600.0
 
 
@@ -52,12 +51,7 @@ class Child:
 
 @asynccontextmanager
 async def child(url: str, resource: str, ttl: float) -> AsyncIterator[Child]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.integration.lock_app", url, resource, str(ttl)),
-        stdin=PIPE,
-        stdout=PIPE,
-        cwd=ROOT,
-    )
+    process = await start_module("tests.integration.lock_app", url, resource, ttl)
     try:
         yield Child(process)
     finally:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         (
             "conformance/locks/test_grants.py",
-            "conformance/test_time.py",
+            "conformance/tasks/test_time.py",
             "conformance/locks/test_holding.py",
         ),
         ("integration/test_forks.py", "test_tidy.py", "integration/test_locks_processes.py"),

@@ -55,7 +55,10 @@ class PostgresFloor(QueueSubject):
 
     async def enqueue(self, kind: str, arg: int) -> None:
         """One row; a NOTIFY in the same commit only where a worker is listening for it."""
-        await self.conn.execute(INSERT_NOTIFY if kind == "stamp" else INSERT, kind, arg)
+        await self.conn.execute(INSERT_NOTIFY if self._is_heard(kind) else INSERT, kind, arg)
+
+    def _is_heard(self, kind: str) -> bool:
+        return kind == "stamp" or self.options.scenario == "idle"
 
     async def enqueue_many(self, kind: str, args: Sequence[int]) -> None:
         """``unnest``, a thousand rows a statement."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Self
 
 from holdfast import Event, TaskQueue
+from proof.lab.processes import start_module
 
-ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 20.0
 
 
@@ -22,10 +19,7 @@ class Worker:
     """A worker process; whatever happens to the test, it does not outlive it."""
 
     def __init__(self, url: str, *types: str, **settings: Any) -> None:
-        self._command = [
-            *(sys.executable, "-m", "tests.acceptance.apps.worker", url),
-            *(json.dumps(settings), *types),
-        ]
+        self._arguments = (url, json.dumps(settings), *types)
         self._process: asyncio.subprocess.Process | None = None
         self._told = False
 
@@ -47,9 +41,7 @@ class Worker:
 
     async def start(self) -> None:
         self._told = False
-        self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ}
-        )
+        self._process = await start_module("tests.acceptance.apps.worker", *self._arguments)
         assert await self.line() == "ready"
 
     async def line(self) -> str:

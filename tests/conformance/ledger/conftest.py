@@ -8,25 +8,14 @@ from pathlib import Path
 import pytest
 
 from holdfast.clock import VirtualClock
-from holdfast.primitives.idempotency import (
-    Ledger,
-)
-from tests.conformance.ledger.support import (
-    Many,
-)
+from holdfast.primitives.idempotency import Ledger
+from tests.backends import LEASES, url_of
+from tests.conformance.ledger.support import Many
 
 
-@pytest.fixture(params=["memory", "sqlite-memory", "sqlite-file", "postgres"])
+@pytest.fixture(params=LEASES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    match request.param:
-        case "memory":
-            return "memory://"
-        case "sqlite-memory":
-            return "sqlite://"
-        case "sqlite-file":
-            return f"sqlite:///{tmp_path}/ledger.db"
-    dsn: str = request.getfixturevalue("pg_dsn")
-    return dsn
+    return url_of(request.param, request, tmp_path)
 
 
 @pytest.fixture

@@ -9,17 +9,17 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.primitives.locks import Locks
-from tests.conformance.conftest import make_bench
-from tests.conformance.locks_support import LocksBench
+from tests.backends import LEASES, make_bench
+from tests.conformance.locks.support import LocksBench
 
 
-@pytest.fixture(params=["memory", "sqlite-memory", "sqlite-file", "postgres"])
+@pytest.fixture(params=LEASES)
 def any_locks_bench(
     request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
 ) -> LocksBench:
     if request.param == "memory":
         return LocksBench(clock, None)
-    return LocksBench(clock, make_bench(request, clock, tmp_path))
+    return LocksBench(clock, make_bench(request.param, request, clock, tmp_path))
 
 
 @pytest.fixture

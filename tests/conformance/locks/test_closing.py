@@ -15,7 +15,7 @@ from holdfast.primitives.locks.lease import HeldLease
 from holdfast.store.sqlite.driver import SqliteDriver
 from tests.acceptance.apps.harness import eventually
 from tests.cancelling import CancelAt, cancelled_everywhere
-from tests.conformance.locks_support import LocksBench, backend_of, is_free
+from tests.conformance.locks.support import LocksBench, backend_of, is_free
 
 
 async def test_closing_refuses_waiters_and_never_grants_them(

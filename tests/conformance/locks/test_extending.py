@@ -15,7 +15,7 @@ from holdfast.primitives.locks import (
     update_with_retry,
 )
 from holdfast.primitives.locks.held import SUSPEND_CHECK_SECONDS
-from tests.conformance.locks_support import LocksBench, backend_of, is_free
+from tests.conformance.locks.support import LocksBench, backend_of, is_free
 
 
 async def test_extend_renews_a_lease_for_a_new_ttl(locks_bench: LocksBench, locks: Locks) -> None:

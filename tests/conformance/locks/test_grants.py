@@ -15,7 +15,7 @@ from holdfast.errors import (
     WaitTimeout,
 )
 from holdfast.primitives.locks import Lease, Locks
-from tests.conformance.locks_support import LocksBench, backend_of, is_free
+from tests.conformance.locks.support import LocksBench, backend_of, is_free
 
 
 async def test_a_resource_has_one_holder_at_a_time(locks: Locks, others: Locks) -> None:

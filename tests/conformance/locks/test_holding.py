@@ -15,7 +15,7 @@ from holdfast.errors import (
 from holdfast.primitives.locks import Locks, LossReason
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.store.scripts import leases as scripts
-from tests.conformance.locks_support import LocksBench, backend_of, is_free
+from tests.conformance.locks.support import LocksBench, backend_of, is_free
 
 
 async def test_a_held_lease_is_renewed(

@@ -11,7 +11,7 @@ from holdfast.errors import (
     NotFound,
 )
 from holdfast.primitives.locks import Locks, LossReason
-from tests.conformance.locks_support import LocksBench
+from tests.conformance.locks.support import LocksBench
 
 
 async def test_a_revocation_raises_the_fence_is_recorded_and_notifies_the_holder(

@@ -12,7 +12,7 @@ from holdfast.errors import (
     WaitTimeout,
 )
 from holdfast.primitives.locks import Locks
-from tests.conformance.locks_support import LocksBench, backend_of, is_free
+from tests.conformance.locks.support import LocksBench, backend_of, is_free
 
 
 async def test_waiters_are_granted_in_order_of_arrival(

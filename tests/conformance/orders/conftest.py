@@ -9,10 +9,11 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.orders.model.store import OrderStore
-from tests.conformance.orders_support import BACKENDS, LASTING, OrderBench, make_order_bench
+from tests.backends import LASTING_ORDERS, ORDERS
+from tests.conformance.orders.support import OrderBench, make_order_bench
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(params=ORDERS)
 def bench(
     request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
 ) -> Iterator[OrderBench]:
@@ -21,7 +22,7 @@ def bench(
     made.close()
 
 
-@pytest.fixture(params=LASTING)
+@pytest.fixture(params=LASTING_ORDERS)
 def lasting(
     request: pytest.FixtureRequest, clock: VirtualClock, tmp_path: Path
 ) -> Iterator[OrderBench]:

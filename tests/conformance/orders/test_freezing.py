@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 from holdfast.orders.errors import InvalidOrder, OrdersFrozen, UnknownOrder
 from holdfast.orders.model.order import Order, OrderState
 from holdfast.orders.model.store import OrderStore
-from tests.conformance.orders_support import BUY, OrderBench, known, placed
+from tests.conformance.orders.support import BUY, OrderBench, known, placed
 
 
 def test_cancel_all_marks_what_is_open_and_answers_the_same_again(store: OrderStore) -> None:

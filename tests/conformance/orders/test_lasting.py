@@ -10,7 +10,7 @@ import pytest
 from holdfast.errors import Conflict, IdempotencyConflict, InvalidInput
 from holdfast.orders.errors import OrdersFrozen
 from holdfast.orders.model.order import OrderState
-from tests.conformance.orders_support import BUY, OrderBench, known, placed
+from tests.conformance.orders.support import BUY, OrderBench, known, placed
 
 
 def test_everything_that_was_answered_is_there_after_a_restart(lasting: OrderBench) -> None:

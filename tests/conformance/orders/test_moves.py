@@ -10,7 +10,7 @@ from holdfast.errors import IdempotencyConflict, IllegalTransition, VersionConfl
 from holdfast.orders.errors import InvalidOrder, OverFill
 from holdfast.orders.model.order import OrderState
 from holdfast.orders.model.store import OrderStore
-from tests.conformance.orders_support import BUY, SELL, OrderBench, known, placed
+from tests.conformance.orders.support import BUY, SELL, OrderBench, known, placed
 
 
 def test_a_placed_order_is_an_intent_that_can_be_found_everywhere(store: OrderStore) -> None:

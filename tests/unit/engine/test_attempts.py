@@ -15,7 +15,7 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.task import FailureKind
 from holdfast.errors import IllegalTransition, LeaseLost, NotFound, TaskFailed
 from holdfast.testing import harness
-from tests.conformance.helpers import wanted
+from tests.conformance.tasks.helpers import wanted
 
 
 async def test_a_task_runs_and_returns_its_result(queue: TaskQueue) -> None:

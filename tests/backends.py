@@ -1,0 +1,148 @@
+"""The backends, and how a test gets one: the only list of them.
+
+    @pytest.fixture(params=SQL)
+    def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+        return url_of(request.param, request, tmp_path)
+
+A test that needs PostgreSQL or Redis has them from the fixtures of `tests/conftest.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.ids import Ids
+from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.scripts.cascade import BATCH
+from holdfast.store.sqlite.dialect import SqliteDialect
+from holdfast.store.sqlite.driver import SqliteDriver
+from holdfast.store.store import Store
+
+SHARED = ("sqlite-file", "postgres")
+"""Several stores, in several processes, can work on the same data."""
+SQL = ("sqlite-memory", *SHARED)
+LEASES = ("memory", *SQL)
+"""Locks and the ledger."""
+LASTING_ORDERS = ("durable-memory", "durable-redis", *SHARED)
+"""Order stores that can be closed and opened again."""
+ORDERS = ("memory", "sqlite-memory", *LASTING_ORDERS)
+REDIS = ("redis", "valkey")
+KV = ("memory", *REDIS)
+
+
+def url_of(backend: str, request: pytest.FixtureRequest, folder: Path) -> str:
+    """The address of one of `LEASES`."""
+    match backend:
+        case "memory":
+            return "memory://"
+        case "sqlite-memory":
+            return "sqlite://"
+        case "sqlite-file":
+            return f"sqlite:///{folder}/holdfast.db"
+        case "postgres":
+            dsn: str = request.getfixturevalue("pg_dsn")
+            return dsn
+    raise LookupError(backend)
+
+
+class Bench:
+    """A backend that can open any number of stores on the same data."""
+
+    def __init__(self, clock: VirtualClock, cascade_batch: int = BATCH) -> None:
+        self.clock = clock
+        self.cascade_batch = cascade_batch
+        """Of the stores that it makes from now on."""
+        self._seeds = 0
+        self._stores: list[Store] = []
+
+    def make(self) -> Store:
+        """A store that is not open yet."""
+        raise NotImplementedError
+
+    async def open(self) -> Store:
+        store = self.make()
+        await store.open()
+        self._stores.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._stores:
+            await store.close()
+        self._stores.clear()
+
+    async def sql(self, text: str) -> list[Any]:
+        """What an operator might type into the database itself."""
+        raise NotImplementedError
+
+    def _ids(self) -> Ids:
+        self._seeds += 1
+        return Ids(random.Random(self._seeds))
+
+
+class SqliteBench(Bench):
+    def __init__(self, clock: VirtualClock, path: str, cascade_batch: int = BATCH) -> None:
+        super().__init__(clock, cascade_batch)
+        self._path = path
+
+    def make(self) -> Store:
+        dialect = SqliteDialect(self.cascade_batch)
+        return Store(SqliteDriver(self._path, self.clock), dialect, self._ids())
+
+    async def sql(self, text: str) -> list[Any]:
+        driver = self._stores[0]._driver
+        assert isinstance(driver, SqliteDriver)
+        assert driver._writer is not None
+        return list(driver._writer.execute(text))
+
+
+INSANE = """
+SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
+    OR status NOT IN ('blocked', 'queued', 'running', 'paused', 'stuck', 'completed', 'failed', 'aborted')
+    OR (status = 'running') <> (lease_until IS NOT NULL)
+    OR (status IN ('completed', 'failed', 'aborted')) <> (finished_at IS NOT NULL)
+"""
+"""Rows that SQLite's CHECKs would have refused (PostgreSQL has none, see migration 0001)."""
+
+
+class PostgresBench(Bench):
+    def __init__(self, clock: VirtualClock, dsn: str, cascade_batch: int = BATCH) -> None:
+        super().__init__(clock, cascade_batch)
+        self.dsn = dsn
+
+    def make(self) -> Store:
+        driver = PostgresDriver(self.dsn, self.clock, server_time=False)
+        dialect = PostgresDialect(self.clock.monotonic, self.cascade_batch)
+        return Store(driver, dialect, self._ids())
+
+    async def close(self) -> None:
+        found = await self.sql(INSANE) if self._stores else []
+        await super().close()
+        assert found == []
+
+    async def sql(self, text: str) -> list[Any]:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return [tuple(row) for row in await connection.fetch(text)]
+        finally:
+            await connection.close()
+
+
+def make_bench(
+    backend: str,
+    request: pytest.FixtureRequest,
+    clock: VirtualClock,
+    folder: Path,
+    cascade_batch: int = BATCH,
+) -> Bench:
+    """A bench of one of `SQL`."""
+    if backend == "postgres":
+        return PostgresBench(clock, request.getfixturevalue("pg_dsn"), cascade_batch)
+    path = "" if backend == "sqlite-memory" else str(folder / "holdfast.db")
+    return SqliteBench(clock, path, cascade_batch)

@@ -1,0 +1,111 @@
+"""Both stores and the model agree, after every verb there is.
+
+Longer: HOLDFAST_MODEL_EXAMPLES=500 pytest tests/conformance/tasks/model
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import random
+from typing import get_args
+
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from holdfast.core import command as c
+from holdfast.core.ids import Ids
+from holdfast.store.postgres.dialect import PostgresDialect
+from holdfast.store.postgres.driver import PostgresDriver
+from holdfast.store.store import Store
+from tests.conformance.tasks.model.machine import BATCHES, WatchedStore
+from tests.conformance.tasks.model.tour import Machine, tour
+from tests.test_docs import emitted
+
+EXAMPLES = int(os.environ.get("HOLDFAST_MODEL_EXAMPLES", "16"))
+RULES = {
+    *(
+        "insert",
+        "insert_alone",
+        "insert_plain",
+        "insert_and_claim",
+        "insert_child",
+        "insert_child of the dead",
+    ),
+    *("insert_family", "insert_limited", "repeat", "repeat refused", "schedule", "fire"),
+    *(
+        "unschedule",
+        "hold_schedule",
+        "claim",
+        "claim_next",
+        "claim_aged",
+        "complete",
+        "fail",
+        "bury",
+        "bury_all",
+        "snooze",
+    ),
+    *("release", "cancel", "report", "stale", "heartbeat", "expire", "link", "wait", "open_gates"),
+    *("abort", "discard", "pause", "resume", "replay", "edit", "pause_queue", "resume_queue"),
+    *("look", "prune", "prune the dead", "settle"),
+}
+ELSEWHERE = {
+    # Within a caller's own connection, which the two databases do not share: tests/integration.
+    *("insert_in_tx", "run_in_tx"),
+    "close",
+    # Nothing to see: tests/integration/test_dispatch.py.
+    "warm_up",
+    # One by one, when a sweep fails: tests/unit/engine/test_outcomes.py.
+    "expired",
+    # Types and what else has no event: tests/conformance/tasks/test_places.py.
+    "execute",
+    # A new epoch ends what the model knows of the feed: tests/conformance/tasks/test_feed_whole.py.
+    "new_epoch",
+    # One moment for several reads: tests/integration/test_why_snapshot.py.
+    "snapshot",
+}
+KINDS_ELSEWHERE = {
+    # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_places.py.
+    *("lock.revoked", "lock.taken_over", "node.left", "node.lost"),
+}
+BY_THEMSELVES = {
+    # Commands that follow from others, and the events that they leave.
+    c.Settle: "task.unblocked",
+    c.Revive: "task.revived",
+    c.ChangeCause: "task.blamed",
+}
+
+
+def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
+    with asyncio.Runner() as runner:
+        Machine.dsn = pg_dsn
+        Machine.loop = runner.get_loop()
+        driver = PostgresDriver(pg_dsn, Machine.clock, server_time=False, size=2)
+        ids = Ids(random.Random(2))
+        Machine.over_postgres = lambda batch: WatchedStore(
+            driver, PostgresDialect(Machine.clock.monotonic, batch), ids
+        )
+        runner.run(Machine.over_postgres(BATCHES[0]).open())
+        for batch in BATCHES:
+            tour(Machine(), batch)
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=EXAMPLES,
+                stateful_step_count=50,
+                derandomize=True,
+                suppress_health_check=list(HealthCheck),
+                phases=[Phase.generate],
+            ),
+        )
+        runner.run(driver.close())
+    assert RULES - set(Machine.done) == set(), "rules that never succeeded"
+    assert set(Machine.done) - RULES == set(), "rules that nobody asks for"
+    verbs = {name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction)}
+    verbs = {name for name in verbs if not name.startswith("_")} - ELSEWHERE
+    assert verbs - set(WatchedStore.seen) == set(), "verbs of the store that never succeeded"
+    commands = set(get_args(c.Command)) - set(BY_THEMSELVES)
+    assert commands - set(+Machine.commands) == set(), "commands that were never carried out"
+    kinds = set(emitted()) | set(BY_THEMSELVES.values())
+    assert kinds - KINDS_ELSEWHERE - set(Machine.kinds) == set(), "events that never came"

@@ -1,0 +1,263 @@
+"""The feed and the counters: in order, without gaps, resumable from anywhere; and what pruning does."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.command import Abort, Complete, Edit, Instruction
+from holdfast.core.event import Position
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status
+from holdfast.store.scripts.feed import Page, Reset, ResetReason
+from holdfast.store.store import Store
+from tests.backends import Bench
+from tests.conformance.tasks.helpers import (
+    all_tasks,
+    asked,
+    check_counters,
+    claim,
+    claim_one,
+    complete,
+    failing,
+    finish_all,
+    get,
+    kill,
+    kinds,
+    order,
+    put,
+    put_plain,
+    read_all,
+    runner_says,
+)
+
+
+async def test_an_empty_feed(store: Store) -> None:
+    head = await store.head()
+    assert head.offset == 0
+    page = await store.events(None)
+    assert isinstance(page, Page)
+    assert (page.events, page.position, page.head) == ([], head, head)
+    assert await store.counters() == []
+    assert await store.history("nobody") == []
+
+
+async def test_offsets_are_contiguous_and_in_order(store: Store) -> None:
+    await put_plain(store, 3)
+    for task in await claim(store, 2):
+        await complete(store, task)
+    await put_plain(store, 2)
+    events = await read_all(store)
+    assert [event.position.offset for event in events] == list(range(1, 10))
+    assert (await store.head()).offset == 9
+    assert len({event.position.epoch for event in events}) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 500])
+async def test_pages_of_any_size_give_the_same_feed(store: Store, limit: int) -> None:
+    for size in (5, 1, 3):
+        await put_plain(store, size)
+    await finish_all(store)
+    whole = await read_all(store)
+    assert await read_all(store, limit=limit) == whole
+    page = await store.events(None, limit)
+    assert isinstance(page, Page)
+    assert len(page.events) == min(limit, len(whole))
+
+
+async def test_a_reader_goes_on_from_any_position(store: Store) -> None:
+    await put_plain(store, 4)
+    await finish_all(store)
+    whole = await read_all(store)
+    for n, event in enumerate(whole):
+        assert await read_all(store, event.position) == whole[n + 1 :]
+
+
+async def test_more_records_than_one_page_reads(store: Store) -> None:
+    for n in range(70):
+        await put(store, f"{n:02}")
+    assert [event.task_id for event in await read_all(store)] == [f"{n:02}" for n in range(70)]
+
+
+async def test_a_position_that_cannot_go_on_is_reset_with_a_reason(store: Store) -> None:
+    await put_plain(store, 3)
+    head = await store.head()
+    ahead = await store.events(Position(head.epoch, head.offset + 1))
+    assert isinstance(ahead, Reset)
+    assert (ahead.reason, ahead.head, ahead.oldest.offset) == (ResetReason.AHEAD, head, 0)
+    other = await store.events(Position("elsewhere", 1))
+    assert isinstance(other, Reset)
+    assert other.reason is ResetReason.EPOCH
+    assert [e.position.offset for e in await read_all(store, other.oldest)] == [1, 2, 3]
+
+
+async def test_the_history_of_one_task(store: Store, clock: VirtualClock) -> None:
+    ids = await put_plain(store, 3)
+    for task in await claim(store, 3):
+        await runner_says(store, task, failing())
+    clock.set(clock.now() + 10)
+    await finish_all(store)
+    history = await store.history(ids[1])
+    assert [event.kind for event in history] == [
+        *("task.enqueued", "task.started", "task.failed", "task.started", "task.completed")
+    ]
+    assert {event.task_id for event in history} == {ids[1]}
+    whole = {event.position: event for event in await read_all(store)}
+    assert all(whole[event.position] == event for event in history)
+
+
+async def test_a_long_history_keeps_its_end(store: Store) -> None:
+    await put(store, "a")
+    for n in range(120):
+        await order(store, "a", Edit("ann", str(n)))
+    history = await store.history("a")
+    assert len(history) >= 90
+    assert history[-1].position == await store.head()
+
+
+async def test_counters_follow_everything(store: Store, clock: VirtualClock) -> None:
+    await put_plain(store, 4, priority="low")
+    await put_plain(store, 3, queue="mail", type="other")
+    await check_counters(store)
+    for n, task in enumerate(await claim(store, 5, queues=("default", "mail"))):
+        match n:
+            case 0:
+                await complete(store, task)
+            case 1:
+                await runner_says(store, task, failing(final=True))
+            case 2:
+                await runner_says(store, task, failing())
+            case _:
+                await order(store, task.id, Abort("ann"))
+        await check_counters(store)
+    clock.set(clock.now() + 100)
+    await finish_all(store)
+    await check_counters(store)
+
+
+async def test_results_that_are_long_stay_in_the_task(store: Store) -> None:
+    ids = await put_plain(store, 2)
+    long = '"' + "x" * 10_000 + '"'
+    for task in await claim(store, 2):
+        await complete(store, task, long if task.id == ids[0] else '{"a":[1,"\\u0000ü"]}')
+    ends = {e.task_id: e for e in await read_all(store) if e.kind == "task.completed"}
+    assert ends[ids[0]].data["result_omitted"] is True
+    assert (await get(store, ids[0])).result == "x" * 10_000
+    assert ends[ids[1]].data["result"] == {"a": [1, "\x00ü"]}
+    assert (await get(store, ids[1])).result == {"a": [1, "\x00ü"]}
+
+
+# -- pruning ---------------------------------------------------------------------------------------
+
+
+async def prune(store: Store, clock: VirtualClock, age: float, limit: int = 1000) -> int:
+    before = clock.now() - age
+    return await store.prune(
+        before=before, dead_before=before - 1000, feed_before=before, limit=limit
+    )
+
+
+async def test_pruning_forgets_what_ended_long_ago(store: Store, clock: VirtualClock) -> None:
+    await put(store, "old")
+    await finish_all(store)
+    await put(store, "dead")
+    await kill(store, "dead")
+    await put(store, "waiting")
+    clock.set(clock.now() + 100)
+    await put(store, "young", priority="high")
+    await complete(store, await claim_one(store))
+    assert await prune(store, clock, 50) > 0
+    assert {task.id for task in await all_tasks(store)} == {"dead", "waiting", "young"}
+    await check_counters(store)
+    clock.set(clock.now() + 1100)
+    await prune(store, clock, 50)
+    assert {task.id for task in await all_tasks(store)} == {"waiting"}
+    await check_counters(store)
+
+
+async def test_pruning_takes_batches(store: Store, clock: VirtualClock) -> None:
+    await put_plain(store, 10)
+    await finish_all(store)
+    clock.set(clock.now() + 100)
+    assert await store.find(status=Status.COMPLETED, limit=100) != []
+    gone = await store.prune(before=clock.now(), dead_before=0.0, feed_before=0.0, limit=4)
+    assert gone == 4
+    assert len(await all_tasks(store)) == 6
+    await check_counters(store)
+
+
+async def test_a_reader_of_what_was_pruned_is_reset(store: Store, clock: VirtualClock) -> None:
+    await put(store, "a")
+    await put(store, "b")
+    early = (await read_all(store))[0].position
+    clock.set(clock.now() + 100)
+    await put(store, "c")
+    head = await store.head()
+    await store.prune(before=0.0, dead_before=0.0, feed_before=clock.now() - 50)
+    reset = await store.events(early)
+    assert isinstance(reset, Reset)
+    assert (reset.reason, reset.oldest.offset, reset.head) == (ResetReason.PRUNED, 2, head)
+    assert [event.task_id for event in await read_all(store, reset.oldest)] == ["c"]
+    assert [event.task_id for event in await read_all(store)] == ["c"]
+    assert await kinds(store, "a") == []
+    await check_counters(store)
+
+
+async def test_the_head_is_never_forgotten(store: Store, clock: VirtualClock) -> None:
+    await put_plain(store, 3)
+    head = await store.head()
+    clock.set(clock.now() + 1000)
+    for _ in range(3):
+        await store.prune(before=0.0, dead_before=0.0, feed_before=clock.now())
+    assert await store.head() == head
+    page = await store.events(head)
+    assert isinstance(page, Page)
+    await put(store, "next")
+    assert [e.position.offset for e in await read_all(store, head)] == [4]
+    await check_counters(store)
+
+
+async def test_pruning_does_not_lose_what_was_not_counted_yet(
+    store: Store, clock: VirtualClock
+) -> None:
+    await put_plain(store, 5)
+    clock.set(clock.now() + 1000)
+    await put_plain(store, 1)
+    await store.prune(before=0.0, dead_before=0.0, feed_before=clock.now())
+    await check_counters(store)
+
+
+# -- state and event are one transaction -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["insert", "insert_plain", "claim", "finish", "apply", "sweep"])
+async def test_without_its_record_nothing_is_written(
+    bench: Bench, clock: VirtualClock, verb: str
+) -> None:
+    store = await bench.open()
+    await put_plain(store, 4)
+    running = await claim(store, 2)
+    if verb == "sweep":
+        clock.set(clock.now() + 100)
+    before = await all_tasks(store)
+    await bench.sql("ALTER TABLE holdfast_feed RENAME TO holdfast_feed_away")
+    fresh: list[Submission] = [asked(store), asked(store)]
+    orders = [Instruction(task.id, Complete("1"), fence=task.fence) for task in running]
+    attempts: dict[str, Callable[[], Awaitable[object]]] = {
+        "insert": lambda: store.insert(fresh),
+        "insert_plain": lambda: store.insert_plain(fresh),
+        "claim": lambda: claim(store, 2),
+        "finish": lambda: store.finish(list(zip(running, orders, strict=True))),
+        "apply": lambda: store.apply(orders),
+        "sweep": lambda: store.sweep(),
+    }
+    with pytest.raises(Exception, match="holdfast_feed"):
+        await attempts[verb]()
+    await bench.sql("ALTER TABLE holdfast_feed_away RENAME TO holdfast_feed")
+    assert await all_tasks(store) == before
+    await check_counters(store)
+    assert len(await read_all(store)) == 6
+    await attempts[verb]()
+    assert await all_tasks(store) != before

@@ -1,0 +1,270 @@
+"""The feed stays whole: pruned from the front, numbered in batches, started over after a restore."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.event import Position
+from holdfast.store import store as store_module
+from holdfast.store.postgres import dialect as postgres_dialect
+from holdfast.store.scripts.feed import Page, Reset, ResetReason
+from holdfast.store.sqlite import dialect as sqlite_dialect
+from holdfast.store.store import Store
+from proof.lab.servers import Postgres
+from tests.backends import Bench, PostgresBench
+from tests.conformance.tasks.helpers import asked, fresh, get
+
+
+async def insert(store: Store, count: int) -> None:
+    """A record for each."""
+    for _ in range(count):
+        await store.insert_one(fresh(store))
+
+
+async def page(store: Store, after: Position | None = None, limit: int = 500) -> Page:
+    found = await store.events(after, limit)
+    assert isinstance(found, Page), found
+    return found
+
+
+def offsets(found: Page) -> list[int]:
+    return [event.position.offset for event in found.events]
+
+
+async def test_only_a_prefix_is_pruned(store: Store, bench: Bench) -> None:
+    """The times of records are not in the order of their offsets: a young one keeps what lies behind it."""
+    await insert(store, 6)
+    await page(store)
+    old = store.now() - 1_000
+    await bench.sql(f"UPDATE holdfast_feed SET at = {old} WHERE first_offset IN (1, 3, 4)")
+    everything = await page(store)
+    await store.prune(before=0, dead_before=0, feed_before=store.now() - 500)
+    assert offsets(await page(store)) == [2, 3, 4, 5, 6]
+    position = everything.events[0].position
+    assert offsets(await page(store, position)) == [2, 3, 4, 5, 6]
+
+
+async def test_a_hole_is_never_read_over(store: Store, bench: Bench) -> None:
+    await insert(store, 5)
+    head = await store.head()
+    await bench.sql("DELETE FROM holdfast_feed WHERE first_offset = 3")
+    first = await page(store)
+    assert offsets(first) == [1, 2]
+    after = await store.events(first.position)
+    assert isinstance(after, Reset)
+    assert (after.reason, after.head) == (ResetReason.PRUNED, head)
+
+
+async def test_a_page_fetches_the_records_that_it_shows(store: Store) -> None:
+    for _ in range(3):
+        await store.insert([fresh(store) for _ in range(100)])
+    await store.head()
+    assert len(await store.query("read_records", after=0, limit=10)) == 1
+    assert len(await store.query("read_records", after=95, limit=10)) == 2
+    read: list[int] = []
+    position = None
+    while len(read) < 300:
+        found = await page(store, position, 7)
+        read += offsets(found)
+        position = found.position
+    assert read == list(range(1, 301))
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_dialect, "BATCH", 3)
+    monkeypatch.setattr(sqlite_dialect, "BATCH", 3)
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_a_backlog_is_numbered_and_counted_in_batches(store: Store) -> None:
+    await insert(store, 11)
+    found = await page(store)
+    assert offsets(found) == list(range(1, len(found.events) + 1))
+    assert (await store.head()).offset == 11
+    assert offsets(await page(store)) == list(range(1, 12))
+    assert [row[4] for row in await store.counters()] == [11]
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_figures_behind_a_long_backlog_are_late_and_not_an_error(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "COUNT_BATCHES", 2)
+    await insert(store, 14)
+    seen = [sum(row[4] for row in await store.counters()) for _ in range(4)]
+    assert seen == [6, 12, 14, 14]
+
+
+@pytest.mark.usefixtures("small_batches")
+async def test_batches_beside_racing_writers_leave_no_hole(shared_bench: Bench) -> None:
+    writers = [await shared_bench.open() for _ in range(3)]
+    reader = await shared_bench.open()
+    read: list[int] = []
+
+    async def write(store: Store) -> None:
+        for _ in range(15):
+            await store.insert([fresh(store), fresh(store)])
+
+    async def follow() -> None:
+        position = None
+        while len(read) < 90:
+            found = await page(reader, position)
+            read.extend(offsets(found))
+            position = found.position
+            await asyncio.sleep(0)
+
+    async with asyncio.timeout(30):
+        await asyncio.gather(follow(), *map(write, writers))
+    assert read == list(range(1, 91))
+
+
+async def test_a_new_epoch_resets_every_reader(shared_bench: Bench) -> None:
+    store, reader = await shared_bench.open(), await shared_bench.open()
+    await insert(store, 3)
+    old = await reader.head()
+    head = await store.new_epoch()
+    assert head.offset == 3
+    assert head.epoch != old.epoch
+    found = await reader.events(old)
+    assert isinstance(found, Reset)
+    assert (found.reason, found.head) == (ResetReason.EPOCH, head)
+    assert offsets(await page(reader, head)) == []
+
+
+# -- another database (PostgreSQL) -----------------------------------------------------------------------
+
+
+async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_dsn: str) -> None:
+    """A copy is what a restore of a dump makes."""
+    bench = PostgresBench(VirtualClock(), pg_dsn)
+    store = await bench.open()
+    await insert(store, 2)
+    await bench.close()
+    name = pg_dsn.rpartition("/")[2]
+    admin = await asyncpg.connect(pg_server.dsn())
+    await admin.execute(f"CREATE DATABASE restored TEMPLATE {name}")
+    store = await bench.open()
+    await insert(store, 4)
+    position = await store.head()
+    await bench.close()
+    restored = PostgresBench(bench.clock, pg_server.dsn("restored"))
+    store = await restored.open()
+    await insert(store, 6)
+    found = await store.events(position)
+    assert isinstance(found, Reset)
+    assert found.reason is ResetReason.EPOCH
+    await restored.close()
+    again = await restored.open()  # nothing has changed since
+    assert (await again.head()).epoch == found.head.epoch
+    await restored.close()
+    await admin.execute("DROP DATABASE restored")
+    await admin.close()
+
+
+async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connected() -> None:
+    """Recovery from a backup, or the promotion of a standby: the same cluster on another timeline."""
+    with Postgres(restore_command="false", hot_standby="off") as server:
+        bench = PostgresBench(VirtualClock(), server.dsn())
+        store = await bench.open()
+        await insert(store, 2)
+        server.kill()
+        shutil.copytree(server.data, server.root / "backup")
+        server.start()
+        await insert(store, 4)
+        position = await store.head()
+        server.kill()
+        shutil.rmtree(server.data)
+        shutil.move(server.root / "backup", server.data)
+        (server.data / "recovery.signal").touch()
+        for path in (server.data, *server.data.rglob("*")):
+            shutil.chown(path, *server_owner(server))
+        server.start()
+        await insert(store, 6)
+        found = await store.events(position)
+        assert isinstance(found, Reset)
+        assert found.reason is ResetReason.EPOCH
+        await bench.close()
+
+
+def server_owner(server: Postgres) -> tuple[int, int]:
+    found = server.root.stat()
+    return found.st_uid, found.st_gid
+
+
+@asynccontextmanager
+async def role_without_rights(dsn: str, name: str) -> AsyncIterator[str]:
+    """The address with which it uses the tables of this database but sees no control data."""
+    admin = await asyncpg.connect(dsn)
+    await admin.execute(f"CREATE ROLE {name} LOGIN")
+    await admin.execute(f"GRANT ALL ON SCHEMA public TO {name}")
+    await admin.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+    await admin.execute(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {name}")
+    await admin.execute("REVOKE EXECUTE ON FUNCTION pg_control_system() FROM public")
+    yield dsn.replace("//postgres@", f"//{name}@")
+    await admin.execute(f"DROP OWNED BY {name}")
+    await admin.execute(f"DROP ROLE {name}")
+    await admin.close()
+
+
+async def test_roles_with_different_rights_share_one_epoch(pg_dsn: str) -> None:
+    owner = PostgresBench(VirtualClock(), pg_dsn)
+    before = await (await owner.open()).head()
+    async with role_without_rights(pg_dsn, "plain_two") as theirs:
+        for dsn in (theirs, pg_dsn) * 2:
+            bench = PostgresBench(VirtualClock(), dsn)
+            assert (await (await bench.open()).head()).epoch == before.epoch
+            await bench.close()
+    await owner.close()
+
+
+async def test_a_role_with_more_rights_that_comes_later_starts_no_epoch(pg_dsn: str) -> None:
+    owner = PostgresBench(VirtualClock(), pg_dsn)
+    await owner.open()
+    async with role_without_rights(pg_dsn, "plain_three") as theirs:
+        await owner.sql("UPDATE holdfast_feed_head SET identity = ''")
+        bench = PostgresBench(VirtualClock(), theirs)
+        before = await (await bench.open()).head()
+        await bench.close()
+        later = PostgresBench(VirtualClock(), pg_dsn)
+        assert (await (await later.open()).head()).epoch == before.epoch
+        await later.close()
+    await owner.close()
+
+
+async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> None:
+    """The question which database it is must not break the caller's transaction."""
+    bench = PostgresBench(VirtualClock(), pg_dsn)
+    store = await bench.open()
+    async with role_without_rights(pg_dsn, "plain_four") as theirs:
+        connection = await asyncpg.connect(theirs)
+        async with connection.transaction():
+            await store.insert_in_tx(connection, [asked(store, "carried")])
+        await connection.close()
+    assert (await get(store, "carried")).id == "carried"
+    await bench.close()
+
+
+async def test_a_role_without_rights_knows_which_database_it_is(
+    pg_server: Postgres, pg_empty_dsn: str
+) -> None:
+    admin = await asyncpg.connect(pg_empty_dsn)
+    await admin.execute("CREATE ROLE plain_one LOGIN")
+    await admin.execute("GRANT CREATE ON SCHEMA public TO plain_one")
+    dsn = pg_empty_dsn.replace("//postgres@", "//plain_one@")
+    bench = PostgresBench(VirtualClock(), dsn)
+    store = await bench.open()
+    await insert(store, 1)
+    identity = (await bench.sql("SELECT identity FROM holdfast_feed_head"))[0][0]
+    assert len(identity.split("-")) == 4
+    await bench.close()
+    await admin.execute("DROP OWNED BY plain_one")
+    await admin.execute("DROP ROLE plain_one")
+    await admin.close()

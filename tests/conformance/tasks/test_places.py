@@ -1,0 +1,260 @@
+"""What surrounds tasks: queues, types, nodes, schedules, dead letters; opening, migrating, carrying."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.schedule import Schedule
+from holdfast.errors import InvalidInput, SchemaMismatch, StoreUnavailable
+from holdfast.store.scripts import admin, schedules
+from holdfast.store.scripts.insert import Inserted
+from holdfast.store.store import Store
+from tests.backends import Bench, PostgresBench, SqliteBench
+from tests.conformance.tasks.helpers import (
+    all_tasks,
+    asked,
+    check_counters,
+    claim,
+    claim_one,
+    failing,
+    put,
+    put_plain,
+    read_all,
+    runner_says,
+)
+
+
+async def pause(store: Store, name: str, reason: str = "") -> None:
+    await store.run(
+        lambda dialect, ids, now: admin.pause_queue(
+            dialect, ids, now, name=name, actor="ann", reason=reason
+        )
+    )
+
+
+async def resume(store: Store, name: str) -> None:
+    await store.run(
+        lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name=name, actor="bob")
+    )
+
+
+async def test_pausing_a_queue_says_who_and_why(store: Store, clock: VirtualClock) -> None:
+    await pause(store, "mail", "deploy")
+    rows = [tuple(row) for row in await store.query("queues")]
+    assert rows == [("mail", clock.now(), "ann", "deploy")]
+    await resume(store, "mail")
+    assert [tuple(row) for row in await store.query("queues")] == [("mail", None, None, None)]
+    events = await read_all(store)
+    assert [(event.kind, event.data) for event in events] == [
+        ("queue.paused", {"queue": "mail", "actor": "ann", "reason": "deploy"}),
+        ("queue.resumed", {"queue": "mail", "actor": "bob", "reason": ""}),
+    ]
+
+
+async def test_types_are_known_to_all(store: Store) -> None:
+    rows: list[tuple[object, ...]] = [("a", "default", "{}"), ("b", "mail", "{}")]
+    await store.execute("register_types", rows, now=1.0, node="n1")
+    await store.execute("register_types", [("b", "other", '{"x":1}')], now=2.0, node="n2")
+    assert [tuple(row) for row in await store.query("types")] == [
+        ("a", "default", "{}"),
+        ("b", "other", '{"x":1}'),
+    ]
+
+
+async def test_nodes_come_beat_and_go(store: Store) -> None:
+    await store.execute("join_node", id="n1", now=1.0, info_json="{}")
+    await store.execute("beat_node", id="n1", now=5.0, info_json='{"busy":1}')
+    await store.execute("join_node", id="n2", now=2.0, info_json="{}")
+    assert [tuple(row) for row in await store.query("nodes")] == [
+        ("n1", 1.0, 5.0, '{"busy":1}'),
+        ("n2", 2.0, 2.0, "{}"),
+    ]
+    await store.execute("prune_nodes", before=3.0)
+    assert [row[0] for row in await store.query("nodes")] == ["n1"]
+    await store.execute("forget_node", id="n1")
+    assert await store.query("nodes") == []
+
+
+async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") -> Schedule:
+    await store.execute(
+        "put_schedule",
+        name="tick",
+        type="work",
+        queue="default",
+        spec=spec,
+        timezone="UTC",
+        payload_json="{}",
+        priority=2,
+        next_at=next_at,
+        owner=None,
+        announced_at=None,
+    )
+    return Schedule(*(await store.query("schedules"))[0])
+
+
+async def fire(store: Store, schedule: Schedule) -> Inserted | None:
+    submission = asked(store)
+    return await store.run(
+        lambda dialect, ids, now: schedules.fire(
+            dialect, ids, now, schedule=schedule, submission=submission
+        )
+    )
+
+
+async def test_a_schedule_fires_once_however_many_try(
+    shared_bench: Bench, clock: VirtualClock
+) -> None:
+    stores = [await shared_bench.open() for _ in range(4)]
+    schedule = await put_schedule(stores[0], clock.now())
+    fired = await asyncio.gather(*(fire(store, schedule) for store in stores * 3))
+    assert len([each for each in fired if each is not None]) == 1
+    assert len(await all_tasks(stores[0])) == 1
+    after = Schedule(*(await stores[0].query("schedules"))[0])
+    assert (after.next_at, after.fired_at) == (clock.now() + 60.0, clock.now())
+    assert await fire(stores[1], schedule) is None
+    assert await fire(stores[1], after) is not None
+
+
+async def test_an_unchanged_schedule_keeps_its_time(store: Store, clock: VirtualClock) -> None:
+    first = await put_schedule(store, clock.now() + 10)
+    assert (await put_schedule(store, clock.now() + 99)).next_at == first.next_at
+    changed = await put_schedule(store, clock.now() + 5, spec="@every 5")
+    assert changed.next_at == clock.now() + 5
+    await store.execute("drop_schedule", name="tick")
+    assert await store.query("schedules") == []
+
+
+async def test_dead_letters_by_group_and_filter(store: Store, clock: VirtualClock) -> None:
+    await put_plain(store, 3)
+    for n, task in enumerate(await claim(store, 3)):
+        clock.set(clock.now() + 1)
+        await runner_says(store, task, failing("a" if n else "b", final=True))
+    await put(store, "other", type="other", queue="mail")
+    other = await claim_one(store, queues=("mail",))
+    await runner_says(store, other, failing("a", final=True))
+    groups = [tuple(row)[:4] for row in await store.query("dead_groups", limit=10)]
+    assert [(g[0], g[1]) for g in groups] == [("print a", 3), ("print b", 1)]
+
+    async def found(**wanted: object) -> list[str]:
+        fields = {"fingerprint": None, "type": None, "queue": None, "before": None} | wanted
+        tasks = await store.query("find_dead", **{"limit": 10, "skip": 0, **fields})
+        return [task.id for task in tasks]
+
+    assert len(await found()) == 4
+    assert await found(type="other") == ["other"] == await found(queue="mail")
+    assert len(await found(fingerprint="print a")) == 3
+    assert len(await found(before=clock.now() - 1)) == 2
+    assert len(await found(limit=2, skip=3)) == 1
+
+
+async def test_a_second_opening_finds_everything(shared_bench: Bench) -> None:
+    first = await shared_bench.open()
+    await put(first, "a")
+    await first.close()
+    second = await shared_bench.open()
+    assert [task.id for task in await all_tasks(second)] == ["a"]
+    await put(second, "b")
+    assert [event.task_id for event in await read_all(second)] == ["a", "b"]
+    await check_counters(second)
+
+
+@pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
+async def test_many_may_open_an_empty_store_at_once(
+    kind: str, clock: VirtualClock, tmp_path: Path, pg_empty_dsn: str
+) -> None:
+    is_file = kind == "sqlite-file"
+    bench = (
+        SqliteBench(clock, f"{tmp_path}/x.db") if is_file else PostgresBench(clock, pg_empty_dsn)
+    )
+    stores = await asyncio.gather(*(bench.open() for _ in range(5)))
+    await asyncio.gather(*(put(store, f"{n}") for n, store in enumerate(stores)))
+    assert len(await all_tasks(stores[0])) == 5
+    await bench.close()
+
+
+async def test_a_newer_schema_is_refused_and_not_touched(shared_bench: Bench) -> None:
+    store = await shared_bench.open()
+    await put(store, "a")
+    await shared_bench.sql("INSERT INTO holdfast_migration VALUES (999, 'future', 'x')")
+    before = await shared_bench.sql("SELECT * FROM holdfast_migration ORDER BY number")
+    with pytest.raises(SchemaMismatch, match="upgrade holdfast"):
+        await shared_bench.make().open()
+    after = await shared_bench.sql("SELECT * FROM holdfast_migration ORDER BY number")
+    assert before == after
+    assert [task.id for task in await all_tasks(store)] == ["a"]
+
+
+async def test_another_form_of_a_migration_is_refused(shared_bench: Bench) -> None:
+    await shared_bench.open()
+    await shared_bench.sql("UPDATE holdfast_migration SET checksum = 'other' WHERE number = 1")
+    with pytest.raises(SchemaMismatch, match="another form"):
+        await shared_bench.make().open()
+
+
+async def test_a_closed_store_says_so(bench: Bench) -> None:
+    store = await bench.open()
+    await put(store, "a")
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.get(["a"])
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await put(store, "b")
+    await store.close()
+
+
+async def test_closing_answers_everyone(bench: Bench) -> None:
+    """A call that comes while the store closes is answered or refused, never left hanging."""
+    store = await bench.open()
+    closing = asyncio.create_task(store.close())
+    calls: list[asyncio.Task[str]] = []
+    while not closing.done():
+        calls.append(asyncio.create_task(put(store)))
+        await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(answer, str | StoreUnavailable) for answer in answers)
+
+
+async def test_a_stranger_cannot_carry_an_enqueue(store: Store) -> None:
+    with pytest.raises(InvalidInput, match="cannot carry"):
+        await store.insert_in_tx(object(), [asked(store)])
+    assert await all_tasks(store) == []
+
+
+async def test_figures_of_what_is_gone_are_forgotten(
+    bench: Bench, store: Store, clock: VirtualClock
+) -> None:
+    for n in range(5):
+        await put(store, f"{n}", queue=f"queue-{n}")
+    await put(store, "stays")
+    for n in range(5):
+        await runner_says(
+            store, await claim_one(store, queues=(f"queue-{n}",)), failing(final=True)
+        )
+    later = clock.now() + 1.0
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    await check_counters(store)
+    assert len(await bench.sql("SELECT queue FROM holdfast_counter")) > 1
+    assert len(await store.execute("prune_counters", limit=3)) == 3
+    while await store.execute("prune_counters", limit=3):
+        pass
+    assert [row[0] for row in await bench.sql("SELECT queue FROM holdfast_counter")] == ["default"]
+    await check_counters(store)
+    await put(store, "back", queue="queue-0")
+    await check_counters(store)
+
+
+async def test_a_type_is_forgotten_when_nothing_names_it(store: Store, clock: VirtualClock) -> None:
+    rows = [(name, "default", "{}") for name in ("work", "other", "live", "old", "new")]
+    await store.execute("register_types", rows[:-1], now=clock.now() - 100.0, node="n")
+    await store.execute("register_types", rows[-1:], now=clock.now(), node="n")
+    await put(store, "waits", type="other")
+    await store.counters()
+    await put_schedule(store, clock.now())  # of type "work"
+    await store.execute("join_node", id="n", now=clock.now(), info_json='{"types": ["live"]}')
+    await store.execute("prune_types", before=clock.now() - 50.0)
+    assert [row[0] for row in await store.query("types")] == ["live", "new", "other", "work"]

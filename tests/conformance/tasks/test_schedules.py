@@ -1,0 +1,277 @@
+"""Schedules: their events, who fires them, and what a node does with one that it cannot evaluate."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core import schedule as rules
+from holdfast.core.event import Event
+from holdfast.core.ids import Ids
+from holdfast.core.schedule import CODE, Schedule
+from holdfast.core.submit import Submission
+from holdfast.engine.scheduler import ANNOUNCE_SECONDS, FORGET_SECONDS, SILENT_SECONDS, Scheduler
+from holdfast.errors import Conflict, NotFound, UnknownType
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script
+from holdfast.store.scripts import schedules
+from holdfast.store.scripts.feed import Page
+from holdfast.store.store import Store
+from tests.conformance.tasks.helpers import all_tasks, asked
+
+
+def every(
+    name: str, seconds: float = 60.0, *, owner: str | None = None, **changed: str
+) -> Schedule:
+    fields = {"spec": f"@every {seconds:g}", "timezone": "UTC", "type": "work"} | changed
+    return Schedule(
+        name,
+        fields["type"],
+        "default",
+        fields["spec"],
+        fields["timezone"],
+        "{}",
+        2,
+        0.0,
+        owner=owner,
+    )
+
+
+async def put(store: Store, schedule: Schedule) -> bool:
+    return await store.run(
+        lambda dialect, ids, now: schedules.put(dialect, ids, now, schedule=schedule, actor="ann")
+    )
+
+
+async def put_unchecked(store: Store, schedule: Schedule, next_at: float) -> None:
+    """As a newer version would, whose specs this one does not know."""
+    fields = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
+    del fields["fired_at"], fields["paused"]
+    await store.execute("put_schedule", **fields | {"next_at": next_at})
+
+
+async def row(store: Store, name: str) -> Schedule | None:
+    found = [Schedule(*each) for each in await store.query("schedules")]
+    return next((each for each in found if each.name == name), None)
+
+
+async def events(store: Store) -> list[Event]:
+    page = await store.events(None)
+    assert isinstance(page, Page)
+    return page.events
+
+
+class Node:
+    """A scheduler over a store, with the types and the schedules that its code has."""
+
+    def __init__(
+        self, store: Store, clock: VirtualClock, code: Sequence[Schedule] = (), knows: str = "work"
+    ) -> None:
+        self.store = store
+        self.knows = knows
+        self.scheduler = Scheduler(clock, store, self.make, lambda: None, lambda: code)
+
+    async def make(self, schedule: Schedule, now: float) -> Submission:
+        if schedule.type not in self.knows.split():
+            raise UnknownType(f"no node has registered a handler for type '{schedule.type}'")
+        return asked(self.store, type=schedule.type)
+
+    async def tick(self) -> float:
+        return await self.scheduler.step()
+
+
+async def test_every_change_of_a_schedule_has_its_event(store: Store, clock: VirtualClock) -> None:
+    assert await put(store, every("s"))
+    assert not await put(store, every("s"))  # nothing changed, nothing to tell
+    assert await put(store, every("s", 30))
+
+    def pause(dialect: Dialect, ids: Ids, now: float) -> Script[Schedule]:
+        return schedules.pause(dialect, ids, now, name="s", actor="ann", reason="noisy")
+
+    def resume(dialect: Dialect, ids: Ids, now: float) -> Script[Schedule]:
+        return schedules.resume(dialect, ids, now, name="s", actor="bob")
+
+    node = Node(store, clock)
+    clock.set(clock.now() + 31)
+    await node.tick()
+    for _ in range(2):
+        assert (await store.run(pause)).paused == 1
+    clock.set(clock.now() + 1_000)
+    await node.tick()
+    resumed = await store.run(resume)
+    assert await store.run(resume) == resumed
+    assert (resumed.paused, resumed.next_at) == (
+        0,
+        clock.now() + 30,
+    )  # what was missed is not made up
+    await store.run(
+        lambda dialect, ids, now: schedules.remove(
+            dialect, ids, now, name="s", actor="ann", reason="done"
+        )
+    )
+    told = [event for event in await events(store) if event.kind.startswith("schedule.")]
+    assert [event.kind.removeprefix("schedule.") for event in told] == [
+        *("put", "put", "fired", "paused", "resumed", "removed")
+    ]
+    assert {event.schedule for event in told} == {"s"}
+    assert (told[3].actor, told[3].reason, told[4].actor) == ("ann", "noisy", "bob")
+    [task] = await all_tasks(store)
+    assert told[2].task == task.id
+    for verb in (pause, resume):
+        with pytest.raises(NotFound, match="'s'"):
+            await store.run(verb)
+
+
+async def test_fired_and_enqueued_are_one_transaction(store: Store, clock: VirtualClock) -> None:
+    await put(store, every("s"))
+    clock.set(clock.now() + 61)
+    await Node(store, clock).tick()
+    kinds = [event.kind for event in await events(store)]
+    assert kinds == ["schedule.put", "task.enqueued", "schedule.fired"]
+
+
+@pytest.mark.parametrize("trouble", ["no zone files", "a newer version's spec", "unknown type"])
+async def test_one_that_a_node_cannot_evaluate_harms_itself_only(
+    store: Store,
+    clock: VirtualClock,
+    trouble: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    await put(store, every("b"))
+    match trouble:
+        case "no zone files":
+            await put(store, every("a", spec="* * * * *", timezone="Europe/Prague"))
+        case "unknown type":
+            await put(store, every("a", type="elsewhere"))
+        case _:
+            await put_unchecked(store, every("a", spec="@lunar 3"), clock.now())
+
+    def without(name: str) -> ZoneInfo:
+        raise ZoneInfoNotFoundError(name)
+
+    node = Node(store, clock)
+    before = await row(store, "a")
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        if trouble == "no zone files":
+            patch.setattr(rules, "ZoneInfo", without)
+        for _ in range(5):
+            clock.set(clock.now() + 61)
+            await node.tick()
+    assert node.scheduler.fired == 5
+    assert list(node.scheduler.skipped) == ["a"]
+    assert len([each for each in caplog.records if "'a'" in each.getMessage()]) == 1
+    assert await row(store, "a") == before  # as it was, for nodes that can
+    if trouble != "a newer version's spec":
+        able = Node(store, clock, knows="work elsewhere")
+        await able.tick()
+        assert (able.scheduler.fired, able.scheduler.skipped) == (1, {})
+
+
+async def test_a_schedule_of_the_code_fires_only_where_the_code_has_it(
+    store: Store, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    tick = every("tick", owner=CODE)
+    old, new = Node(store, clock, [tick]), Node(store, clock)
+    await old.tick()
+    for _ in range(3):
+        clock.set(clock.now() + 61)
+        await new.tick()
+        await old.tick()
+    assert (old.scheduler.fired, new.scheduler.fired) == (3, 0)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(5):  # the last node that has it is gone
+            clock.set(clock.now() + SILENT_SECONDS)
+            await new.tick()
+    assert new.scheduler.fired == 0
+    assert [each.getMessage()[:30] for each in caplog.records] == ["schedule 'tick' does not fire:"]
+    again = Node(
+        store, clock, [tick]
+    )  # an old version comes back: one fire for all that was missed
+    await again.tick()
+    assert again.scheduler.fired == 1
+    clock.set(clock.now() + FORGET_SECONDS + 1)
+    await asyncio.gather(new.tick(), Node(store, clock).tick())
+    assert await row(store, "tick") is None
+    removed = [each for each in await events(store) if each.kind == "schedule.removed"]
+    assert [(each.schedule, each.reason) for each in removed] == [("tick", "it has left the code")]
+
+
+async def test_a_schedule_of_the_code_is_put_while_running_and_keeps_its_pause(
+    store: Store, clock: VirtualClock
+) -> None:
+    code: list[Schedule] = []
+    node = Node(store, clock, code)
+    await node.tick()
+    code.append(every("tick", owner=CODE))
+    await node.tick()
+    assert await row(store, "tick") is not None
+    await store.run(
+        lambda dialect, ids, now: schedules.pause(
+            dialect, ids, now, name="tick", actor="ann", reason=""
+        )
+    )
+    await put(store, every("tick", 30, owner=CODE))
+    found = await row(store, "tick")
+    assert found is not None
+    assert (found.paused, found.spec) == (1, "@every 30")
+    with pytest.raises(Conflict, match="belongs to the code"):
+        await put(store, every("tick"))
+
+
+async def specs(store: Store, clock: VirtualClock, *nodes: Node) -> list[str]:
+    """What is in force after each look of these nodes, for a while."""
+    found = []
+    for _ in range(10):
+        clock.set(clock.now() + ANNOUNCE_SECONDS + 1)
+        for node in nodes:
+            await node.tick()
+        current = await row(store, "tick")
+        assert current is not None
+        found.append(current.spec)
+    return found
+
+
+async def test_a_definition_that_no_running_node_has_gives_way(
+    store: Store, clock: VirtualClock
+) -> None:
+    """During a roll-out an old node starts last and puts its definition back; then it ends."""
+    old = Node(store, clock, [every("tick", 7_200, owner=CODE)])
+    new = Node(store, clock, [every("tick", 3_600, owner=CODE)])
+    await new.tick()
+    await old.tick()
+    assert set(await specs(store, clock, new, old)) == {"@every 7200"}, "the last start decides"
+    assert (await specs(store, clock, new))[-1] == "@every 3600"
+    put_again = [each for each in await events(store) if each.kind == "schedule.put"]
+    assert len(put_again) == 3, "definitions do not alternate"
+    await old.tick()
+    assert set(await specs(store, clock, new, old)) == {"@every 3600"}
+
+
+async def test_a_changed_definition_of_a_running_node_is_put(
+    store: Store, clock: VirtualClock
+) -> None:
+    code = [every("tick", 60, owner=CODE)]
+    node = Node(store, clock, code)
+    await node.tick()
+    for changed in (every("tick", 30, owner=CODE), every("tick", 30, owner=CODE, type="other")):
+        code[0] = changed
+        await node.tick()
+        found = await row(store, "tick")
+        assert found is not None
+        assert (found.spec, found.type) == (changed.spec, changed.type)
+
+
+async def test_a_schedule_made_at_run_time_stays_without_any_code(
+    store: Store, clock: VirtualClock
+) -> None:
+    await put(store, every("s"))
+    node = Node(store, clock)
+    clock.set(clock.now() + 2 * FORGET_SECONDS)
+    await node.tick()
+    assert node.scheduler.fired == 1

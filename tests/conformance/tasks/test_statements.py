@@ -1,0 +1,462 @@
+"""The statements: alike in both dialects, all used, each honest about the index that it relies on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.task import Task
+from holdfast.store import sql
+from holdfast.store.columns import COLUMNS, TASK_COLUMNS
+from holdfast.store.postgres import connection as postgres
+from holdfast.store.script import StatementCall
+from holdfast.store.sql import Statement, load_migrations, load_statements
+from holdfast.store.sqlite import connection as sqlite
+from holdfast.store.sqlite.driver import SqliteDriver
+from tests.backends import PostgresBench, SqliteBench
+from tests.conformance.tasks.helpers import after, asked, claim, complete, put_plain
+
+SRC = Path(__file__).parents[3] / "src" / "holdfast"
+ORDERS = "holdfast.orders.sqlstore"
+DIALECTS = ("sqlite", "postgres")
+OWN = {
+    # One writer: reads inside a transaction need no locks, and rows are taken by their place.
+    "sqlite": {
+        *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
+        *(
+            "mark_counted",
+            "next_offset",
+            "pick_lane",
+            "scan_lane",
+            "start_one",
+            "take_rows",
+        ),
+    },
+    # Whole verbs in one statement, and offsets that are given when the feed is read.
+    "postgres": {
+        *(
+            "adopt_feed",
+            "claim_next",
+            "claim_plain",
+            "hint",
+            "number_records",
+            "pick_aged",
+        ),
+        *(
+            "identity",
+            "identity_here",
+            "mark_commit",
+            "may_identify",
+            "probe_commit",
+            "probe_record",
+        ),
+    },
+}
+BLOCK = re.compile(r"^-- name: *(\w+)\n(.*?)(?=^-- name:|\Z)", re.MULTILINE | re.DOTALL)
+CREATED = re.compile(r"CREATE (?:UNIQUE )?INDEX (\w+)")
+TABLES = re.compile(r"CREATE TABLE (\w+)")
+
+
+class Text(NamedTuple):
+    name: str
+    text: str
+    relies_on: str | None
+
+
+def texts(dialect: str) -> dict[str, Text]:
+    found = {}
+    for package, folder in packages(dialect):
+        for file in files(package).joinpath(folder).iterdir():
+            for name, body in BLOCK.findall(file.read_text("utf-8")):
+                index = re.search(r"^-- index: *(.*)$", body, re.MULTILINE)
+                found[name] = Text(name, body, index[1] if index else None)
+    return found
+
+
+def packages(dialect: str) -> list[tuple[str, str]]:
+    """The store's own statements, and those that parts above it bring."""
+    return [
+        (f"holdfast.store.{dialect}", "statements"),
+        (ORDERS, f"statements/{dialect}"),
+    ]
+
+
+def loaded(dialect: str) -> dict[str, Statement]:
+    found: dict[str, Statement] = {}
+    for package, folder in packages(dialect):
+        found |= load_statements(package, lambda _: "r", folder)
+    return found
+
+
+def names(dialect: str) -> set[str]:
+    return set(loaded(dialect))
+
+
+def test_both_dialects_know_the_same_statements() -> None:
+    sqlite_names, postgres_names = names("sqlite"), names("postgres")
+    assert sqlite_names - postgres_names == OWN["sqlite"]
+    assert postgres_names - sqlite_names == OWN["postgres"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_is_used(dialect: str) -> None:
+    code = "\n".join(path.read_text("utf-8") for path in SRC.rglob("*.py"))
+    assert [name for name in sorted(names(dialect)) if f'"{name}"' not in code] == []
+
+
+def test_same_results_under_the_same_names() -> None:
+    ours, theirs = loaded("sqlite"), loaded("postgres")
+    # A fast path may answer in the way that suits its dialect.
+    differing = {"insert_plain", "insert_one", "complete_plain"}
+    differing |= {"count_records", "prune_feed", "prune_tasks"}
+    for name in (ours.keys() & theirs.keys()) - differing:
+        assert ours[name].returns == theirs[name].returns, name
+        assert [c.name for c in ours[name].columns] == [c.name for c in theirs[name].columns], name
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
+    """Tables of one row, and lists that are read whole, need none."""
+    whole = {
+        *(
+            "adopt_feed",
+            "feed_position",
+            "forget_before",
+            "hint",
+            "wait_briefly",
+            "identity",
+            "identity_here",
+            "may_identify",
+        ),
+        "durability",
+        *("mark_counted", "nodes", "latest_seen", "prune_nodes", "queues", "schedules", "types"),
+    }
+    if dialect == "sqlite":
+        whole.add("prune_marks")  # It has none.
+    missing = {text.name for text in texts(dialect).values() if text.relies_on is None}
+    assert missing <= whole
+    made = "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
+    known = {*CREATED.findall(made), *TABLES.findall(made)}
+    known |= {f"{table}_pkey" for table in TABLES.findall(made)}
+    for text in texts(dialect).values():
+        for word in re.findall(r"holdfast_\w+", text.relies_on or ""):
+            assert word in known, f"{text.name} relies on {word}, which does not exist"
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_statement_has_a_hole_for_values(dialect: str) -> None:
+    for text in texts(dialect).values():
+        holes = [
+            hole
+            for hole in re.findall(r"\{[^}]*\}", text.text)
+            if not re.match(rf"\{{(?:rows:|(?:{'|'.join(COLUMNS)})\W)", hole)
+        ]
+        assert holes == [], text.name
+
+
+def test_both_dialects_have_the_same_migrations() -> None:
+    ours, theirs = (
+        [(m.number, m.name) for m in load_migrations(f"holdfast.store.{dialect}")]
+        for dialect in DIALECTS
+    )
+    assert ours == theirs
+    assert [number for number, _ in ours] == list(range(1, len(ours) + 1))
+
+
+def test_the_columns_are_the_fields_of_a_task() -> None:
+    assert Task.__struct_fields__ == TASK_COLUMNS
+
+
+def test_both_dialects_have_the_same_tables_and_columns() -> None:
+    made = {
+        dialect: "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
+        for dialect in DIALECTS
+    }
+    own = "holdfast_commit"  # the answer of a commit cannot be lost on its way from a file
+    locking = "holdfast_lease_fence"  # a transaction on a file locks all of it
+    shared = [name for name in TABLES.findall(made["postgres"]) if name != own]
+    assert TABLES.findall(made["sqlite"]) == shared
+    assert CREATED.findall(made["sqlite"]) == [
+        name
+        for name in CREATED.findall(made["postgres"])
+        if not name.startswith("holdfast_feed_") and name != locking
+    ]
+    for dialect, text in made.items():
+        table = text[text.index("CREATE TABLE holdfast_task") :]
+        table = table[: table.index("\n)")]
+        columns = re.findall(
+            r"^    (\w+) +(text|integer|bigint|smallint|real|double precision)", table, re.MULTILINE
+        )
+        assert [name for name, _ in columns if name in TASK_COLUMNS] == list(TASK_COLUMNS)
+        if dialect == "postgres":
+            assert set(COLUMNS["task"]) <= set(columns)
+
+
+# -- plans -------------------------------------------------------------------------------------------
+
+COMMON: list[tuple[str, dict[str, Any], str]] = [
+    ("ready_waiters", {"claims": ["a"], "limit": 1, "now": 1.0}, "holdfast_lease_waiter_claim"),
+    ("lease_queue", {"resource": "r", "claim_id": "a", "now": 1.0}, "holdfast_lease_waiter_claim"),
+    ("leases_after", {"after": "", "limit": 10}, "holdfast_lease_held"),
+    ("lease_audit", {"resource": "r", "limit": 10}, "holdfast_lease_audit_resource"),
+    ("ending_leases", {"now": 1.0, "limit": 10, "floor": 0.0}, "holdfast_task_lease"),
+    ("next_due", {"queues": ["default"], "now": 1.0}, "holdfast_task_ready"),
+    ("first_due", {"queues": ["default"]}, "holdfast_task_ready"),
+    ("parked_tasks", {"gate": "g", "limit": 10}, "holdfast_task_gate"),
+    ("open_edges", {"ids": ["a"], "limit": 10}, "holdfast_edge_parent"),
+    (
+        "more_edges",
+        {"parent_id": "a", "after_child": "b", "limit": 10},
+        "holdfast_edge_parent",
+    ),
+    (
+        "count_dead",
+        {"fingerprint": None, "type": None, "queue": None, "before": 1.0},
+        "holdfast_task_dead",
+    ),
+    ("open_limits", {"now": 1.0, "limit": 10}, "holdfast_limit_opens"),
+    ("unfinished_entries", {"now": 1.0, "scope": None, "limit": 10}, "holdfast_ledger_lease"),
+    (f"{ORDERS}:page_open_orders", {"after": 0, "limit": 10}, "holdfast_order_open"),
+    (
+        f"{ORDERS}:page_symbol_orders",
+        {"symbol": "s", "after": 0, "limit": 10},
+        "holdfast_order_symbol",
+    ),
+    (f"{ORDERS}:lock_orders", {"ids": ["a"]}, "holdfast_order_name"),
+    (f"{ORDERS}:forget_order_answers", {"before": 1.0, "limit": 10}, "holdfast_order_answer_at"),
+    ("prune_entries", {"now": 1.0, "limit": 10}, "holdfast_ledger_expiry"),
+    (
+        "prune_tasks",
+        {"before": 1.0, "dead_before": 1.0, "limit": 10, "floor": 0.0},
+        "holdfast_task_finished",
+    ),
+]
+CALLS = {name: (StatementCall(name, params), index) for name, params, index in COMMON}
+TAKING: dict[str, Any] = {
+    "now": 1.0,
+    "node": "n",
+    "lease_seconds": 9.0,
+    "record_id": "1",
+    "fact_head": "",
+    "event_node": "",
+}
+POSTGRES_CALLS = CALLS | {
+    "claim_plain": (
+        StatementCall(
+            "claim_plain",
+            {
+                "queues": ["default"],
+                "floors": [0.0] * 4,
+                "floor_nths": [0] * 4,
+                "types": ["work"],
+                "limit": 100,
+                **TAKING,
+            },
+        ),
+        "holdfast_task_ready",
+    ),
+    "claim_next": (
+        StatementCall(
+            "claim_next",
+            {
+                "queues": "default",
+                "floors": "0.0 0.0 0.0 0.0",
+                "floor_nths": "0 0 0 0",
+                "types": "work",
+                **TAKING,
+            },
+        ),
+        "holdfast_task_ready",
+    ),
+    "complete_plain": (
+        StatementCall(
+            "complete_plain",
+            {
+                "ids": "a",
+                "fences": "1",
+                "versions": "1",
+                "results": "[null]",
+                "events_json": "[[]]",
+                "deltas_json": "[]",
+                "count": 1,
+                "now": 1.0,
+                "record_id": "1",
+            },
+        ),
+        "holdfast_task_pkey",
+    ),
+    "read_records": (
+        StatementCall("read_records", {"after": 5, "limit": 50}),
+        "holdfast_feed_offset",
+    ),
+    "get_tasks": (StatementCall("get_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "open_parents": (StatementCall("open_parents", {"ids": ["a"]}), "holdfast_edge_pkey"),
+    "lock_tasks": (StatementCall("lock_tasks", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "any_unlinked": (StatementCall("any_unlinked", {"without": ["a"]}), "holdfast_edge_unlinked"),
+    "unlinked_edges": (
+        StatementCall("unlinked_edges", {"without": ["a"], "limit": 9}),
+        "holdfast_edge_unlinked",
+    ),
+    "lock_free_family": (StatementCall("lock_free_family", {"ids": ["a"]}), "holdfast_task_pkey"),
+    "take_held": (StatementCall("take_held", {"parent_id": "a", "limit": 9}), "holdfast_task_pkey"),
+    "cascades": (StatementCall("cascades", {"limit": 9}), "holdfast_task_pkey"),
+    "lock_unlinked_edges": (
+        StatementCall("lock_unlinked_edges", {}, [("a", "b")]),
+        "holdfast_edge_p",
+    ),
+    "extend_leases": (
+        StatementCall("extend_leases", {"until": 1.0}, [("a", 1)]),
+        "holdfast_task_pkey",
+    ),
+    "records_by_id": (StatementCall("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
+}
+SQLITE_CALLS = CALLS | {
+    "pick_lane": (
+        StatementCall(
+            "pick_lane",
+            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+        ),
+        "holdfast_task_ready",
+    ),
+    "complete_plain": (
+        StatementCall("complete_plain", {"now": 1.0, "record_id": "1"}, [("a", 1, 1, "null")]),
+        "sqlite_autoindex_holdfast_task_1",
+    ),
+    "read_records": (
+        StatementCall("read_records", {"after": 5, "limit": 50}),
+        "INTEGER PRIMARY KEY",
+    ),
+    "get_tasks": (StatementCall("get_tasks", {"ids": ["a"]}), "sqlite_autoindex_holdfast_task_1"),
+    "open_parents": (StatementCall("open_parents", {"ids": ["a"]}), "SEARCH e USING"),
+    "records_by_id": (StatementCall("records_by_id", {"ids": [1]}), "SEARCH holdfast_feed USING"),
+    "scan_lane": (
+        StatementCall(
+            "scan_lane",
+            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+        ),
+        "holdfast_task_ready",
+    ),
+}
+
+
+@pytest.fixture
+async def pg(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[postgres.Connection]:
+    bench = PostgresBench(clock, pg_dsn)
+    store = await bench.open()
+    ids = await put_plain(store, 50)
+    await store.insert([asked(store, depends_on=after(parent)) for parent in ids])
+    for task in await claim(store, 30):
+        await complete(store, task)
+    await bench.close()
+    connection = await postgres.connect(pg_dsn)
+    yield connection
+    await connection.close()
+
+
+async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connection) -> None:
+    """With the settings of our connections, and generic plans: on statistics of any age."""
+    for analysed in (False, True):
+        if analysed:
+            await pg.execute("ANALYZE")
+        for name, (call, index) in POSTGRES_CALLS.items():
+            prepared = postgres.statements()[name]
+            rows = await explained(pg, prepared.text, postgres.bind(prepared, call))
+            plan = "\n".join(rows)
+            assert index in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_task" not in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_feed " not in plan, f"{name}: {plan}"
+            assert "Seq Scan on holdfast_edge " not in plan, f"{name}: {plan}"
+
+
+CHANGES = re.compile(r"(?:Insert|Update|Delete|Merge) on ")
+HARMLESS = {
+    # They set an option of the transaction, send a hint, or ask about the server: no change of a row.
+    *("set_config", "pg_notify"),
+    *("pg_control_system", "pg_current_wal_lsn", "pg_is_in_recovery"),
+}
+
+
+async def test_what_is_taken_to_read_changes_nothing(pg: postgres.Connection) -> None:
+    """A transaction whose statements all read leaves no proof of its commit."""
+    volatile = {
+        row[0] for row in await pg.fetch("SELECT proname FROM pg_proc WHERE provolatile = 'v'")
+    }
+    prepared = postgres.statements()
+    assert prepared[f"{ORDERS}:write_orders"].writes
+    for name, statement in prepared.items():
+        plan = "\n".join(await explained(pg, statement.text, (None,) * len(statement.names)))
+        called = set(re.findall(r"\b(\w+)\(", statement.text)) & volatile - HARMLESS
+        changes = CHANGES.search(plan) is not None or bool(called)
+        assert statement.writes == changes, name
+    assert prepared["number_records"].writes, "it calls a function that writes"
+    assert not prepared["lock_tasks"].writes, "a lock is no change"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "insert into t values (1)",
+        "WITH gone AS (delete from t RETURNING id) SELECT id FROM gone",
+        "UPDATE\n t SET a = 1",
+        "MERGE INTO t USING r ON true WHEN MATCHED THEN DELETE",
+        "SELECT holdfast_number()",
+        "SELECT id FROM t FOR UPDATE; UPDATE t SET a = 1",
+        "TRUNCATE t",
+        "CALL anything()",
+        "DO $$ BEGIN END $$",
+        "",
+    ],
+)
+def test_what_is_not_known_to_read_counts_as_writing(text: str) -> None:
+    assert not sql.only_reads(text)
+
+
+async def explained(pg: postgres.Connection, text: str, values: tuple[Any, ...]) -> list[str]:
+    transaction = pg.transaction()
+    await transaction.start()
+    try:
+        return [row[0] for row in await pg.fetch(f"EXPLAIN {text}", *values)]
+    finally:
+        await transaction.rollback()
+
+
+async def test_sqlite_plans_use_the_index_that_is_named(clock: VirtualClock) -> None:
+    bench = SqliteBench(clock, "")
+    store = await bench.open()
+    await put_plain(store, 50)
+    driver = store._driver
+    assert isinstance(driver, SqliteDriver)
+    assert driver._writer is not None
+    for name, (call, index) in SQLITE_CALLS.items():
+        statement = sqlite.statements()[name]
+        rows = driver._writer.execute(
+            f"EXPLAIN QUERY PLAN {statement.text}", sqlite.bind(call)
+        ).fetchall()
+        plan = "\n".join(str(row[3]) for row in rows)
+        assert index in plan, f"{name}: {plan}"
+        assert not re.search(r"SCAN (holdfast_task|t|holdfast_feed|f)\b(?! USING)", plan), plan
+    await bench.close()
+
+
+def test_a_statement_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_texts", lambda *_: iter(["-- name: a\nSELECT 1;\n"] * 2))
+    with pytest.raises(ValueError, match="stands twice"):
+        load_statements("holdfast.store.sqlite", lambda _: "r")
+
+
+@pytest.mark.parametrize("dialect", [sqlite, postgres], ids=DIALECTS)
+def test_a_part_brings_its_own_statements(dialect: ModuleType) -> None:
+    known = dialect.statements()
+    with pytest.raises(KeyError):
+        known["lock_orders"]
+    with pytest.raises(KeyError):
+        known[f"{ORDERS}:claim"]
+    assert "holdfast_order" in known[f"{ORDERS}:lock_orders"].text
+    assert f"{ORDERS}:write_orders" in known
