@@ -75,7 +75,7 @@ def _fail_and_come_back(machine: Machine) -> None:
     assert [machine.model.status[i] for i in family[2:]] == [Status.BLOCKED] * 5
     machine.insert_child(first=0, second=0, policy=DependencyPolicy.IGNORE, dead=True)
     machine.claim(queues=QUEUES, node="x")
-    machine.complete(number=0, count=3)
+    machine.complete(number=1, count=3)  # by `finish`; above by `finish_held`
 
 
 def _limit(machine: Machine) -> None:
