@@ -40,8 +40,10 @@ GOOD = {
     "filled_qty": 1,
     "avg_fill_price": 1,
 }
-STORES = Surface(OrderStore, kinds=KINDS, good=GOOD)
-AWAITED = Surface(AsyncOrderStore, kinds=KINDS, good=GOOD)
+COMMANDS = frozenset({"run"})
+"""It takes what the other calls make."""
+STORES = Surface(OrderStore, kinds=KINDS, good=GOOD, leave_out=COMMANDS)
+AWAITED = Surface(AsyncOrderStore, kinds=KINDS, good=GOOD, leave_out=COMMANDS)
 MADE = SimpleNamespace(memory=InMemoryOrderStore, durable=DurableOrderStore, sql=SqlOrderStore)
 CONSTRUCTORS = Surface(
     MADE,
