@@ -30,8 +30,8 @@ from holdfast.cli.tree import BY_PATH, NOUNS
 from holdfast.core.task import TERMINAL, TRANSITIONS, Status
 from holdfast.errors import HoldfastError
 from holdfast.metrics import Family
+from holdfast.queue.define import TypeOptions
 from holdfast.queue.settings import Settings
-from holdfast.queue.types import TypeOptions
 from holdfast.testing import harness
 from tests import error_tree
 from tests.test_tidy import NOT_PLAIN

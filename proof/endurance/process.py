@@ -35,7 +35,7 @@ def state() -> dict[str, float]:
         "tasks": len(asyncio.all_tasks()),
         "threads": len(sys._current_frames()),
     }
-    engine = app.queue._engine
+    engine = app.queue.parts.sessions.engine
     if engine is not None:
         counts["restarts"] = engine.supervisor.restarts
     return counts

@@ -14,8 +14,8 @@ from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.ids import Ids
 from holdfast.metrics import Meter
-from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
+from holdfast.queue.session import Backend
 from holdfast.queue.settings import Settings
 from holdfast.store.backends import POSTGRES_SCHEMES, sqlite_path, store_for
 from holdfast.store.store import Store

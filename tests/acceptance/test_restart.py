@@ -145,8 +145,8 @@ async def test_a_database_that_goes_away_under_load_is_survived(
 
 
 def mode(queue: TaskQueue) -> Mode:
-    assert queue._backend is not None
-    return queue._backend.bus.mode()
+    assert queue.parts.sessions.here.backend is not None
+    return queue.parts.sessions.here.backend.bus.mode()
 
 
 async def test_wake_ups_say_that_they_are_down_and_come_back(server: Postgres) -> None:

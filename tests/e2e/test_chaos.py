@@ -100,8 +100,8 @@ async def test_a_cut_network_costs_a_running_task_nothing(pg_dsn: str, proxy: Pr
         await gate.arrived(5)
         proxy.cut()
         gate.open()
-        assert queue._engine is not None
-        completer = queue._engine.completer
+        assert queue.parts.sessions.engine is not None
+        completer = queue.parts.sessions.engine.completer
         await eventually(lambda: completer.outages > 1)
         proxy.heal()
         assert [await task.result(10) for task in held] == list(range(5))
@@ -145,8 +145,8 @@ async def test_a_server_that_refuses_to_write_is_waited_for(
         with pytest.raises(error):
             await queue.enqueue("work", {"value": "refused"})
         gate.open()
-        assert queue._engine is not None
-        completer = queue._engine.completer
+        assert queue.parts.sessions.engine is not None
+        completer = queue.parts.sessions.engine.completer
         await eventually(lambda: completer.outages > 2)
         await operator.execute("SET default_transaction_read_only = off")
         await operator.execute(mend_it.format(name=name))

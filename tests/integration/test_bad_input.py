@@ -118,8 +118,8 @@ async def state(queue: TaskQueue) -> tuple[Any, ...]:
         await queue.find_tasks(),
         await queue.get_schedules(),
         await queue.get_queues(),
-        queue._handlers.types(),
-        queue._schedules,
+        queue.definitions.handlers.types(),
+        queue.definitions.schedules,
         queue.settings,
         queue.is_running(),
     )

@@ -21,13 +21,15 @@ from tests.acceptance.apps.jobs import make_queue
 class Still(TaskQueue):
     """A queue whose engine does nothing by itself: the test ticks its loops."""
 
-    async def _run_engine(self, engine: Engine) -> None:
-        await engine.prepare()
+    def __init__(self, url: str, **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self.parts.runtime.start_engine = Engine.prepare
 
     @property
     def engine(self) -> Engine:
-        assert self._engine is not None
-        return self._engine
+        engine = self.parts.sessions.engine
+        assert engine is not None
+        return engine
 
 
 async def test_a_process_takes_no_more_than_it_can_run(url: str) -> None:
@@ -230,9 +232,9 @@ async def test_who_lets_in_more_than_it_can_run_tells_others(
 
     queue.register_handler("work", work)
     await queue.start()
-    assert queue._backend is not None
-    queue._backend.bus.subscribe(heard.append, WORK)
-    monkeypatch.setattr(queue._backend.store, "open_gates", open_gates)
+    assert queue.parts.sessions.here.backend is not None
+    queue.parts.sessions.here.backend.bus.subscribe(heard.append, WORK)
+    monkeypatch.setattr(queue.parts.sessions.here.backend.store, "open_gates", open_gates)
     await queue.engine.dispatcher._open_gates(0.0)
     assert heard == [WORK] * is_told
     await queue.stop()

@@ -226,7 +226,7 @@ async def test_a_start_that_fails_leaves_nothing_open(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = TaskQueue(shared_url)
-    make, made = queue._make_backend, []
+    make, made = queue.parts.sessions.make_backend, []
 
     def failing() -> Any:
         backend = make()
@@ -234,7 +234,7 @@ async def test_a_start_that_fails_leaves_nothing_open(
         made.append(backend)
         return backend
 
-    monkeypatch.setattr(queue, "_make_backend", failing)
+    monkeypatch.setattr(queue.parts.sessions, "make_backend", failing)
     with pytest.raises(OSError, match="no bus today"):
         await queue.open()
     with pytest.raises(StoreUnavailable, match="closed"):

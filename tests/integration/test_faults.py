@@ -26,14 +26,14 @@ QUICK: dict[str, Any] = {"lease_seconds": 1.0, "base_retry_delay": 0.01, "shutdo
 
 
 def store_of(queue: TaskQueue) -> Store:
-    assert queue._backend is not None
-    return queue._backend.store
+    assert queue.parts.sessions.here.backend is not None
+    return queue.parts.sessions.here.backend.store
 
 
 def loops_store_of(queue: TaskQueue) -> Store:
     """What the loops of its engine use."""
-    assert queue._engine is not None
-    return queue._engine._own
+    assert queue.parts.sessions.engine is not None
+    return queue.parts.sessions.engine._own
 
 
 def failing(
@@ -83,13 +83,13 @@ async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
 
 def troubles(queue: TaskQueue) -> int:
     """Of loops that isolate what fails and go on."""
-    assert queue._engine is not None
-    return sum(loop.troubles for loop in queue._engine.loops)
+    assert queue.parts.sessions.engine is not None
+    return sum(loop.troubles for loop in queue.parts.sessions.engine.loops)
 
 
 def restarts(queue: TaskQueue) -> int:
-    assert queue._engine is not None
-    return queue._engine.supervisor.restarts
+    assert queue.parts.sessions.engine is not None
+    return queue.parts.sessions.engine.supervisor.restarts
 
 
 async def test_a_loop_that_dies_too_often_is_escalated(
@@ -148,7 +148,7 @@ async def test_an_enqueue_whose_answer_is_lost_with_its_claim_runs_unpunished(
     """On SQLite a task may be claimed in the commit that brings it in."""
     async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work", **QUICK) as queue:
         store = loops_store_of(queue)
-        engine = queue._engine
+        engine = queue.parts.sessions.engine
         assert engine is not None
         await eventually(lambda: engine.dispatcher.is_idle)
         away = StoreUnavailable("the answer was lost")
@@ -204,8 +204,9 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
         assert "task.late" not in kinds
         stats = await queue.get_stats()
         assert (stats.fenced, stats.restarts) == (0, 0)
-        assert queue._engine is not None
-        await eventually(lambda: queue._engine is not None and not queue._engine.pool.held)
+        assert queue.parts.sessions.engine is not None
+        pool = queue.parts.sessions.engine.pool
+        await eventually(lambda: not pool.held)
     assert sum(entry.what == "start" for entry in journal.read(runs)) == 5
 
 
@@ -314,8 +315,8 @@ async def test_an_outcome_is_kept_until_a_full_disk_has_room_again(tmp_path: Pat
         await gate.arrived(1)
         set_pages(queue, pages_of(queue))
         gate.open()
-        assert queue._engine is not None
-        completer = queue._engine.completer
+        assert queue.parts.sessions.engine is not None
+        completer = queue.parts.sessions.engine.completer
         await eventually(lambda: completer.outages > 1)
         assert (await task.get()).status is Status.RUNNING
         set_pages(queue, 1_000_000)

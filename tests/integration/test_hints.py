@@ -21,7 +21,7 @@ from holdfast.bus.postgres import (
     PostgresBus,
 )
 from holdfast.clock import VirtualClock
-from holdfast.queue.backend import Backend
+from holdfast.queue.session import Backend
 
 
 @pytest.fixture

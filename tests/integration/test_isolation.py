@@ -221,8 +221,8 @@ async def test_a_handler_that_swallows_its_cancellation_has_timed_out_all_the_sa
         assert ended.failure is not None
         assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.TIMEOUT)
         assert await (await queue.enqueue("quick", {})).result(5) == "quick"
-        assert queue._engine is not None
-        assert queue._engine.pool.held == {}
+        assert queue.parts.sessions.engine is not None
+        assert queue.parts.sessions.engine.pool.held == {}
 
 
 async def test_a_handlers_process_dies_with_its_worker(tmp_path: Path) -> None:
@@ -402,13 +402,13 @@ async def test_an_outcome_under_an_old_fence_is_evidence_only(shared_url: str) -
     """A runner that does not know that its lease is gone ends the task; another one had it by then."""
     settings = {**QUICK, "lease_seconds": 0.4}
     async with Gate() as gate, make_queue(shared_url, "thread_work", **settings) as deaf:
-        assert deaf._engine is not None
+        assert deaf.parts.sessions.engine is not None
         feed = Feed(deaf)
         task = await deaf.enqueue(
             "thread_work", {"gate": gate.address, "name": "x", "value": "late"}
         )
         await gate.arrived(1)
-        await deaf._engine.supervisor.stop("heartbeat", "dispatcher")
+        await deaf.parts.sessions.engine.supervisor.stop("heartbeat", "dispatcher")
         async with make_queue(shared_url, "thread_work", **settings) as other:
             await gate.arrived(2)
             first, second = gate.present["x"]

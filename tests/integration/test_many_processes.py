@@ -41,9 +41,9 @@ async def test_a_paused_queue_is_paused_everywhere(shared_url: str) -> None:
         tasks = [await operator.enqueue("work", {"value": n}) for n in range(5)]
         assert "paused by me: maintenance" in str(await operator.why(tasks[0]))
         async with make_queue(shared_url, "work", **SETTINGS) as here:
-            assert here._engine is not None
-            await here._engine.dispatcher.step()
-            await here._engine.dispatcher.step()
+            assert here.parts.sessions.engine is not None
+            await here.parts.sessions.engine.dispatcher.step()
+            await here.parts.sessions.engine.dispatcher.step()
             assert {(await task.get()).status for task in tasks} == {Status.QUEUED}
             await operator.resume_queue(actor="me")
             assert [await task.result(10) for task in tasks] == list(range(5))

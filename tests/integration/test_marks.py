@@ -15,7 +15,7 @@ async def test_old_marks_of_processes_that_are_gone_are_forgotten(
     """Many short processes leave a few each."""
     monkeypatch.setattr(sweeper, "PRUNE_BATCH", 10)
     async with make_queue(pg_dsn, "work") as queue:
-        assert queue._engine is not None
+        assert queue.parts.sessions.engine is not None
         now = (await queue.open()).store.now()
         hour = sweeper.MARK_SECONDS
         numbers = [
@@ -26,7 +26,7 @@ async def test_old_marks_of_processes_that_are_gone_are_forgotten(
             await connection.executemany(
                 "INSERT INTO holdfast_commit VALUES ($1)", [(n,) for n in numbers]
             )
-            assert await queue._engine.sweeper._prune(now) is False
+            assert await queue.parts.sessions.engine.sweeper._prune(now) is False
             kept = await connection.fetch(
                 "SELECT id FROM holdfast_commit WHERE id = ANY($1)", numbers
             )

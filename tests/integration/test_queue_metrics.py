@@ -61,8 +61,8 @@ async def test_gauges_follow_the_count_of_the_sweeper(url: str) -> None:
     queue.register_handler("work", lambda payload: payload)
     async with queue:
         await queue.enqueue("work", delay=3600)
-        assert queue._engine is not None
-        sweeper = queue._engine.sweeper
+        assert queue.parts.sessions.engine is not None
+        sweeper = queue.parts.sessions.engine.sweeper
         async with sweeper.ticking:  # a tick that began before the enqueue sets it at its end
             sweeper._count_at = 0.0
         await sweeper.step()

@@ -28,7 +28,7 @@ async def test_stop_waits_for_what_runs_gives_back_the_rest_and_refuses_more(
             for n in range(6)
         ]
         await gate.arrived(2)
-        engine = queue._engine
+        engine = queue.parts.sessions.engine
         assert engine is not None
         stopping = asyncio.create_task(queue.stop())
         await eventually(lambda: engine.dispatcher.stopping)

@@ -9,6 +9,7 @@ from holdfast import Status, Task, TaskQueue
 from holdfast.cli.commands import checks
 from holdfast.cli.commands.checks import Level
 from holdfast.core.schedule import Schedule
+from holdfast.queue.schedules import put_schedule
 
 
 async def idle(task: Task) -> None: ...
@@ -62,13 +63,13 @@ async def test_a_type_that_nobody_knows_is_left_to_others_and_told(shared_url: s
         await queue.schedule("known", "@every 0.02", "idle")
         backend = await queue.open()
         lost = Schedule("lost", "gone", "default", "@every 0.02", "UTC", "null", 2, 0.0)
-        await queue._put_schedule(backend, lost)
+        await put_schedule(backend, lost)
         before = next(each for each in await queue.get_schedules() if each.name == "lost")
         await until_fired(queue, "known", 5)
         after = next(each for each in await queue.get_schedules() if each.name == "lost")
         assert (after.next_at, after.fired_at) == (before.next_at, None)
-        assert queue._engine is not None
-        await queue._engine.heartbeat.step()
+        assert queue.parts.sessions.engine is not None
+        await queue.parts.sessions.engine.heartbeat.step()
         skipped = (await queue.get_nodes())[0].skipped
         assert list(skipped) == ["lost"]
         assert "UnknownType" in skipped["lost"]

@@ -24,9 +24,9 @@ async def test_a_node_registers_and_leaves(shared_url: str) -> None:
     queue.register_handler("work", lambda payload: payload)
     async with queue:
         (node,) = await queue.get_nodes()
-        assert queue._engine is not None
-        await queue._engine.heartbeat.tick()
-        await queue._engine.heartbeat.tick()
+        assert queue.parts.sessions.engine is not None
+        await queue.parts.sessions.engine.heartbeat.tick()
+        await queue.parts.sessions.engine.heartbeat.tick()
         assert [(e.kind, e.node) for e in await told(queue, "node")] == [
             ("node.registered", node.id)
         ]

@@ -1,98 +1,125 @@
-"""Defining tasks: the decorator, and handlers by name."""
+"""What a type of task is defined with: the options, written once, and their checks.
+
+`@queue.task` and `register_handler` take the same options; a bad one is a BadConfig that names it.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from typing import Any, Final, TypedDict
 
-from holdfast.engine.handlers import Handler, bind_payload, for_arguments, for_task
-from holdfast.queue.handle import TaskHandle
-from holdfast.queue.produce import Produce, check_options
-from holdfast.queue.schedules import Schedules
-from holdfast.queue.types import TypeOptions, schedule_of, type_config
+from holdfast.core import limit as limits, priority as priorities
+from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
+from holdfast.core.limit import LimitRule
+from holdfast.core.schedule import CODE, Schedule, check_timetable
+from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
+from holdfast.core.task import Priority
+from holdfast.engine.handlers import Handler, Handlers, TypeConfig
+from holdfast.errors import BadConfig
+from holdfast.queue.types import timeout_in
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-class TaskFunction(Generic[P, R]):
-    """A function that is also a task: call it, or `enqueue` it."""
-
-    def __init__(self, queue: Produce, handler: Handler, function: Callable[P, R]) -> None:
-        self.function = function
-        self.type = handler.type
-        self._queue = queue
-        self._handler = handler
-        self._options: dict[str, Any] = {}
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self.function(*args, **kwargs)
-
-    def options(self, **options: Any) -> TaskFunction[P, R]:
-        """The same task, enqueued with other options (those of `TaskQueue.enqueue`)."""
-        check_options(options, allowed=("id", "tx"))
-        other = TaskFunction(self._queue, self._handler, self.function)
-        other._options = {**self._options, **options}
-        return other
-
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle:
-        """Hands in a task that will call the function with these arguments."""
-        payload = bind_payload(self._handler, args, kwargs)
-        return await self._queue.enqueue(self.type, payload, **self._options)
-
-    def request(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """The same as an item for `enqueue_many`."""
-        payload = bind_payload(self._handler, args, kwargs)
-        return {"type": self.type, "payload": payload, **self._options}
+LIMIT_MAX: Final = 1_000_000
 
 
-class Define(Schedules):
-    """The part of a queue that knows handlers."""
+class TypeOptions(TypedDict, total=False):
+    """Each may be left out. `max_attempts`, `retry_delay`, `max_retry_delay` and `max_deaths` are then as
+    the queue's settings say; `timeout` as well, while `timeout=None` is no timeout."""
 
-    # Typed by what it returns; not by its parameters, since the context is none of the payload.
-    @overload
-    def task(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
+    queue: str
+    priority: Priority | str | int
+    max_attempts: int | None
+    timeout: float | None
+    retry_delay: float | None
+    max_retry_delay: float | None
+    max_deaths: int | None
+    rate: str | None
+    concurrency: int | None
+    key_rate: str | None
+    key_concurrency: int | None
+    burst: int
+    isolation: str | None
+    cron: str | None
+    timezone: str
 
-    @overload
-    def task(
-        self, function: None = None, /, *, name: str | None = None, **options: Unpack[TypeOptions]
-    ) -> Callable[[Callable[..., R]], TaskFunction[..., R]]: ...
 
-    def task(
-        self,
-        function: Callable[..., R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        **options: Unpack[TypeOptions],
-    ) -> Any:
-        """Makes a function a task. Its name is the type, its arguments are the payload. The options are
-        those of `TypeOptions`, as for `register_handler`."""
-        config = type_config(options)
+class Definitions:
+    """The handlers of a queue, and the schedules of those that are defined with `cron`."""
 
-        def define(function: Callable[..., R]) -> TaskFunction[..., R]:
-            task_type = name if name is not None else str(getattr(function, "__name__", ""))
-            handler = for_arguments(task_type, function, config, options.get("isolation"))
-            self._define(handler, options)
-            return TaskFunction(self, handler, function)
+    __slots__ = ("handlers", "schedules")
 
-        return define if function is None else define(function)
+    def __init__(self) -> None:
+        self.handlers = Handlers()
+        self.schedules: list[Schedule] = []
 
-    def register_handler(
-        self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]
-    ) -> None:
-        """Binds a function to a type; it gets the task, and the context if it takes two arguments."""
-        config = type_config(options)
-        self._define(for_task(type, handler, config, options.get("isolation")), options)
-
-    def _define(self, handler: Handler, options: TypeOptions) -> None:
+    def add(self, handler: Handler, options: TypeOptions) -> None:
         """Takes the whole definition in, or raises and takes in nothing."""
         cron, timezone = options.get("cron"), options.get("timezone", "UTC")
         schedule = None if cron is None else schedule_of(handler, cron, timezone)
-        self._handlers.add(handler)
-        self._schedules = [each for each in self._schedules if each.name != handler.type]
+        self.handlers.add(handler)
+        self.schedules = [other for other in self.schedules if other.name != handler.type]
         if schedule is not None:
-            self._schedules.append(schedule)
-        self._tell_engine(lambda engine: engine.announce_soon())
+            self.schedules.append(schedule)
+
+
+def type_config(options: TypeOptions) -> TypeConfig:
+    """The checked configuration of a type."""
+    unknown = sorted(options.keys() - TypeOptions.__annotations__.keys(), key=str)
+    if unknown:
+        known = ", ".join(TypeOptions.__annotations__)
+        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {known}")
+    cron = options.get("cron")
+    check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
+    burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
+    return TypeConfig(
+        queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
+        priority=priorities.parse(options.get("priority", Priority.NORMAL)),
+        max_attempts=_whole(options, "max_attempts", ATTEMPTS_MAX),
+        timeout_seconds=timeout_in(options["timeout"], wrong=BadConfig)
+        if "timeout" in options
+        else None,
+        retry_base_seconds=_seconds(options, "retry_delay"),
+        retry_cap_seconds=_seconds(options, "max_retry_delay"),
+        max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
+        limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
+        key_limit=rule(
+            options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
+        ),
+    )
+
+
+def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | None:
+    """A limit from what people write: rate='100/m', concurrency=4."""
+    if rate is None and concurrency is None:
+        return None
+    count, seconds = None, 1.0
+    if rate is not None:
+        try:
+            count, seconds = limits.parse_rate(check_name("rate", rate, wrong=BadConfig))
+        except ValueError as error:
+            raise BadConfig(str(error)) from None
+    return LimitRule(max_running=concurrency, rate_count=count, rate_seconds=seconds, burst=burst)
+
+
+def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
+    """The schedule of a type that is defined with `cron`; it belongs to the code."""
+    config = handler.config
+    return Schedule(
+        handler.type,
+        handler.type,
+        config.queue,
+        cron,
+        timezone,
+        encode_payload({}),
+        int(config.priority),
+        0.0,
+        owner=CODE,
+    )
+
+
+def _whole(options: Any, name: str, most: int) -> int | None:
+    value = options.get(name)
+    return None if value is None else check_whole(name, value, least=1, most=most, wrong=BadConfig)
+
+
+def _seconds(options: Any, name: str) -> float | None:
+    value = options.get(name)
+    return None if value is None else check_number(name, value, wrong=BadConfig)

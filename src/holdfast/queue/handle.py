@@ -7,16 +7,20 @@ from typing import Protocol, Self
 from holdfast.core.codec import Json
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
-from holdfast.errors import NotFound, TaskFailed
+from holdfast.errors import TaskFailed
 from holdfast.store.store import Inserted
 
 
 class Source(Protocol):
-    """Where a handle asks: the queue."""
+    """Where a handle asks about its task."""
 
-    async def get_task(self, task_id: str) -> Task | None: ...
+    async def get(self, task_id: str) -> Task:
+        """NotFound when there is none of that id."""
+        ...
 
-    async def wait_task(self, task_id: str, timeout: float | None = None) -> Task: ...
+    async def wait(self, task_id: str, timeout: float | None = None) -> Task:
+        """The task once it has ended."""
+        ...
 
 
 def no_result(task: Task) -> str:
@@ -57,14 +61,11 @@ class TaskHandle(str):
 
     async def get(self) -> Task:
         """The task as it is now."""
-        task = await self._source.get_task(self.id)
-        if task is None:
-            raise NotFound(f"task {self.id} does not exist: it may have been pruned")
-        return task
+        return await self._source.get(self.id)
 
     async def wait(self, timeout: float | None = None) -> Task:
         """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
-        return await self._source.wait_task(self.id, timeout)
+        return await self._source.wait(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Json:
         """The handler's value once completed; TaskFailed when the task ends without one."""

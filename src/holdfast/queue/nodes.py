@@ -1,13 +1,15 @@
-"""The nodes that a store knows: who runs tasks, and whether they still say so."""
+"""Use cases of nodes: the processes that run tasks, and whether each still reports."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.core import codec, node as rules
-from holdfast.queue.backend import Backend
+from holdfast.core.check import check_flag
+from holdfast.queue.session import Sessions
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -48,18 +50,23 @@ _SAID: Final = (
 )
 
 
-async def nodes_of(backend: Backend) -> list[Node]:
-    """All that were heard of and not yet forgotten."""
-    return nodes_at(await backend.store.query("nodes"), backend.store.now())
+class Nodes:
+    """What may be asked of the nodes of a store."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def list(self, *, live: bool = True) -> list[Node]:
+        """The nodes; with `live` false also those that no longer report and are not yet removed."""
+        check_flag("live", live)
+        store = (await self._sessions.open()).store
+        nodes = nodes_at(await store.query("nodes"), store.now())
+        return [node for node in nodes if node.is_live] if live else nodes
 
 
-def nodes_at(rows: list[Any], now: float) -> list[Node]:
+def nodes_at(rows: Sequence[Any], now: float) -> list[Node]:
     """From rows of the statement `nodes`."""
     return [_node(row, now) for row in rows]
-
-
-async def live_nodes(backend: Backend) -> list[Node]:
-    return [node for node in await nodes_of(backend) if node.is_live]
 
 
 def _node(row: Any, now: float) -> Node:

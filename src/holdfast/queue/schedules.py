@@ -1,6 +1,6 @@
-"""Schedules of a queue. They live in the store and fire while nodes run.
+"""Use cases of schedules. They live in the store and fire while nodes run.
 
-A schedule made here (`schedule`) is fired by every node that knows its type, until it is removed. One that
+A schedule made here (`put`) is fired by every node that knows its type, until it is removed. One that
 a task is defined with (`@task(cron=...)`) belongs to the code: it fires while a node runs whose code has it.
 """
 
@@ -10,14 +10,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from holdfast.bus.port import FEED
-from holdfast.core.check import check_name, check_text
+from holdfast.core.check import check_name
 from holdfast.core.codec import loads
 from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
-from holdfast.queue.backend import Backend
-from holdfast.queue.produce import Produce
+from holdfast.queue.by import By
+from holdfast.queue.session import Backend, Sessions
+from holdfast.queue.types import KnownTypes
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script
 from holdfast.store.scripts import schedules as scripts
@@ -25,51 +26,41 @@ from holdfast.store.scripts import schedules as scripts
 T = TypeVar("T")
 
 
-class Schedules(Produce):
-    """The part of a queue that enqueues by the clock."""
+class Schedules:
+    """What may be asked of schedules, and the tasks that they make."""
 
-    async def _scheduled(self, schedule: Schedule, now: float) -> Submission:
-        """The task of a schedule that is due, as its type is configured; UnknownType when neither this
-        process nor the store knows the type."""
-        backend = await self._open()
-        request = self._request(
-            await self._config(backend, schedule.type),
-            type=schedule.type,
-            payload=loads(schedule.payload_json),
-            queue=schedule.queue,
-            priority=schedule.priority,
-            metadata={"schedule": schedule.name},
-        )
-        return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
+    def __init__(self, sessions: Sessions, types: KnownTypes) -> None:
+        self._sessions = sessions
+        self._types = types
 
-    async def _put_schedule(self, backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
-        await backend.store.run(
-            lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
-        )
-        backend.bus.publish(FEED)
+    async def list(self) -> list[Schedule]:
+        """All schedules of the store, by name."""
+        backend = await self._sessions.open()
+        return [Schedule(*row) for row in await backend.store.query("schedules")]
 
-    async def schedule(
+    async def put(
         self,
         name: str,
+        by: By,
+        *,
         spec: str,
         type: str,
         payload: object = None,
-        *,
         timezone: str = "UTC",
         queue: str | None = None,
         priority: Priority | str | int | None = None,
-        actor: str = "api",
     ) -> None:
-        """Adds or changes a schedule ('*/5 * * * *', or '@every 30'); it fires while a node of this store
-        runs. Conflict when the name belongs to a task that is defined with `cron`."""
+        """Adds or changes a schedule. Conflict when the name is that of a task defined with `cron`."""
         check_name("name", name)
-        check_name("actor", actor)
         check_timetable(spec, timezone)
-        backend = await self._open()
-        config = await self._config(backend, type)
-        request = self._request(config, type=type, payload=payload, queue=queue, priority=priority)
+        by.of_unversioned("a schedule")
+        backend = await self._sessions.open()
+        config = await self._types.find(backend.store, type)
+        request = self._types.request(
+            config, type=type, payload=payload, queue=queue, priority=priority
+        )
         task = submit(request, task_id="check", now=0.0).task
-        made = Schedule(
+        schedule = Schedule(
             name,
             type,
             task.queue,
@@ -79,56 +70,70 @@ class Schedules(Produce):
             int(task.priority),
             0.0,
         )
-        await self._put_schedule(backend, made, actor)
-        self._look_at_schedules()
+        await put_schedule(backend, schedule, by.actor)
+        self._wake_scheduler()
 
-    async def unschedule(self, name: str, *, actor: str = "api", reason: str = "") -> None:
-        """Removes a schedule; tasks that it made stay. NotFound when there is none. One that belongs to
-        the code comes back with the next start of a node that has it: pause it instead."""
-        check_text("reason", reason)
-        await self._change_schedule(
+    async def remove(self, name: str, by: By) -> None:
+        """Removes a schedule; tasks that it made stay. NotFound when there is none."""
+        await self._change(
             name,
-            actor,
+            by,
             lambda dialect, ids, now: scripts.remove(
-                dialect, ids, now, name=name, actor=actor, reason=reason
+                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
             ),
         )
 
-    async def pause_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Schedule:
+    async def pause(self, name: str, by: By) -> Schedule:
         """Nothing is fired until it is resumed, also after a restart of the code that has it."""
-        check_text("reason", reason)
-        return await self._change_schedule(
+        return await self._change(
             name,
-            actor,
+            by,
             lambda dialect, ids, now: scripts.pause(
-                dialect, ids, now, name=name, actor=actor, reason=reason
+                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
             ),
         )
 
-    async def resume_schedule(self, name: str, *, actor: str = "api") -> Schedule:
+    async def resume(self, name: str, by: By) -> Schedule:
         """Fires again, from its next time on."""
-        resumed = await self._change_schedule(
+        schedule = await self._change(
             name,
-            actor,
-            lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=actor),
+            by,
+            lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=by.actor),
         )
-        self._look_at_schedules()
-        return resumed
+        self._wake_scheduler()
+        return schedule
 
-    async def get_schedules(self) -> list[Schedule]:
-        """All schedules of the store, by name."""
-        backend = await self._open()
-        return [Schedule(*row) for row in await backend.store.query("schedules")]
+    async def submission(self, schedule: Schedule, now: float) -> Submission:
+        """The task of a schedule that is due, as its type is configured; UnknownType when neither this
+        process nor the store knows the type."""
+        backend = await self._sessions.open()
+        request = self._types.request(
+            await self._types.find(backend.store, schedule.type),
+            type=schedule.type,
+            payload=loads(schedule.payload_json),
+            queue=schedule.queue,
+            priority=schedule.priority,
+            metadata={"schedule": schedule.name},
+        )
+        return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
 
-    async def _change_schedule(
-        self, name: str, actor: str, make: Callable[[Dialect, Ids, float], Script[T]]
+    async def _change(
+        self, name: str, by: By, make: Callable[[Dialect, Ids, float], Script[T]]
     ) -> T:
         check_name("name", name)
-        check_name("actor", actor)
-        backend = await self._open()
+        by.of_unversioned("a schedule")
+        backend = await self._sessions.open()
         answer = await backend.store.run(make)
         backend.bus.publish(FEED)
         return answer
 
-    def _look_at_schedules(self) -> None:
-        self._tell_engine(lambda engine: engine.scheduler.wake())
+    def _wake_scheduler(self) -> None:
+        self._sessions.call_engine(lambda engine: engine.scheduler.wake())
+
+
+async def put_schedule(backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
+    """Makes a schedule known to the store."""
+    await backend.store.run(
+        lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
+    )
+    backend.bus.publish(FEED)

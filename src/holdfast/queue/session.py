@@ -1,30 +1,52 @@
-"""What a queue has open in one event loop.
+"""What a queue has open: a session for each event loop.
 
-A queue object may be used from any loop of its process: the store is shared between them, everything here is
-not. Futures, events and locks belong to the loop in which they are awaited.
+Promises: a session opens when it is first needed, so that a producer just enqueues. All loops of a process
+share one store; everything else here belongs to its loop, because futures, events and locks belong to the
+loop in which they are awaited. A loop that ended without a `stop` is dropped without being touched. A forked
+child has no session: it opens its own, and runs no workers. Never: starts or stops workers (`runtime.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from holdfast.core.event import Position
+from holdfast.bus.port import Bus
+from holdfast.clock import Clock
+from holdfast.core.ids import Ids
 from holdfast.core.submit import Submission
+from holdfast.core.task import ENDED, Task
 from holdfast.engine.batcher import Batcher
+from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.engine import Engine
-from holdfast.errors import EngineFailed, NotRunning
-from holdfast.queue.backend import Backend
+from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
+from holdfast.forks import PassiveFollower, follow
+from holdfast.queue.subscriptions import Subscriptions
 from holdfast.queue.waiters import Waiters
-from holdfast.store.store import Inserted
+from holdfast.store.store import Inserted, Store
+
+STOPPED = "the queue was stopped: open it or start it again"
+
+
+class Backend(NamedTuple):
+    """A store and everything that is injected beside it. The composition root makes it."""
+
+    store: Store
+    bus: Bus
+    clock: Clock
+    ids: Ids
+    host: str = ""
+    """What this machine and process are called; '' asks the machine."""
 
 
 class Session:
-    """From the first use in a loop until `stop`, or until the loop ends."""
+    """One event loop's part of a queue: from its first use until `stop`, or until the loop ends."""
 
     __slots__ = (
+        "_waiters",
         "backend",
         "closed",
-        "draining",
         "engine",
         "entered",
         "failed",
@@ -35,18 +57,17 @@ class Session:
         "plain",
         "starting",
         "stopping",
-        "subscribing",
         "subscriptions",
-        "waiters",
     )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, is_stopped: bool = False) -> None:
         self.loop = loop
         self.is_stopped = is_stopped
-        """Stopped in this loop, and not opened again: what follows by itself is refused."""
+        """Stopped in this loop, and not opened again: implicit opening is refused."""
         self.backend: Backend | None = None
         self.engine: Engine | None = None
         self.plain: Batcher[Submission, Inserted] | None = None
+        """Plain enqueues of this loop share commits."""
         self.entered = 0
         """`async with` blocks that are open."""
         self.opening = asyncio.Lock()
@@ -55,19 +76,176 @@ class Session:
         self.closed = asyncio.Event()
         self.failure: EngineFailed | None = None
         self.failed = asyncio.Event()
-        self.waiters = Waiters()
-        self.subscribing: set[asyncio.Event] = set()
-        self.subscriptions: set[asyncio.Task[None]] = set()
-        self.draining: Position | None = None
+        self.subscriptions = Subscriptions()
+        self._waiters: Waiters | None = None
+
+    def opened(self, backend: Backend) -> None:
+        self._waiters = Waiters(backend.store, backend.bus, backend.clock)
+        self.backend = backend
 
     @property
     def store_and_bus(self) -> Backend:
-        """For whoever runs after it was opened; NotRunning once it was stopped."""
+        """The backend of an open session; NotRunning once it was stopped."""
         if self.backend is None:
-            raise NotRunning("the queue was stopped: open it or start it again")
+            raise NotRunning(STOPPED)
         return self.backend
+
+    @property
+    def waiters(self) -> Waiters:
+        if self._waiters is None:
+            raise NotRunning(STOPPED)
+        return self._waiters
 
     @property
     def is_running(self) -> bool:
         """Whether workers run in this loop."""
         return self.engine is not None and self.failure is None and not self.loop.is_closed()
+
+    def ended(self, tasks: Iterable[Task]) -> None:
+        """Wakes the callers that wait for these tasks."""
+        if self._waiters is not None and self._waiters.has_waiters:
+            for task in tasks:
+                if task.status in ENDED:
+                    self._waiters.ended(task)
+
+    def fail(self, failure: EngineFailed) -> None:
+        """The engine has given up."""
+        self.failure = failure
+        self.failed.set()
+
+    def check_takes_work(self) -> None:
+        if self.stopping:
+            raise QueueStopping(
+                "the queue is stopping and takes no new work: send it elsewhere or later"
+            )
+
+
+class Sessions(PassiveFollower):
+    """The sessions of a queue in this process."""
+
+    def __init__(self, make_backend: Callable[[], Backend]) -> None:
+        self.make_backend = make_backend
+        self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
+        self._inherited: list[Session] = []
+        """Those of the process that this one was forked from: kept, so that nothing of them unwinds here."""
+        follow(self)
+
+    def start_over(self) -> None:
+        """In a forked child."""
+        self._inherited += self._by_loop.values()
+        self._by_loop = {}
+
+    @property
+    def here(self) -> Session:
+        """The session of the running event loop."""
+        loop = asyncio.get_running_loop()
+        session = self._by_loop.get(loop)
+        if session is None:
+            self.drop_ended()
+            session = self._by_loop[loop] = Session(loop)
+        return session
+
+    def is_current(self, session: Session) -> bool:
+        return self._by_loop.get(session.loop) is session
+
+    def replace(self, session: Session) -> None:
+        """After a stop: the loop gets a new session, which has to be opened explicitly."""
+        self._by_loop[session.loop] = Session(session.loop, is_stopped=True)
+
+    def drop_ended(self) -> list[Session]:
+        """Removes the sessions whose event loop has ended: nothing of them can be awaited any more."""
+        ended = [session for session in list(self._by_loop.values()) if session.loop.is_closed()]
+        for session in ended:
+            self._by_loop.pop(session.loop, None)
+        return ended
+
+    # -- the store ---------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> Session | None:
+        """The session of this loop if `open` would return at once."""
+        session = self._by_loop.get(asyncio.get_running_loop())
+        if session is None or session.backend is None or session.subscriptions.starting:
+            return None
+        return session
+
+    async def open(self) -> Backend:
+        """The store and the bus of this loop; connects when needed."""
+        session = self.here
+        backend = await self.connect()
+        if session.subscriptions.starting:
+            # A subscription made before this call must see what this call does.
+            await session.subscriptions.started()
+        return backend
+
+    async def opened(self) -> Session:
+        """The session of this loop, open."""
+        await self.open()
+        return self.here
+
+    async def connect(self) -> Backend:
+        """Like `open`, but does not wait for subscriptions."""
+        session = self.here
+        if session.backend is not None:
+            return session.backend
+        if session.is_stopped:
+            raise NotRunning(STOPPED)
+        async with session.opening:
+            if session.backend is None:
+                refuse_second_run()
+                backend = self.make_backend()
+                await backend.store.open()
+                try:
+                    await backend.bus.start()
+                except BaseException:
+                    await backend.store.close()
+                    raise
+                session.opened(backend)
+        return session.store_and_bus
+
+    # -- the engine --------------------------------------------------------------------------------
+
+    def is_running(self) -> bool:
+        """Whether workers run in this process."""
+        return any(session.is_running for session in list(self._by_loop.values()))
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine of this process, in whichever loop it runs."""
+        for session in list(self._by_loop.values()):
+            if session.engine is not None and not session.loop.is_closed():
+                return session.engine
+        return None
+
+    def engine_here(self) -> Engine:
+        """The engine of this loop; a typed error when it runs in another one, or not at all."""
+        engine = self.here.engine
+        if engine is None:
+            self.refuse_elsewhere("change them there")
+            raise NotRunning("no workers run in this process: start the queue first")
+        return engine
+
+    def call_engine(self, call: Callable[[Engine], None]) -> None:
+        """Calls back with each engine of this process, in the thread of its loop."""
+        for session in list(self._by_loop.values()):
+            if session.engine is None or session.loop.is_closed():
+                continue
+            if session.loop is _running_loop():
+                call(session.engine)
+            else:
+                session.loop.call_soon_threadsafe(call, session.engine)
+
+    def refuse_elsewhere(self, what_to_do: str) -> None:
+        """WrongLoop when workers run in this process."""
+        if self.is_running():
+            raise WrongLoop(
+                f"the workers of this queue run in another event loop of this process: {what_to_do}, or "
+                "make a TaskQueue for each loop that runs workers"
+            )
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -92,6 +92,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return replace(self, **changes)
 
 
+class SettingsInForce:
+    """The settings of a queue as they are now: a start may change them."""
+
+    __slots__ = ("current",)
+
+    def __init__(self, settings: Settings) -> None:
+        self.current = settings
+
+
 def _whole(name: str, value: object, most: int) -> None:
     check_whole(name, value, least=1, most=most, wrong=BadConfig)
 

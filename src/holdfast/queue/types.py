@@ -1,106 +1,145 @@
-"""What a type of task is defined with: the options, written once, and their checks.
+"""The task types that a queue knows, and from them and the arguments of an enqueue to a request.
 
-`@queue.task` and `register_handler` take the same options; a bad one is a BadConfig that names it.
+Promises: a type is known when a handler here or any node of the store has registered it; else it is
+refused by name.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
-from holdfast.core import limit as limits, priority as priorities
-from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
-from holdfast.core.limit import LimitRule
-from holdfast.core.schedule import CODE, Schedule, check_timetable
-from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
-from holdfast.core.task import Priority
-from holdfast.engine.handlers import Handler, TypeConfig
-from holdfast.errors import BadConfig
-from holdfast.queue.requests import timeout_in
+import msgspec
+from msgspec import UNSET, UnsetType
 
-LIMIT_MAX: Final = 1_000_000
+from holdfast.core.check import check_choice, check_name, check_positive, shown
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.limit import LimitRule, name_of
+from holdfast.core.submit import EnqueueRequest
+from holdfast.core.task import NO_TIMEOUT, Priority, TaskOptions
+from holdfast.engine.handlers import Handlers, TypeConfig, resolved
+from holdfast.errors import InvalidInput, UnknownType
+from holdfast.queue.settings import SettingsInForce
+from holdfast.store.store import Store
 
-
-class TypeOptions(TypedDict, total=False):
-    """Each may be left out. `max_attempts`, `retry_delay`, `max_retry_delay` and `max_deaths` are then as
-    the queue's settings say; `timeout` as well, while `timeout=None` is no timeout."""
-
-    queue: str
-    priority: Priority | str | int
-    max_attempts: int | None
-    timeout: float | None
-    retry_delay: float | None
-    max_retry_delay: float | None
-    max_deaths: int | None
-    rate: str | None
-    concurrency: int | None
-    key_rate: str | None
-    key_concurrency: int | None
-    burst: int
-    isolation: str | None
-    cron: str | None
-    timezone: str
+TYPES_SECONDS: Final = 60.0
+"""How long what other nodes registered is believed without asking again."""
+TYPE: Final = msgspec.json.Decoder(TypeConfig)
+DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
 
-def type_config(options: TypeOptions) -> TypeConfig:
-    """The checked configuration of a type."""
-    unknown = sorted(options.keys() - TypeOptions.__annotations__.keys(), key=str)
-    if unknown:
-        known = ", ".join(TypeOptions.__annotations__)
-        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {known}")
-    cron = options.get("cron")
-    check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
-    burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
-    return TypeConfig(
-        queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
-        priority=priorities.parse(options.get("priority", Priority.NORMAL)),
-        max_attempts=_whole(options, "max_attempts", ATTEMPTS_MAX),
-        timeout_seconds=timeout_in(options["timeout"], wrong=BadConfig)
-        if "timeout" in options
-        else None,
-        retry_base_seconds=_seconds(options, "retry_delay"),
-        retry_cap_seconds=_seconds(options, "max_retry_delay"),
-        max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
-        limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
-        key_limit=rule(
-            options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
-        ),
+class KnownTypes:
+    """The types of this process's handlers, and those that other nodes of the store registered."""
+
+    def __init__(self, handlers: Handlers, settings: SettingsInForce) -> None:
+        self.handlers = handlers
+        self._settings = settings
+        self._elsewhere: dict[str, TypeConfig] = {}
+        self._read_at = float("-inf")
+
+    def request(
+        self,
+        config: TypeConfig,
+        *,
+        type: str,
+        payload: object = None,
+        queue: str | None = None,
+        priority: Priority | str | int | None = None,
+        max_attempts: int | None = None,
+        metadata: dict[str, object] | None = None,
+        depends_on: DependsOn = (),
+        delay: float = 0.0,
+        timeout: float | UnsetType | None = UNSET,
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> EnqueueRequest:
+        whole = resolved(config, self._settings.current.defaults)
+        left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
+        defaulted = {name for name, value in left.items() if value is None}
+        if timeout is UNSET:
+            defaulted.add("timeout")
+        return EnqueueRequest(
+            type=type,
+            payload=payload,
+            queue=config.queue if queue is None else queue,
+            priority=config.priority if priority is None else priority,
+            max_attempts=whole.max_attempts or 1 if max_attempts is None else max_attempts,
+            delay_seconds=delay,
+            metadata=metadata,
+            depends_on=_edges(depends_on),
+            idempotency_key=idempotency_key,
+            key=key,
+            options=TaskOptions(
+                timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
+                retry_base_seconds=whole.retry_base_seconds or 0.0,
+                retry_cap_seconds=whole.retry_cap_seconds or 0.0,
+                max_deaths=whole.max_deaths or 1,
+            ),
+            rules=_rules(config, type, key),
+            defaulted=frozenset(defaulted),
+        )
+
+    def config(self, type_name: str) -> TypeConfig:
+        """The configuration of a type that `find` has answered for."""
+        handler = self.handlers.get(type_name)
+        return handler.config if handler is not None else self._elsewhere[type_name]
+
+    async def find(self, store: Store, type_name: str) -> TypeConfig:
+        """The type's configuration, from a handler here or from the node that registered it; UnknownType
+        when there is neither."""
+        check_name("type", type_name)
+        handler = self.handlers.get(type_name)
+        if handler is not None:
+            return handler.config
+        now = store.now()
+        if type_name not in self._elsewhere or now - self._read_at > TYPES_SECONDS:
+            rows = await store.query("types")
+            self._elsewhere = {name: TYPE.decode(config) for name, _, config in rows}
+            self._read_at = now
+        config = self._elsewhere.get(type_name)
+        if config is None:
+            names = sorted({*self._elsewhere, *self.handlers.types()})[:10]
+            raise UnknownType(
+                f"no node has registered a handler for type '{type_name}' (known: "
+                f"{', '.join(names) or 'none yet'}): "
+                "register one and start that worker first, or check the name"
+            )
+        return config
+
+
+def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
+    """Ids, edges, or a mapping from id to policy."""
+    if isinstance(depends_on, str | bytes) or not isinstance(depends_on, Iterable):
+        raise InvalidInput(f"depends_on is {shown(depends_on)}: give a list of task ids")
+    given = depends_on.items() if isinstance(depends_on, Mapping) else map(_edge, depends_on)
+    edges = {}
+    for parent, policy in given:
+        name = str(check_name("an id in depends_on", parent))
+        edges[name] = Edge(name, check_choice("edge policy", policy, DependencyPolicy))
+    return tuple(edges.values())
+
+
+def _edge(given: object) -> tuple[object, object]:
+    return (
+        (given.parent_id, given.policy)
+        if isinstance(given, Edge)
+        else (given, DependencyPolicy.FAIL)
     )
 
 
-def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | None:
-    """A limit from what people write: rate='100/m', concurrency=4."""
-    if rate is None and concurrency is None:
-        return None
-    count, seconds = None, 1.0
-    if rate is not None:
-        try:
-            count, seconds = limits.parse_rate(check_name("rate", rate, wrong=BadConfig))
-        except ValueError as error:
-            raise BadConfig(str(error)) from None
-    return LimitRule(max_running=concurrency, rate_count=count, rate_seconds=seconds, burst=burst)
+def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> float:
+    """A timeout as it is kept; what is given as None is none."""
+    return NO_TIMEOUT if given is None else check_positive("timeout", given, wrong=wrong)
 
 
-def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
-    """The schedule of a type that is defined with `cron`; it belongs to the code."""
-    config = handler.config
-    return Schedule(
-        handler.type,
-        handler.type,
-        config.queue,
-        cron,
-        timezone,
-        encode_payload({}),
-        int(config.priority),
-        0.0,
-        owner=CODE,
-    )
-
-
-def _whole(options: Any, name: str, most: int) -> int | None:
-    value = options.get(name)
-    return None if value is None else check_whole(name, value, least=1, most=most, wrong=BadConfig)
-
-
-def _seconds(options: Any, name: str) -> float | None:
-    value = options.get(name)
-    return None if value is None else check_number(name, value, wrong=BadConfig)
+def _rules(
+    config: TypeConfig, type_name: str, key: str | None
+) -> tuple[tuple[str, LimitRule], ...]:
+    rules: list[tuple[str, LimitRule]] = []
+    if config.limit is not None:
+        rules.append((name_of(type_name), config.limit))
+    if key is not None:
+        check_name("key", key)
+    if key is not None and config.key_limit is not None:
+        rules.append((name_of(type_name, key), config.key_limit))
+    return tuple(rules)

@@ -12,10 +12,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.bus.port import FEED
+from holdfast.bus.port import FEED, Bus
+from holdfast.clock import Clock
 from holdfast.core.task import ENDED, Task
 from holdfast.errors import NotFound, NotRunning, QueueFull, StoreUnavailable, WaitTimeout
-from holdfast.queue.backend import Backend
+from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 LOOK_MAX: Final = 500
@@ -26,19 +27,16 @@ log = logging.getLogger("holdfast.queue")
 
 
 class Waiters:
-    """One look at the store serves all who wait."""
+    """The callers of one event loop. One look at the store serves all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store, bus: Bus, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
         self._futures: dict[str, set[asyncio.Future[Task]]] = {}
         self._count = 0
-        self._backend: Backend | None = None
         self._task: asyncio.Task[None] | None = None
         self._stir = asyncio.Event()
-        self._unsubscribe: Callable[[], None] = lambda: None
-
-    def attach(self, backend: Backend) -> None:
-        self._backend = backend
-        self._unsubscribe = backend.bus.subscribe(self._hinted, FEED)
+        self._unsubscribe: Callable[[], None] = bus.subscribe(self._hinted, FEED)
 
     def _hinted(self, topic: str) -> None:
         if self._futures:
@@ -64,13 +62,12 @@ class Waiters:
             self._drop(task_id, future)
 
     async def _look_first(self, task_id: str) -> None:
-        """It may have ended before anybody waited."""
-        assert self._backend is not None
-        found = (await self._backend.store.get([task_id])).get(task_id)
-        if found is None:
+        """The task may have ended before the wait began."""
+        task = (await self._store.get([task_id])).get(task_id)
+        if task is None:
             raise NotFound(f"task {task_id} does not exist: it may have been pruned")
-        if found.status in ENDED:
-            self.ended(found)
+        if task.status in ENDED:
+            self.ended(task)
         elif self._task is None:
             self._task = asyncio.create_task(self._look(), name="holdfast-waiters")
 
@@ -109,28 +106,26 @@ class Waiters:
             del self._futures[task_id]
 
     async def _look(self) -> None:
-        assert self._backend is not None
         while True:
-            await self._backend.clock.wait(self._stir, LOOK_SECONDS)
+            await self._clock.wait(self._stir, LOOK_SECONDS)
             # Ends that come in quick succession are looked up together.
-            await self._backend.clock.sleep(GATHER_SECONDS)
+            await self._clock.sleep(GATHER_SECONDS)
             self._stir.clear()
-            wanted = list(self._futures)
-            if not wanted:
+            ids = list(self._futures)
+            if not ids:
                 self._task = None
                 return
-            for start in range(0, len(wanted), LOOK_MAX):
-                await self._look_up(wanted[start : start + LOOK_MAX])
+            for start in range(0, len(ids), LOOK_MAX):
+                await self._look_up(ids[start : start + LOOK_MAX])
 
-    async def _look_up(self, wanted: list[str]) -> None:
-        assert self._backend is not None
+    async def _look_up(self, ids: list[str]) -> None:
         try:
-            found = await self._backend.store.get(wanted)
+            tasks = await self._store.get(ids)
         except StoreUnavailable:
             return
         except Exception:
-            log.exception("a look for the ends of %d tasks failed; it is repeated", len(wanted))
+            log.exception("a look for the ends of %d tasks failed; it is repeated", len(ids))
             return
-        for task in found.values():
+        for task in tasks.values():
             if task.status in ENDED:
                 self.ended(task)

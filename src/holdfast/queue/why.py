@@ -12,10 +12,10 @@ import msgspec
 from holdfast.core import limit as limits
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
-from holdfast.queue.backend import Backend
 from holdfast.queue.nodes import Node, nodes_at
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.limits import to_limit
+from holdfast.store.store import Store
 
 HOLDERS_MAX: Final = 10
 
@@ -41,13 +41,13 @@ class Why(msgspec.Struct, frozen=True):
         return f"{self.task_id} is {self.status}: " + "; ".join(r.text for r in self.reasons)
 
 
-async def explain(backend: Backend, task_id: str) -> Why:
-    view = await backend.store.snapshot(lambda now: look(task_id, now))
+async def explain(store: Store, task_id: str) -> Why:
+    view = await store.snapshot(lambda now: look(task_id, now))
     if view is None:
         raise NotFound(f"task {task_id} does not exist: check the id; it may have been pruned")
     reasons = reasons_of(view)
     if view.task.status is Status.QUEUED and not reasons:
-        reasons = [await _workers_busy(backend, view.task)]
+        reasons = [await _workers_busy(store, view.task)]
     return Why(task_id, view.task.status, reasons)
 
 
@@ -210,9 +210,9 @@ def _limits_full(view: Situation) -> list[Reason]:
     return found
 
 
-async def _workers_busy(backend: Backend, task: Task) -> Reason:
+async def _workers_busy(store: Store, task: Task) -> Reason:
     # Counting writes, so it is no part of the view; it says how long the line is, nothing about this task.
-    counts = await backend.store.counters()
+    counts = await store.counters()
     ahead = sum(
         n
         for queue, _, priority, status, n in counts

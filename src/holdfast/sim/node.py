@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from holdfast.core.ids import Ids
-from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
+from holdfast.queue.session import Backend
 from holdfast.queue.settings import Settings
 from holdfast.sim.bus import SimBus
 from holdfast.sim.clock import NodeClock

@@ -226,4 +226,8 @@ def _rule(rule_json: str) -> rules.LimitRule:
 
 
 def _engine(node: Node) -> Engine | None:
-    return node.queue._engine if node.queue is not None and node.queue.is_running() else None
+    return (
+        node.queue.parts.sessions.engine
+        if node.queue is not None and node.queue.is_running()
+        else None
+    )

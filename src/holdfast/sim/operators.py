@@ -108,6 +108,7 @@ class Operator:
 
     async def _inspect(self) -> None:
         """Calls the read methods that a dashboard uses."""
+        await self._queue.open()
         await self._queue.get_schedules()
         await self._queue.get_queue_size()
         await self._queue.get_dead_groups()

@@ -74,7 +74,7 @@ def held(nodes: Iterable[Node]) -> dict[str, int]:
     count: the schedules continue, so one of them may be there at any time."""
     counts = {}
     for node in nodes:
-        engine = node.queue._engine if node.queue is not None else None
+        engine = node.queue.parts.sessions.engine if node.queue is not None else None
         if engine is not None:
             tasks = [run.task for run in engine.pool.held.values()]
             tasks += [task for task, _ in engine.completer._waiting]

@@ -27,8 +27,8 @@ from holdfast.primitives.locks import Locks
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.primitives.locks.base import CLOSE_SECONDS
 from holdfast.primitives.locks.locks import Lease
-from holdfast.queue.backend import Backend
 from holdfast.queue.queue import Queue
+from holdfast.queue.session import Backend
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.record import HolderInterval, Record, Wait

@@ -34,7 +34,7 @@ class UserHandlers(msgspec.Struct, frozen=True):
 
 def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserHandlers:
     """The handlers of a queue. Raises BadConfig for a handler that cannot be simulated, with the reason."""
-    handlers = tuple(queue._handlers)
+    handlers = tuple(queue.definitions.handlers)
     if not handlers:
         raise BadConfig("the queue has no handlers: register them before simulating")
     for handler in handlers:
@@ -46,7 +46,7 @@ def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserH
             raise BadConfig(
                 f"'{handler.type}' needs {', '.join(missing)}: give --payload '{handler.type}={{...}}'"
             )
-    queue._make_backend = _refuse
+    queue.parts.sessions.make_backend = _refuse
     return UserHandlers(handlers, payloads)
 
 

@@ -113,7 +113,7 @@ class World:
         else:
             bind(
                 self._user_handlers,
-                queue._handlers,
+                queue.definitions.handlers,
                 lambda t: self.record.ran(t.id, t.fence, node.life),
             )
         requests = self._draw.stream(f"wishes {node.life}")

@@ -18,7 +18,8 @@ from holdfast.core import codec
 from holdfast.core.ids import Ids
 from holdfast.core.task import Status, Task
 from holdfast.engine.engine import Engine
-from holdfast.queue.define import TaskFunction
+from holdfast.queue.function import TaskFunction
+from holdfast.queue.parts import Parts
 from holdfast.queue.queue import Queue
 from holdfast.testing.drive import Driver
 
@@ -115,22 +116,20 @@ async def harness(
     if queue.is_running():
         raise RuntimeError("the queue is running: use the harness instead of starting it")
     clock = VirtualClock(start)
-    saved = dict(vars(queue))
     engines: list[Engine] = []
 
-    async def run_engine(engine: Engine) -> None:
+    async def prepare(engine: Engine) -> None:
         await engine.prepare()
         engines.append(engine)
 
-    replaced: dict[str, Any] = {
-        "_make_backend": backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
-        "_run_engine": run_engine,
-        "_sessions": {},
-        "_known": {},
-        "_types": {},
-        "_types_at": float("-inf"),
-    }
-    vars(queue).update(replaced)
+    parts = queue.parts
+    queue.parts = Parts(
+        backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
+        queue.settings,
+        queue.definitions,
+        meter=queue.parts.meter,
+        start_engine=prepare,
+    )
     try:
         await queue.start(**settings)
         backend = await queue.open()
@@ -140,8 +139,7 @@ async def harness(
         finally:
             await _stop(queue, engines[0], clock)
     finally:
-        vars(queue).clear()
-        vars(queue).update(saved)
+        queue.parts = parts
 
 
 async def _stop(queue: Queue, engine: Engine, clock: VirtualClock) -> None:

@@ -33,7 +33,7 @@ async def main(url: str, settings: str, *types: str) -> int:
         print(f"failed {failed.result()}", flush=True)
         return 1
     failed.cancel()
-    engine = queue._engine
+    engine = queue.parts.sessions.engine
     assert engine is not None
     stop = asyncio.create_task(queue.stop())
     await eventually(lambda: engine.dispatcher.stopping)

@@ -14,7 +14,7 @@ from holdfast.engine import execute, supervisor
 from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
 from holdfast.engine.held_run import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
-from holdfast.queue import observe
+from holdfast.queue import feed
 from holdfast.testing import drive, harness
 from tests.acceptance.apps.harness import eventually
 
@@ -167,8 +167,8 @@ async def test_a_hurried_stop_does_not_wait_for_an_outage(
 async def test_an_event_handler_that_ignores_its_cancellation_does_not_block_a_stop(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(observe, "DRAIN_SECONDS", 0.05)
-    monkeypatch.setattr(observe, "UNWIND_SECONDS", 0.05)
+    monkeypatch.setattr(feed, "DRAIN_SECONDS", 0.05)
+    monkeypatch.setattr(feed, "UNWIND_SECONDS", 0.05)
     called, released = asyncio.Event(), asyncio.Event()
 
     async def deaf(event: Event) -> None:

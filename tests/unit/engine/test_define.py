@@ -14,7 +14,7 @@ from holdfast import Task, TaskQueue
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
 from holdfast.errors import BadConfig, InvalidInput
-from holdfast.queue.types import TypeOptions
+from holdfast.queue.define import TypeOptions
 
 
 async def send(task: Task) -> None: ...
@@ -46,8 +46,8 @@ def test_a_refused_definition_leaves_nothing(queue: TaskQueue, options: dict[str
         queue.task(name="f", **options)(local)
     with pytest.raises(InvalidInput):
         queue.register_handler("f", local, **options)
-    assert queue._handlers.types() == ()
-    assert queue._schedules == []
+    assert queue.definitions.handlers.types() == ()
+    assert queue.definitions.schedules == []
 
 
 def test_a_type_has_one_function(queue: TaskQueue) -> None:
@@ -56,9 +56,9 @@ def test_a_type_has_one_function(queue: TaskQueue) -> None:
         queue.register_handler("send", other)
     with pytest.raises(BadConfig, match="another name"):
         queue.task(name="send", cron="* * * * *")(other)
-    assert queue._schedules == []
+    assert queue.definitions.schedules == []
     queue.register_handler("send", send, max_attempts=9)  # the same again, with other options
-    handler = queue._handlers.get("send")
+    handler = queue.definitions.handlers.get("send")
     assert handler is not None
     assert (handler.function, handler.config.max_attempts) == (send, 9)
 
@@ -83,10 +83,10 @@ def test_a_reloaded_module_replaces_its_functions(
     queue.register_handler("work", module.work, cron="@every 5")
     newer = importlib.reload(module)
     queue.register_handler("work", newer.work, cron="@every 9")
-    handler = queue._handlers.get("work")
+    handler = queue.definitions.handlers.get("work")
     assert handler is not None
     assert handler.function is newer.work
-    assert [schedule.spec for schedule in queue._schedules] == ["@every 9"]
+    assert [schedule.spec for schedule in queue.definitions.schedules] == ["@every 9"]
     del sys.modules["reloaded_tasks"]
 
 
@@ -111,13 +111,16 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
     assert options.keys() == get_type_hints(TypeOptions).keys()
     queue.task(name="a", **options)(other)
     queue.register_handler("b", other, **options)
-    a, b = queue._handlers.get("a"), queue._handlers.get("b")
+    a, b = queue.definitions.handlers.get("a"), queue.definitions.handlers.get("b")
     assert a is not None
     assert b is not None
     assert a.config == b.config
     assert a.config.priority is Priority.HIGH
     assert a.config.limit == LimitRule(7, 6, 1.0, 10)
-    assert [(schedule.name, schedule.spec, schedule.timezone) for schedule in queue._schedules] == [
+    assert [
+        (schedule.name, schedule.spec, schedule.timezone)
+        for schedule in queue.definitions.schedules
+    ] == [
         ("a", "@every 11", "Europe/Prague"),
         ("b", "@every 11", "Europe/Prague"),
     ]

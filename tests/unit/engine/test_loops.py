@@ -20,6 +20,7 @@ from holdfast.engine.engine import Engine, EngineConfig
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.supervisor import PAUSE_SECONDS, Supervisor
 from holdfast.errors import EngineFailed, NotRunning, QueueStopping
+from holdfast.queue.schedules import put_schedule
 from holdfast.store.store import Claimed
 from holdfast.testing import harness
 
@@ -269,7 +270,7 @@ async def test_two_engines_fire_a_schedule_once() -> None:
     backend = backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(1)))()
     await backend.store.open()
     queue = TaskQueue("sqlite://")
-    queue._here.backend = backend
+    queue.parts.sessions.here.opened(backend)
 
     @queue.task(cron="@every 60")
     async def tick() -> None: ...
@@ -281,13 +282,13 @@ async def test_two_engines_fire_a_schedule_once() -> None:
             store=backend.store,
             bus=backend.bus,
             handlers=Handlers(),
-            make_scheduled=queue._scheduled,
+            make_scheduled=queue.parts.schedules.submission,
             on_ended=lambda tasks: None,
             on_failed=lambda error: None,
-            code_schedules=lambda: queue._schedules,
+            code_schedules=lambda: queue.definitions.schedules,
         )
 
-    await queue._put_schedule(backend, queue._schedules[0])
+    await put_schedule(backend, queue.definitions.schedules[0])
     engines = [engine(f"node-{n}") for n in range(2)]
     for _ in range(10):
         clock.set(clock.now() + 30)
@@ -362,10 +363,10 @@ async def test_a_stopping_queue_takes_no_new_work(queue: TaskQueue) -> None:
 
     queue.register_handler("work", work)
     async with harness(queue):
-        queue._here.stopping = True
+        queue.parts.sessions.here.stopping = True
         with pytest.raises(QueueStopping, match="takes no new work"):
             await queue.enqueue("work")
-        queue._here.stopping = False
+        queue.parts.sessions.here.stopping = False
 
 
 async def test_keys_under_limits_do_not_wait_for_each_other(queue: TaskQueue) -> None:

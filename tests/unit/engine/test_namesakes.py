@@ -13,7 +13,7 @@ from holdfast.core import codec
 from holdfast.core.node import definitions, difference
 from holdfast.engine.handlers import Defaults, for_task
 from holdfast.engine.namesakes import Namesakes, options_of
-from holdfast.queue.types import TypeOptions, type_config
+from holdfast.queue.define import TypeOptions, type_config
 from holdfast.testing import harness
 
 OPTIONS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.text(max_size=2))

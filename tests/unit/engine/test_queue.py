@@ -128,7 +128,7 @@ async def test_a_failing_event_handler_loses_nothing(
         await h.run_until_idle()
         assert len(kinds) == 3
         await stop()
-        assert not queue._here.subscriptions
+        assert not queue.parts.sessions.here.subscriptions.tasks
     assert "an event handler failed" in caplog.text
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.core.task import Status, Task
-from holdfast.queue import dead
+from holdfast.queue import dead_letters
 from holdfast.testing import harness
 
 
@@ -17,7 +17,7 @@ async def test_replaying_all_follows_the_dependencies(
 ) -> None:
     """A child is revived with its parent, also in a later transaction. It does not run before the parent has
     completed."""
-    monkeypatch.setattr(dead, "REPLAY_BATCH", batch)
+    monkeypatch.setattr(dead_letters, "REPLAY_BATCH", batch)
     queue = TaskQueue()
     ran: list[str] = []
     fixed: list[bool] = []

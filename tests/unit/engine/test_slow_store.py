@@ -19,8 +19,8 @@ async def test_searches_without_an_aged_task_take_a_small_part_of_the_time(
 ) -> None:
     spent = {"claim": 0.0, "claim_aged": 0.0}
     async with harness(queue, max_workers=10) as h:
-        assert queue._backend is not None
-        store = queue._backend.store
+        assert queue.parts.sessions.here.backend is not None
+        store = queue.parts.sessions.here.backend.store
         claim = store.claim
 
         def far(verb: str) -> None:

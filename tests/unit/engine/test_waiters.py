@@ -37,8 +37,8 @@ async def test_a_wait_whose_first_read_fails_leaves_nothing(
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    assert not queue._here.waiters.has_waiters
-    assert queue._here.waiters._count == 0
+    assert not queue.parts.sessions.here.waiters.has_waiters
+    assert queue.parts.sessions.here.waiters._count == 0
     await queue.stop()
 
 

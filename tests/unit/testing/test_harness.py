@@ -76,15 +76,16 @@ async def test_time_moves_only_when_advanced(queue: TaskQueue) -> None:
 
 
 async def test_the_queue_is_restored_afterwards(queue: TaskQueue) -> None:
-    before = {name: value for name, value in vars(queue).items() if name != "_handlers"}
+    before = dict(vars(queue))
+    settings = queue.settings
     for _ in range(2):
         async with harness(queue, max_workers=1) as h:
             assert queue.settings.max_workers == 1
             await queue.enqueue("echo")
             await h.run_until_idle()
             assert len(await h.tasks()) == 1
-    after = {name: value for name, value in vars(queue).items() if name in before}
-    assert after == before
+    assert vars(queue) == before
+    assert queue.settings is settings
     assert not queue.is_running()
 
 

@@ -19,7 +19,7 @@ from holdfast.core.check import PAGE_MAX, check_page
 from holdfast.core.task import Status, Task
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
-from holdfast.queue.dead import DeadGroup
+from holdfast.queue.dead_letters import DeadGroup
 
 FINGERPRINT_CHARS = 24
 

@@ -11,7 +11,7 @@ from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import with_queue
 from holdfast.queue.nodes import Node
-from holdfast.queue.observe import Stats
+from holdfast.queue.stats import Stats
 
 OF_THIS_PROCESS = (
     "registered_handlers",

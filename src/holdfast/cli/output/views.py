@@ -13,7 +13,7 @@ from holdfast.cli.output.times import stamped
 from holdfast.core.event import Event
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Task
-from holdfast.queue.dead import DeadGroup
+from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.nodes import Node
 from holdfast.queue.why import Why
 

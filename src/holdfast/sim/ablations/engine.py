@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from holdfast.core import decide as deciding, limit
 from holdfast.engine import dispatcher, sweeper
-from holdfast.queue.operate import Operate
+from holdfast.queue.tasks import Tasks
 from holdfast.sim.ablations.swap import Ablation, Swap, statement
 from holdfast.store import store as stores
 from holdfast.store.script import Script
@@ -90,7 +90,7 @@ def _aborts() -> list[Swap]:
     async def yes(*_: Any, **__: Any) -> bool:
         return True
 
-    return [(Operate, "cancel", yes)]
+    return [(Tasks, "cancel", yes)]
 
 
 def _counting() -> list[Swap]:

@@ -47,16 +47,16 @@ def _own_loss() -> list[Swap]:
 
 def _type_rules() -> list[Swap]:
     async def plain(self: Any, schedule: Any, now: float) -> Submission:
-        if self._handlers.get(schedule.type) is not None:
-            return await scheduled(self, schedule, now)
-        backend = await self._open()
-        request = self._request(
+        if self._types.handlers.get(schedule.type) is not None:
+            return await submission(self, schedule, now)
+        backend = await self._sessions.open()
+        request = self._types.request(
             TypeConfig(), type=schedule.type, payload=loads(schedule.payload_json)
         )
         return submit(request, task_id=backend.ids.task(now), now=now)
 
-    scheduled = Schedules._scheduled
-    return [(Schedules, "_scheduled", plain)]
+    submission = Schedules.submission
+    return [(Schedules, "submission", plain)]
 
 
 def _bad_schedule() -> list[Swap]:

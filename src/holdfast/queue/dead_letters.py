@@ -1,0 +1,237 @@
+"""Use cases of dead letters, the tasks that rest in failed: list, group, replay, discard.
+
+Promises: each change is recorded with who and why (`By`); a task that is no dead letter is IllegalTransition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from holdfast.bus.port import FEED, WORK
+from holdfast.core.check import (
+    OFFSET_MAX,
+    check_flag,
+    check_name,
+    check_number,
+    check_page,
+    check_positive,
+    check_whole,
+)
+from holdfast.core.command import Abort, Instruction, Replay
+from holdfast.core.decide import Transition
+from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
+from holdfast.core.task import Status, Task
+from holdfast.core.upkeep_rules import failed_with_parent
+from holdfast.queue.by import By
+from holdfast.queue.session import Sessions
+from holdfast.queue.tasks import Tasks
+from holdfast.store.store import Store
+
+REPLAY_BATCH = 500
+RATE_MAX: Final = 1_000_000.0
+MakeInstruction: TypeAlias = Callable[[Task, int], Instruction]
+"""From a dead letter and its number in the sweep."""
+
+
+class DeadGroup(msgspec.Struct, frozen=True):
+    """Dead letters with the same cause."""
+
+    fingerprint: str
+    count: int
+    first_at: float
+    last_at: float
+    sample_id: str
+    type: str = ""
+    error: str = ""
+
+
+class DeadFilter(msgspec.Struct, frozen=True):
+    """Which dead letters; None for any."""
+
+    type: str | None = None
+    queue: str | None = None
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.columns().items():
+            if value is not None:
+                check_name(name, value)
+
+    def columns(self) -> dict[str, Any]:
+        return {"type": self.type, "queue": self.queue, "fingerprint": self.fingerprint}
+
+
+class DeadLetters:
+    """What may be asked of dead letters."""
+
+    def __init__(self, sessions: Sessions, tasks: Tasks) -> None:
+        self._sessions = sessions
+        self._tasks = tasks
+
+    async def page(self, which: DeadFilter, *, limit: int = 100, offset: int = 0) -> list[Task]:
+        """The latest first."""
+        check_page(limit)
+        check_whole("offset", offset, least=0, most=OFFSET_MAX)
+        store = (await self._sessions.open()).store
+        return await _dead(store, which, limit=limit, skip=offset)
+
+    async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
+        """By error fingerprint, the largest first."""
+        store = (await self._sessions.open()).store
+        rows = await store.query("dead_groups", limit=check_page(limit))
+        samples = await store.get([row[4] for row in rows])
+        groups = []
+        for fingerprint, n, first_at, last_at, sample_id in rows:
+            sample = samples.get(sample_id)
+            groups.append(
+                DeadGroup(
+                    fingerprint,
+                    n,
+                    first_at,
+                    last_at,
+                    sample_id,
+                    sample.type if sample else "",
+                    (sample.error or "") if sample else "",
+                )
+            )
+        return groups
+
+    async def replay(
+        self, task_id: str, by: By, *, payload: object = msgspec.UNSET, delay: float = 0.0
+    ) -> Task:
+        """Gives a dead letter new attempts, with another payload if one is given; dependents that
+        failed with it wait for it again."""
+        seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
+        text = None if payload is msgspec.UNSET else encode_payload(payload)
+        return await self._tasks.apply(task_id, Replay(by.actor, seconds, text), by)
+
+    async def replay_all(
+        self,
+        which: DeadFilter,
+        by: By,
+        *,
+        rate: float | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> int:
+        """Replays all dead letters that match, at most `rate` a second; how many came back. The pace is
+        kept in the store: each gets its own due time, so it survives a restart. What had failed with
+        another task comes back with that one, and waits for it."""
+        if rate is not None:
+            check_positive("rate", rate, most=RATE_MAX)
+        return await self._change_all(
+            lambda task, n: Instruction(task.id, Replay(by.actor, n / rate if rate else 0.0)),
+            which,
+            by,
+            limit=limit,
+            dry_run=dry_run,
+            roots_first=True,
+        )
+
+    async def discard_all(
+        self, which: DeadFilter, by: By, *, limit: int | None = None, dry_run: bool = False
+    ) -> int:
+        """Ends all dead letters that match, for good; how many."""
+        return await self._change_all(
+            lambda task, _: Instruction(task.id, Abort(by.actor, by.reason)),
+            which,
+            by,
+            limit=limit,
+            dry_run=dry_run,
+        )
+
+    async def _change_all(
+        self,
+        make: MakeInstruction,
+        which: DeadFilter,
+        by: By,
+        *,
+        limit: int | None,
+        dry_run: bool,
+        roots_first: bool = False,
+    ) -> int:
+        """How many are dead no more. `roots_first`: tasks that did not fail with a parent bring others back
+        with them; only what is left then is taken as it comes."""
+        by.of_unversioned("a group of dead letters")
+        check_flag("dry_run", dry_run)
+        if limit is not None:
+            check_whole("limit", limit, least=1, most=OFFSET_MAX)
+        backend = await self._sessions.open()
+        store = backend.store
+        sweep = _Sweep(store, make, which, store.now(), limit)
+        before = await sweep.count()
+        if dry_run:
+            return before if limit is None else min(before, limit)
+        while roots_first and await sweep.once(roots_only=True):
+            await _follow(store)
+        await sweep.once(roots_only=False)
+        if sweep.done:
+            backend.bus.publish(WORK)
+            backend.bus.publish(FEED)
+        return max(sweep.done, before - await sweep.count())
+
+
+async def _dead(
+    store: Store, which: DeadFilter, *, limit: int, skip: int, before: float | None = None
+) -> list[Task]:
+    tasks: list[Task] = await store.query(
+        "find_dead", limit=limit, skip=skip, before=before, **which.columns()
+    )
+    return [task for task in tasks if task.status is Status.FAILED]
+
+
+async def _follow(store: Store) -> None:
+    """Brings back what failed with those that were replayed and did not fit into their transactions; what
+    another process brings back at this moment is left to that process."""
+    while parents := await store.cascades():
+        if not sum([await store.settle(parent_id) for parent_id in parents]):
+            return
+
+
+class _Sweep:
+    """Goes over the dead letters that match and died before a moment, a batch at a time."""
+
+    def __init__(
+        self,
+        store: Store,
+        make: MakeInstruction,
+        which: DeadFilter,
+        before: float,
+        limit: int | None,
+    ) -> None:
+        self._store = store
+        self._make = make
+        self._which = which
+        self._before = before
+        self._limit = limit
+        self.done = 0
+
+    async def count(self) -> int:
+        columns = self._which.columns()
+        rows = await self._store.query("count_dead", before=self._before, **columns)
+        return int(rows[0][0])
+
+    async def once(self, *, roots_only: bool) -> int:
+        """From the newest to the oldest; how many changed. `roots_only`: only tasks that did not fail with
+        a parent."""
+        done_before = self.done
+        skip = 0
+        while self._limit is None or self.done < self._limit:
+            size = (
+                REPLAY_BATCH if self._limit is None else min(REPLAY_BATCH, self._limit - self.done)
+            )
+            tasks = await _dead(
+                self._store, self._which, limit=size, skip=skip, before=self._before
+            )
+            if not tasks:
+                break
+            chosen = [task for task in tasks if not (roots_only and failed_with_parent(task))]
+            instructions = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
+            rulings = await self._store.apply(instructions) if instructions else []
+            moved = sum(isinstance(ruling, Transition) for ruling in rulings)
+            self.done += moved
+            skip += len(tasks) - moved
+        return self.done - done_before

@@ -1,0 +1,257 @@
+"""Enqueueing.
+
+Promises: an acknowledged enqueue is durable, with its event; callers that enqueue at the same time share
+a commit; bad input is a typed error and nothing is written; a full queue answers QueueFull.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from msgspec import UNSET
+
+from holdfast.bus.port import WORK, of_children
+from holdfast.core.check import check_name, shown
+from holdfast.core.pressure import ACCEPTED
+from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
+from holdfast.engine.batcher import Batcher
+from holdfast.engine.handlers import TypeConfig
+from holdfast.errors import BatchTooLarge, InvalidInput
+from holdfast.queue.handle import Source, TaskHandle
+from holdfast.queue.pressure import Backpressure
+from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.settings import Settings, SettingsInForce
+from holdfast.queue.types import KnownTypes
+from holdfast.store.store import Inserted
+
+GROUP_MAX: Final = 500
+_DEFAULTS: Final[dict[str, object]] = {
+    "queue": None,
+    "priority": None,
+    "max_attempts": None,
+    "metadata": None,
+    "depends_on": (),
+    "delay": 0.0,
+    "timeout": UNSET,
+    "key": None,
+    "idempotency_key": None,
+}
+_UNSAID: Final = tuple(_DEFAULTS.values())
+OptionValues: TypeAlias = tuple[object, ...]
+"""The options of an enqueue, in the order of `_DEFAULTS`; one that was not given has its default."""
+
+
+def _given(values: OptionValues) -> dict[str, Any]:
+    """The options that a caller gave, by name."""
+    named = zip(_DEFAULTS.items(), values, strict=True)
+    return {name: value for (name, default), value in named if value != default}
+
+
+def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
+    """InvalidInput when one of these is no option of an enqueue."""
+    if given.keys() <= _DEFAULTS.keys():
+        return
+    unknown = sorted(given.keys() - {*allowed, *_DEFAULTS}, key=str)
+    if unknown:
+        names = ", ".join((*allowed, *_DEFAULTS))
+        raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
+
+
+def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
+        raise InvalidInput(f"tasks is {shown(tasks)}: give a list of mappings")
+    items = list(tasks)
+    if len(items) > BATCH_MAX:
+        raise BatchTooLarge(
+            f"{len(items)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
+        )
+    return items
+
+
+def _types(items: list[Mapping[str, Any]]) -> set[str]:
+    """The types of a batch."""
+    try:
+        return {item["type"] for item in items}
+    except (TypeError, KeyError, IndexError):
+        for item in items:
+            if not isinstance(item, Mapping):
+                raise InvalidInput(
+                    f"a task of the batch is {shown(item)}: give a mapping"
+                ) from None
+            if "type" not in item:
+                raise InvalidInput("a task of the batch has no type: give each a 'type'") from None
+            check_name("type", item["type"])
+        raise
+
+
+class Producer:
+    """Takes tasks in: one, many, or within the caller's transaction."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        types: KnownTypes,
+        pressure: Backpressure,
+        settings: SettingsInForce,
+        source: Source,
+    ) -> None:
+        self._sessions = sessions
+        self._types = types
+        self._pressure = pressure
+        self._settings = settings
+        self._source = source
+        self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
+
+    async def enqueue(
+        self, type: str, payload: object, id: str | None, options: OptionValues, tx: object
+    ) -> TaskHandle:
+        """One task."""
+        session = self._sessions.ready or await self._sessions.opened()
+        backend = session.store_and_bus
+        if session.stopping:
+            session.check_takes_work()
+        try:
+            handler = self._types.handlers.get(type)
+        except TypeError:  # not even hashable
+            handler = None
+        if handler is not None:
+            config = handler.config
+        else:
+            config = await self._types.find(backend.store, type)
+        given = {} if options == _UNSAID else _given(options)
+        now = backend.store.now()
+        submission = self._submission(backend, config, type, payload, id, given, now)
+        queue = submission.task.queue
+        if self._pressure.is_at_ease(queue, now):
+            pressure = ACCEPTED
+        else:
+            pressure = await self._pressure.judge(backend.store, queue, 1, in_tx=tx is not None)
+        if tx is not None:
+            inserted = (await _insert_in_tx(backend, [submission], tx))[0]
+        elif id is None and submission.is_plain:
+            inserted = await (session.plain or _batcher(session)).put(submission)
+        else:
+            inserted = (await _insert(backend, [submission], plain=False))[0]
+        return TaskHandle(inserted, pressure, self._source)
+
+    async def enqueue_many(
+        self, tasks: Iterable[Mapping[str, Any]], tx: object
+    ) -> list[TaskHandle]:
+        """All of them or none."""
+        backend = await self._sessions.open()
+        self._sessions.here.check_takes_work()
+        items = _items(tasks)
+        for type_name in _types(items):
+            await self._types.find(backend.store, type_name)
+        group, plain = self._submissions(backend, items)
+        pressure = await self._pressure.judge_group(backend.store, group, in_tx=tx is not None)
+        if not group:
+            return []
+        if tx is not None:
+            inserted = await _insert_in_tx(backend, group, tx)
+        else:
+            inserted = await _insert(backend, group, plain=plain)
+        return [TaskHandle(answer, pressure, self._source) for answer in inserted]
+
+    def _submission(
+        self,
+        backend: Backend,
+        config: TypeConfig,
+        type: str,
+        payload: object,
+        id: str | None,
+        given: dict[str, Any],
+        now: float,
+    ) -> Submission:
+        """The row of one task. What says only type and payload is checked once for each type."""
+        settings = self._settings.current
+        if id is None and not given:
+            model = self._models.get(type)
+            if model is not None and model[0] is config and model[1] is settings:
+                return submit_like(model[2], payload, backend.ids.task(now), now)
+        task_id = backend.ids.task(now) if id is None else id
+        request = self._types.request(config, type=type, payload=payload, **given)
+        submission = submit(request, task_id=task_id, now=now, id_given=id is not None)
+        if id is None and not given and submission.is_plain:
+            self._models[type] = (config, settings, submission)
+        return submission
+
+    def _submissions(
+        self, backend: Backend, items: list[Mapping[str, Any]]
+    ) -> tuple[list[Submission], bool]:
+        """The rows of a batch, and whether none of them needs a look into the store. Items that say
+        only type and payload are checked once for each type."""
+        group: list[Submission] = []
+        models: dict[str, Submission] = {}
+        plain = True
+        now, new_id = backend.store.now(), backend.ids.task
+        for item in items:
+            task_type = item["type"]
+            is_like_others = len(item) == 2 and "payload" in item
+            if is_like_others and (model := models.get(task_type)) is not None:
+                group.append(submit_like(model, item["payload"], new_id(now), now))
+                continue
+            fields = dict(item)
+            payload, task_id = fields.pop("payload", None), fields.pop("id", None)
+            del fields["type"]
+            check_options(fields)
+            config = self._types.config(task_type)
+            submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
+            plain = plain and task_id is None and submission.is_plain
+            group.append(submission)
+            if is_like_others and submission.is_plain:
+                models[task_type] = submission
+        return group, plain
+
+
+async def _insert(backend: Backend, group: list[Submission], *, plain: bool) -> list[Inserted]:
+    """In a transaction of its own, with the hint in it."""
+    notification = backend.bus.notify_in_tx(WORK)
+    insert = backend.store.insert_plain if plain else backend.store.insert
+    inserted = await insert(group, hint=notification.hint)
+    backend.bus.committed(notification)
+    return inserted
+
+
+async def _insert_in_tx(backend: Backend, group: list[Submission], tx: object) -> list[Inserted]:
+    """Within the caller's transaction; the hint goes out with its commit."""
+    hint = backend.bus.notify_in_tx(WORK, must=True).hint
+    if any(submission.edges for submission in group):
+        hint = of_children(hint)
+    return await backend.store.insert_in_tx(tx, group, hint=hint)
+
+
+def _batcher(session: Session) -> Batcher[Submission, Inserted]:
+    """Callers of one event loop share commits."""
+    session.plain = Batcher(partial(_flush_one, session), partial(_flush, session), GROUP_MAX)
+    return session.plain
+
+
+async def _flush_one(session: Session, submission: Submission) -> Inserted:
+    """What a single caller handed in."""
+    backend = session.store_and_bus
+    store = backend.store
+    if store.one_writer and session.engine is not None:
+        dispatcher = session.engine.dispatcher
+        if dispatcher.is_idle:
+            return (await dispatcher.take_in([submission]))[0]
+        # Woken before and after: a claim that comes right behind shares the commit.
+        dispatcher.wake()
+    notification = backend.bus.notify_in_tx(WORK, one=True)
+    alone = store.is_quick and session.plain is not None and session.plain.is_alone()
+    inserted = await store.insert_one(submission, hint=notification.hint, alone=alone)
+    backend.bus.committed(notification)
+    return inserted
+
+
+async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
+    """What concurrent callers handed in, as one statement."""
+    backend = session.store_and_bus
+    if backend.store.one_writer and session.engine is not None:
+        dispatcher = session.engine.dispatcher
+        if dispatcher.is_idle:
+            return await dispatcher.take_in(group)
+        dispatcher.wake()
+    return await _insert(backend, group, plain=True)

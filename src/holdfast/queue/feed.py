@@ -1,0 +1,162 @@
+"""The feed: every event in order, read by position or handed to event handlers.
+
+Promises: in order, nothing twice, nothing skipped; a position that is no longer covered is FeedReset. A slow
+reader falls behind without holding up another one. Event handlers get what was committed before a stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from itertools import chain, repeat
+from typing import Final
+
+from holdfast.bus.port import FEED
+from holdfast.core.check import check_flag, check_name, shown
+from holdfast.core.event import Event, Position
+from holdfast.engine.loop import OUTAGE_SECONDS
+from holdfast.errors import FeedReset, InvalidInput, StoreUnavailable
+from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.subscriptions import Unsubscribe
+from holdfast.store.store import Reset, Store
+
+EVENTS_PAGE: Final = 500
+POLL_SECONDS: Final = 1.0
+DRAIN_SECONDS: Final = 5.0
+"""For event handlers to get what was committed before a stop."""
+UNWIND_SECONDS: Final = 2.0
+"""For event handlers that a stop has cancelled."""
+log = logging.getLogger("holdfast.events")
+
+EventHandler = Callable[[Event], Awaitable[None] | None]
+
+
+class Feed:
+    """Reads events, and calls event handlers back."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    async def position(self) -> Position:
+        """The end of the feed."""
+        backend = await self._sessions.open()
+        return await backend.store.head()
+
+    async def events(
+        self, after: Position | str | None = None, *, follow: bool = True
+    ) -> AsyncGenerator[Event, None]:
+        """Everything after a position, and with `follow` what comes later. None starts at the oldest that is
+        kept. Raises FeedReset when the position is no longer covered."""
+        position = _position(after)
+        check_flag("follow", follow)
+        session = await self._sessions.opened()
+        backend = session.store_and_bus
+        stir = asyncio.Event()
+        unsubscribe = backend.bus.subscribe(lambda _: stir.set(), FEED)
+        try:
+            while True:
+                stir.clear()
+                page = await _page(backend.store, position, patient=follow)
+                for event in page:
+                    position = event.position
+                    yield event
+                if not page:
+                    if not follow or session.subscriptions.is_drained_at(position):
+                        return
+                    await backend.clock.wait(stir, POLL_SECONDS)
+        finally:
+            unsubscribe()
+
+    def on_event(self, handler: EventHandler) -> Unsubscribe:
+        """Calls back for every event from now on, in order, until the answer is called."""
+        if not callable(handler):
+            raise InvalidInput(f"an event handler is a function, not {shown(handler)}")
+        subscriptions = self._sessions.here.subscriptions
+        started = asyncio.Event()
+        subscriptions.starting.add(started)
+        task = asyncio.create_task(self._call_back(handler, started), name="holdfast-on-event")
+        subscriptions.tasks.add(task)
+        task.add_done_callback(subscriptions.tasks.discard)
+        return Unsubscribe(task)
+
+    async def drain(self, session: Session, backend: Backend) -> None:
+        """Before a stop closes the store: event handlers get everything that was committed."""
+        try:
+            session.subscriptions.draining = await backend.store.head()
+        except StoreUnavailable:
+            session.subscriptions.draining = Position("", 0)
+        backend.bus.publish(FEED)
+        tasks = list(session.subscriptions.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            ended, left = await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
+            await asyncio.gather(*ended, return_exceptions=True)
+            if left:
+                log.error("left behind: %d event handlers ignore their cancellation", len(left))
+
+    async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
+        position = await self._first_position(started)
+        while True:
+            try:
+                async for event in self.events(position):
+                    await _hand_over(event, handler)
+                return
+            except FeedReset as error:
+                # The missed events are gone; the handler goes on with those that are still there.
+                position = Position.parse(error.oldest if error.reason == "pruned" else error.head)
+                log.error("an event handler missed events and goes on: %s", error)  # noqa: TRY400 - no bug of ours
+
+    async def _first_position(self, started: asyncio.Event) -> Position:
+        """From where on a subscriber listens: the end of the feed. A store that is away is waited for."""
+        pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
+        starting = self._sessions.here.subscriptions.starting
+        try:
+            while True:
+                try:
+                    backend = await self._sessions.connect()
+                    return await backend.store.head()
+                except StoreUnavailable:
+                    starting.discard(started)
+                    started.set()
+                    await asyncio.sleep(next(pauses))
+        finally:
+            starting.discard(started)
+            started.set()
+
+
+async def _hand_over(event: Event, handler: EventHandler) -> None:
+    """A handler that fails misses this event only."""
+    try:
+        answer = handler(event)
+        if inspect.isawaitable(answer):
+            await answer
+    except Exception:
+        log.exception("an event handler failed on %s; the next event follows", event.kind)
+
+
+async def _page(store: Store, position: Position | None, *, patient: bool) -> list[Event]:
+    """The next events. A patient reader waits for a store that is away."""
+    try:
+        page = await store.events(position, EVENTS_PAGE)
+    except StoreUnavailable:
+        if patient:
+            return []
+        raise
+    if isinstance(page, Reset):
+        raise FeedReset(page.reason, str(page.oldest), str(page.head))
+    return page.events
+
+
+def _position(after: object) -> Position | None:
+    """Where to begin reading."""
+    if after is None or isinstance(after, Position):
+        return after
+    try:
+        return Position.parse(check_name("after", after))
+    except ValueError as error:
+        raise InvalidInput(str(error)) from None

@@ -1,0 +1,48 @@
+"""A function that is a task: what the decorator `@queue.task` makes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
+
+from holdfast.engine.handlers import Handler, bind_payload
+from holdfast.queue.enqueue import check_options
+from holdfast.queue.handle import TaskHandle
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Enqueue: TypeAlias = Callable[..., Awaitable[TaskHandle]]
+"""`TaskQueue.enqueue` of the queue that the function was defined on."""
+
+
+class TaskFunction(Generic[P, R]):
+    """A function that is also a task: call it, or `enqueue` it."""
+
+    def __init__(self, enqueue: Enqueue, handler: Handler, function: Callable[P, R]) -> None:
+        self.function = function
+        self.type = handler.type
+        self._enqueue = enqueue
+        self._handler = handler
+        self._options: dict[str, Any] = {}
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self.function(*args, **kwargs)
+
+    def options(self, **options: Any) -> TaskFunction[P, R]:
+        """The same task, enqueued with other options (those of `TaskQueue.enqueue`)."""
+        check_options(options, allowed=("id", "tx"))
+        other = TaskFunction(self._enqueue, self._handler, self.function)
+        other._options = {**self._options, **options}
+        return other
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle:
+        """Hands in a task that will call the function with these arguments."""
+        payload = bind_payload(self._handler, args, kwargs)
+        return await self._enqueue(self.type, payload, **self._options)
+
+    def request(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        """The same as an item for `enqueue_many`."""
+        payload = bind_payload(self._handler, args, kwargs)
+        return {"type": self.type, "payload": payload, **self._options}

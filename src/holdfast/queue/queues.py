@@ -1,0 +1,106 @@
+"""Use cases of queues: list, count, pause, resume.
+
+Promises: a pause is recorded with who and why; a name that neither the store nor this process knows is
+NotFound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.bus.port import FEED, WORK
+from holdfast.core.check import check_id, check_name
+from holdfast.core.task import Status
+from holdfast.engine.handlers import Handlers
+from holdfast.errors import NotFound
+from holdfast.queue.by import By
+from holdfast.queue.session import Backend, Sessions
+from holdfast.store.scripts import admin
+
+
+class QueueView(msgspec.Struct, frozen=True):
+    """One queue: its tasks by status, and who paused it."""
+
+    name: str
+    counts: dict[str, int]
+    paused_at: float | None = None
+    paused_by: str | None = None
+    reason: str | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+
+class Queues:
+    """What may be asked of the queues of a store."""
+
+    def __init__(self, sessions: Sessions, handlers: Handlers) -> None:
+        self._sessions = sessions
+        self._handlers = handlers
+
+    async def list(self) -> list[QueueView]:
+        """Every queue that has tasks, types or a pause, by name."""
+        store = (await self._sessions.open()).store
+        counts = counts_by_queue(await store.counters())
+        types = await store.query("types")
+        pauses = {row[0]: row[1:] for row in await store.query("queues")}
+        names = sorted({*counts, *pauses, *(row[1] for row in types)})
+        return [
+            QueueView(name, counts.get(name, {}), *pauses.get(name, (None, None, None)))
+            for name in names
+        ]
+
+    async def size(self, queue: str | None = None) -> int:
+        """Tasks of the queue, or of all, that wait or run."""
+        if queue is not None:
+            check_name("queue", queue)
+        rows = await (await self._sessions.open()).store.counters()
+        counted = (Status.QUEUED, Status.RUNNING)
+        return sum(n for q, _, _, status, n in rows if status in counted and queue in (None, q))
+
+    async def pause(self, name: str, by: By) -> None:
+        """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
+        backend = await self._with_queue(name, by)
+        await backend.store.run(
+            lambda dialect, ids, now: admin.pause_queue(
+                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
+            )
+        )
+        backend.bus.publish(FEED)
+
+    async def resume(self, name: str, by: By) -> None:
+        """Lets a paused queue go on."""
+        backend = await self._with_queue(name, by)
+        await backend.store.run(
+            lambda dialect, ids, now: admin.resume_queue(
+                dialect, ids, now, name=name, actor=by.actor
+            )
+        )
+        backend.bus.publish(WORK)
+        backend.bus.publish(FEED)
+
+    async def _with_queue(self, name: str, by: By) -> Backend:
+        """The store, if it or this process knows the queue: a misspelt name is refused."""
+        check_id("queue", name)
+        by.of_unversioned("a queue")
+        names = {
+            "default",
+            *self._handlers.queues(),
+            *(view.name for view in await self.list()),
+        }
+        if name not in names:
+            shown = ", ".join(sorted(names)[:10])
+            raise NotFound(f"there is no queue '{name}' (known: {shown}): check the name")
+        return await self._sessions.open()
+
+
+def counts_by_queue(rows: Any) -> dict[str, dict[str, int]]:
+    """Tasks by queue and status, from the counters."""
+    by_queue: dict[str, dict[str, int]] = {}
+    for queue, _, _, status, n in rows:
+        counts = by_queue.setdefault(queue, {})
+        counts[status] = counts.get(status, 0) + n
+    return by_queue

@@ -1,0 +1,187 @@
+"""Opening, starting and stopping a queue.
+
+Promises: `start` runs workers in this process; `stop` refuses new work with a typed error, then drains. Both
+may be called twice, and a queue may be opened or started again after a stop, any number of times. Workers run
+in one event loop at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeAlias
+
+from holdfast.core.check import check_whole
+from holdfast.engine.engine import Engine, EngineConfig
+from holdfast.errors import Conflict, EngineFailed
+from holdfast.metrics import Meter
+from holdfast.queue.define import Definitions
+from holdfast.queue.feed import Feed
+from holdfast.queue.schedules import Schedules, put_schedule
+from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
+
+StartEngine: TypeAlias = Callable[[Engine], Awaitable[None]]
+"""What puts an engine to work; a test prepares it and steps its loops."""
+START_ENGINE: Final[StartEngine] = Engine.start
+
+
+class Runtime:
+    """Runs workers in this process, and closes what is open."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        settings: SettingsInForce,
+        definitions: Definitions,
+        schedules: Schedules,
+        feed: Feed,
+        *,
+        meter: Meter | None = None,
+        start_engine: StartEngine = START_ENGINE,
+    ) -> None:
+        self.start_engine = start_engine
+        self._sessions = sessions
+        self._settings = settings
+        self._definitions = definitions
+        self._schedules = schedules
+        self._feed = feed
+        self._meter = meter
+
+    async def open(self) -> Backend:
+        """Connects to the store without starting workers, also after a stop."""
+        self._sessions.here.is_stopped = False
+        return await self._sessions.open()
+
+    async def start(self, settings: dict[str, Any]) -> None:
+        """Runs workers in this loop. Conflict when workers run already with other settings."""
+        session = self._sessions.here
+        if session.engine is not None and not session.stopping:
+            self._check_in_force(settings)
+            return
+        async with session.starting:
+            session = self._sessions.here  # A stop that was under way has left another.
+            if session.engine is not None:
+                self._check_in_force(settings)
+                return
+            self._sessions.refuse_elsewhere("start and stop them there")
+            self._settings.current = self._settings.current.changed(settings)
+            backend = await self.open()
+            session.engine = await self._started(session, backend)
+
+    async def stop(self) -> None:
+        """Stops the workers of this loop and closes its session. A second caller waits for the end of the
+        first stop. Other event loops go on."""
+        for ended in self._sessions.drop_ended():
+            if ended.backend is not None:
+                await ended.backend.store.close()
+        session = self._sessions.here
+        if session.stopping:
+            await session.closed.wait()
+            return
+        async with session.starting:
+            if session.backend is None:
+                self._sessions.refuse_elsewhere("stop them there")
+                return
+            if self._sessions.is_current(session) and not session.stopping:
+                session.stopping = True
+                try:
+                    await self._stop(session, session.backend)
+                finally:
+                    session.closed.set()
+
+    async def enter(self) -> None:
+        """The start of an `async with` block."""
+        session = self._sessions.here
+        session.entered += 1
+        try:
+            await self.start({})
+        except BaseException:
+            session.entered -= 1
+            raise
+
+    async def leave(self) -> None:
+        """The end of an `async with` block; the last one stops the queue."""
+        session = self._sessions.here
+        session.entered = max(0, session.entered - 1)
+        if not session.entered:
+            await self.stop()
+
+    def hurry(self) -> None:
+        """While `stop` waits for running tasks: cancels them and gives them back, unpunished."""
+        self._sessions.call_engine(lambda engine: engine.hurry())
+
+    async def wait_failed(self) -> EngineFailed:
+        """Returns when the engine has given up, if ever."""
+        session = self._sessions.here
+        await session.failed.wait()
+        assert session.failure is not None
+        return session.failure
+
+    async def scale_workers(self, count: int) -> int:
+        """Adds workers, or takes some away; the number that it comes to."""
+        check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
+        return self._sessions.engine_here().resize(count)
+
+    def _check_in_force(self, settings: dict[str, Any]) -> None:
+        """Settings that a start cannot put into force any more are refused, not dropped."""
+        current = self._settings.current
+        asked = current.changed(settings)
+        others = sorted(n for n in settings if getattr(asked, n) != getattr(current, n))
+        if others:
+            raise Conflict(
+                f"the queue is already running with another {', '.join(others)}: stop it first, or change "
+                "the number of workers with scale_workers"
+            )
+
+    async def _started(self, session: Session, backend: Backend) -> Engine:
+        engine = Engine(
+            _engine_config(backend, self._settings.current),
+            clock=backend.clock,
+            store=backend.store,
+            bus=backend.bus,
+            handlers=self._definitions.handlers,
+            make_scheduled=self._schedules.submission,
+            on_ended=session.ended,
+            on_failed=session.fail,
+            meter=self._meter,
+            code_schedules=lambda: self._definitions.schedules,
+        )
+        for schedule in self._definitions.schedules:
+            await put_schedule(backend, schedule)
+        try:
+            await self.start_engine(engine)
+        except BaseException:
+            await engine.stop()
+            raise
+        return engine
+
+    async def _stop(self, session: Session, backend: Backend) -> None:
+        try:
+            if session.engine is not None:
+                await session.engine.stop()
+            await session.waiters.close()
+            await self._feed.drain(session, backend)
+        finally:
+            self._sessions.replace(session)
+            try:
+                await backend.bus.stop()
+            finally:
+                await backend.store.close()
+
+
+def _engine_config(backend: Backend, settings: Settings) -> EngineConfig:
+    host = backend.host or f"{socket.gethostname()}:{os.getpid()}"
+    return EngineConfig(
+        node=f"{host}:{backend.ids.token()}",
+        min_workers=settings.min_workers,
+        max_workers=settings.max_workers,
+        lease_seconds=settings.lease_seconds,
+        task_timeout=settings.task_timeout,
+        shutdown_timeout=settings.shutdown_timeout,
+        ageing_seconds=settings.ageing_seconds,
+        queues=settings.queues,
+        retention=settings.retention,
+        defaults=settings.defaults,
+    )

@@ -1,0 +1,110 @@
+"""How a queue is doing: counts of tasks, workers and nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.bus.port import Mode
+from holdfast.core.task import Priority, Status
+from holdfast.engine import meters
+from holdfast.engine.handlers import Handlers
+from holdfast.metrics import Meter
+from holdfast.queue.nodes import Nodes
+from holdfast.queue.queues import counts_by_queue
+from holdfast.queue.session import Sessions
+from holdfast.store.store import Store
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """How a queue is doing. Counts are exact as of the call and cost no scan."""
+
+    pending: int
+    processing: int
+    workers: int
+    dead_letter_count: int
+    blocked: int
+    paused: int
+    completed: int
+    aborted: int
+    pending_by_priority: dict[str, int]
+    by_queue: dict[str, dict[str, int]]
+    by_type: dict[str, dict[str, int]]
+    registered_handlers: list[str]
+    available_workers: int
+    hints: Mode
+    nodes: int
+    fenced: int
+    leases_lost: int
+    restarts: int
+    deaf_handlers: int
+    """Handlers in this process that ignore their cancellation; each keeps a worker."""
+    abandoned_threads: int
+    """Plain handlers in this process that outlived their attempts; with 16, it takes no others."""
+    troubles: int
+    """Errors that a part of this process's engine did not foresee and went on after."""
+
+
+class Statistics:
+    """Counts what the store has and what this process does."""
+
+    def __init__(
+        self, sessions: Sessions, nodes: Nodes, handlers: Handlers, meter: Meter | None
+    ) -> None:
+        self._sessions = sessions
+        self._nodes = nodes
+        self._handlers = handlers
+        self._meter = meter
+        self._measures: meters.Measures | None = None
+
+    async def get(self) -> Stats:
+        """Exact as of now; also sets the gauges of the meter."""
+        backend = await self._sessions.open()
+        rows = await backend.store.counters()
+        nodes = await self._nodes.list()
+        by_status = dict.fromkeys(Status, 0)
+        by_priority = {priority.name.lower(): 0 for priority in Priority}
+        by_type: dict[str, dict[str, int]] = {}
+        for _, kind, priority, status, n in rows:
+            of_type = by_type.setdefault(kind, {})
+            of_type[status] = of_type.get(status, 0) + n
+            by_status[Status(status)] += n
+            if status == Status.QUEUED:
+                by_priority[Priority(priority).name.lower()] += n
+        engine = self._sessions.engine
+        if self._meter is not None:
+            await self._measure(backend.store, self._meter, rows)
+        return Stats(
+            pending=by_status[Status.QUEUED],
+            processing=by_status[Status.RUNNING],
+            workers=engine.pool.workers if engine else 0,
+            dead_letter_count=by_status[Status.FAILED],
+            blocked=by_status[Status.BLOCKED],
+            paused=by_status[Status.PAUSED] + by_status[Status.STUCK],
+            completed=by_status[Status.COMPLETED],
+            aborted=by_status[Status.ABORTED],
+            pending_by_priority=by_priority,
+            by_queue=counts_by_queue(rows),
+            by_type=by_type,
+            registered_handlers=list(self._handlers.types()),
+            available_workers=engine.pool.workers - engine.pool.busy if engine else 0,
+            hints=backend.bus.mode(),
+            nodes=len(nodes),
+            fenced=engine.completer.fenced if engine else 0,
+            leases_lost=engine.heartbeat.lost if engine else 0,
+            restarts=engine.supervisor.restarts if engine else 0,
+            deaf_handlers=engine.pool.deaf if engine else 0,
+            abandoned_threads=engine.executor.abandoned_threads if engine else 0,
+            troubles=engine.troubles if engine else 0,
+        )
+
+    async def _measure(self, store: Store, meter: Meter, rows: Any) -> None:
+        """Fresh gauges, with workers in this process or without."""
+        engine = self._sessions.engine
+        if engine is not None:
+            engine.measure(rows)
+        else:
+            self._measures = self._measures or meters.Measures(meter)
+            self._measures.counted(rows)
+        meter.gauge(meters.FEED_HEAD, (await store.head()).offset)
