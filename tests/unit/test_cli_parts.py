@@ -7,10 +7,11 @@ import pytest
 from holdfast.cli import values
 from holdfast.cli.output import table
 from holdfast.cli.output.table import Column
-from holdfast.cli.output.times import iso, length, relative
+from holdfast.cli.output.times import length, relative
 from holdfast.cli.problem import Usage, wants_json
 from holdfast.config import find_url
 from holdfast.errors import BadConfig
+from holdfast.queue.views import iso
 
 COLUMNS = [
     Column("ID", lambda item: item["id"]),

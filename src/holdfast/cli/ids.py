@@ -10,11 +10,11 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 
-from holdfast.app import TaskQueue
 from holdfast.cli.problem import Usage
 from holdfast.cli.values import STDIN
 from holdfast.core.task import Task
 from holdfast.errors import NotFound
+from holdfast.queue.tasks import Tasks
 
 LAST = "@last"
 NAMED_MAX = 3
@@ -22,23 +22,23 @@ PREFIX_MIN = 6
 """Characters of an id that a change needs."""
 
 
-async def find_task(queue: TaskQueue, text: str, *, for_change: bool = False) -> Task:
+async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Task:
     """The one task that the text means."""
     if not text:
         raise Usage("an id is empty: is a variable of the script not set?")
     if text == LAST:
-        newest = await queue.find_tasks(limit=1)
+        newest = await tasks.find(limit=1)
         if not newest:
             raise NotFound("there is no task yet, so @last means none")
         return newest[0]
-    task = await queue.get_task(text)
+    task = await tasks.look_up(text)
     if task is not None:
         return task
     if for_change and len(text) < PREFIX_MIN:
         raise Usage(
             f"'{text}' is too short to change a task: type {PREFIX_MIN} characters of its id"
         )
-    fitting = await queue.find_tasks(prefix=text, limit=NAMED_MAX + 1)
+    fitting = await tasks.find(prefix=text, limit=NAMED_MAX + 1)
     if not fitting:
         raise NotFound(
             f"no task has the id '{text}', nor one that starts with it: it may be pruned"

@@ -19,6 +19,8 @@ from holdfast.cli.options import Common
 from holdfast.config import Resolved, find_url
 from holdfast.core.address import shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
+from holdfast.queue.by import By
+from holdfast.queue.parts import Parts
 
 T = TypeVar("T")
 
@@ -29,6 +31,11 @@ def with_queue(common: Common, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
     found = store_url(common)
     check_exists(found)
     return asyncio.run(_session(found.value, work))
+
+
+def with_parts(common: Common, work: Callable[[Parts], Awaitable[T]]) -> T:
+    """The same with the use cases of the queue."""
+    return with_queue(common, lambda queue: work(queue.parts))
 
 
 async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
@@ -61,8 +68,13 @@ def check_exists(found: Resolved) -> None:
         )
 
 
+def by(reason: str = "") -> By:
+    """Who changes something, and why, for the record."""
+    return By(actor(), reason)
+
+
 def actor() -> str:
-    """Who changes something, for the record."""
+    """The user of this command."""
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, OSError):

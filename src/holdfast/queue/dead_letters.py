@@ -13,6 +13,7 @@ import msgspec
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.check import (
     OFFSET_MAX,
+    PAGE_MAX,
     check_flag,
     check_name,
     check_number,
@@ -25,6 +26,7 @@ from holdfast.core.decide import Transition
 from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.core.upkeep_rules import failed_with_parent
+from holdfast.errors import IllegalTransition
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
 from holdfast.queue.tasks import Tasks
@@ -78,6 +80,31 @@ class DeadLetters:
         store = (await self._sessions.open()).store
         return await _dead(store, which, limit=limit, skip=offset)
 
+    async def page_after(
+        self, which: DeadFilter, last: Task | None, *, limit: int = 100
+    ) -> list[Task]:
+        """The dead letters that died before `last`, the latest first; those of one moment by id."""
+        check_page(limit)
+        store = (await self._sessions.open()).store
+        before = None if last is None else last.finished_at
+        size = limit if last is None else PAGE_MAX
+        tasks: list[Task] = []
+        skip = 0
+        while len(tasks) < limit:
+            rows = await _rows(store, which, limit=size, skip=skip, before=before)
+            tasks += [task for task in rows if last is None or _order(task) < _order(last)]
+            skip += len(rows)
+            if len(rows) < size:
+                break
+        return tasks[:limit]
+
+    async def get(self, task_id: str) -> Task:
+        """The dead letter; IllegalTransition when the task is none."""
+        task = await self._tasks.get(task_id)
+        if task.status is not Status.FAILED:
+            raise IllegalTransition(f"task {task.id} is {task.status}: it is no dead letter")
+        return task
+
     async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
         """By error fingerprint, the largest first."""
         store = (await self._sessions.open()).store
@@ -107,6 +134,11 @@ class DeadLetters:
         seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
         text = None if payload is msgspec.UNSET else encode_payload(payload)
         return await self._tasks.apply(task_id, Replay(by.actor, seconds, text), by)
+
+    async def discard(self, task_id: str, by: By) -> Task:
+        """Ends a dead letter for good: it becomes aborted."""
+        await self.get(task_id)
+        return await self._tasks.cancel(task_id, by)
 
     async def replay_all(
         self,
@@ -177,10 +209,21 @@ class DeadLetters:
 async def _dead(
     store: Store, which: DeadFilter, *, limit: int, skip: int, before: float | None = None
 ) -> list[Task]:
+    tasks = await _rows(store, which, limit=limit, skip=skip, before=before)
+    return [task for task in tasks if task.status is Status.FAILED]
+
+
+async def _rows(
+    store: Store, which: DeadFilter, *, limit: int, skip: int, before: float | None
+) -> list[Task]:
     tasks: list[Task] = await store.query(
         "find_dead", limit=limit, skip=skip, before=before, **which.columns()
     )
-    return [task for task in tasks if task.status is Status.FAILED]
+    return tasks
+
+
+def _order(task: Task) -> tuple[float, str]:
+    return task.finished_at or 0.0, task.id
 
 
 async def _follow(store: Store) -> None:

@@ -44,6 +44,16 @@ class Feed:
         backend = await self._sessions.open()
         return await backend.store.head()
 
+    async def is_covered(self, position: Position) -> bool:
+        """Whether `events` can start after this position."""
+        backend = await self._sessions.open()
+        return not isinstance(await backend.store.events(position, 1), Reset)
+
+    async def new_epoch(self) -> Position:
+        """Makes every reader start over, e.g. after a restore from a backup; the new end of the feed."""
+        backend = await self._sessions.open()
+        return await backend.store.new_epoch()
+
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncGenerator[Event, None]:

@@ -53,6 +53,13 @@ class Queues:
             for name in names
         ]
 
+    async def get(self, name: str) -> QueueView:
+        """One of them; NotFound when it has neither tasks nor types nor a pause."""
+        for view in await self.list():
+            if view.name == name:
+                return view
+        raise NotFound(f"there is no queue '{name}': see the list of queues")
+
     async def size(self, queue: str | None = None) -> int:
         """Tasks of the queue, or of all, that wait or run."""
         if queue is not None:

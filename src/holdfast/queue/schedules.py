@@ -16,6 +16,7 @@ from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
+from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Backend, Sessions
 from holdfast.queue.types import KnownTypes
@@ -37,6 +38,13 @@ class Schedules:
         """All schedules of the store, by name."""
         backend = await self._sessions.open()
         return [Schedule(*row) for row in await backend.store.query("schedules")]
+
+    async def get(self, name: str) -> Schedule:
+        """One of them; NotFound when there is none of that name."""
+        for schedule in await self.list():
+            if schedule.name == name:
+                return schedule
+        raise NotFound(f"there is no schedule '{name}': see the list of schedules")
 
     async def put(
         self,

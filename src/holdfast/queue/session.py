@@ -178,6 +178,10 @@ class Sessions(PassiveFollower):
             await session.subscriptions.started()
         return backend
 
+    async def now(self) -> float:
+        """The store's time."""
+        return (await self.open()).store.now()
+
     async def opened(self) -> Session:
         """The session of this loop, open."""
         await self.open()

@@ -10,16 +10,16 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from holdfast.app import TaskQueue
 from holdfast.cli.ids import find_task, given_ids
 from holdfast.cli.options import Common, Output
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer, mute
 from holdfast.cli.problem import PARTIAL, Problem, Usage, describe, show
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import with_parts
 from holdfast.core.task import Task
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
 
-Change = Callable[[TaskQueue, Task], Awaitable[Task]]
+Change = Callable[[Parts, Task], Awaitable[Task]]
 
 
 def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -> int:
@@ -28,17 +28,17 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
     if not wanted:
         raise Usage("no task is named: give ids, or - and ids on stdin")
 
-    async def work(queue: TaskQueue) -> tuple[list[Task], list[Problem]]:
+    async def work(parts: Parts) -> tuple[list[Task], list[Problem]]:
         tasks, problems = [], []
         for text in wanted:
             try:
-                found = await find_task(queue, text, for_change=True)
-                tasks.append(await change(queue, found))
+                task = await find_task(parts.tasks, text, for_change=True)
+                tasks.append(await change(parts, task))
             except Exception as error:  # One id that cannot be changed stops no other.
                 problems.append(describe(error))
         return tasks, problems
 
-    tasks, problems = with_queue(common, work)
+    tasks, problems = with_parts(common, work)
     try:
         _answer(common, tasks, done)
     except BrokenPipeError:

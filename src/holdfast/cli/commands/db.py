@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import with_parts
+from holdfast.queue.parts import Parts
 
 Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask.")]
 
@@ -21,10 +21,10 @@ def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:
     if not confirmed(question, yes=yes):
         return 1
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        head = await (await q.open()).store.new_epoch()
+    async def work(parts: Parts) -> dict[str, Any]:
+        head = await parts.feed.new_epoch()
         return {"epoch": head.epoch, "head": str(head)}
 
-    item = with_queue(common, work)
+    item = with_parts(common, work)
     Printer(common).one(item, [("epoch", item["epoch"]), ("head", item["head"])], name="new epoch")
     return None

@@ -6,29 +6,29 @@ Promises: by filter nothing happens before somebody has said yes; `--dry-run` on
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.commands.changes import change_each
 from holdfast.cli.commands.dlq import full_fingerprint
-from holdfast.cli.commands.task_change import aborted
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag, Reason, TaskId, TaskIds
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import actor, with_queue
+from holdfast.cli.session import by, with_parts
 from holdfast.core import edits
 from holdfast.core.codec import dumps
-from holdfast.core.task import Status, Task
-from holdfast.errors import IllegalTransition
+from holdfast.core.task import Task
+from holdfast.queue import views
+from holdfast.queue.dead_letters import DeadFilter, DeadLetters
+from holdfast.queue.parts import Parts
 
-Bulk = Callable[..., Awaitable[int]]
+Bulk = Callable[[DeadLetters, DeadFilter, int | None, bool], Awaitable[int]]
+"""Letters, which, at most, only count."""
 ByType: TypeAlias = Annotated[str | None, Parameter(help="All of this type.")]
 ByQueue: TypeAlias = Annotated[str | None, Parameter(help="All of this queue.")]
 ByGroup: TypeAlias = Annotated[str | None, Parameter(help="All of this group (dlq groups).")]
@@ -59,14 +59,21 @@ def replay(
     if not ids:
         if json is not None or wait:
             raise Usage("--json and --delay are for single ids: name the dead letters")
-        wanted = _filter(type, queue, fingerprint, all_, limit)
-        extra = {**wanted, "rate": rate}
-        return _bulk(common, extra, lambda q: q.replay_dead, ("replay", "replayed"), dry_run, yes)
+        which = _filter(type, queue, fingerprint, all_)
+
+        async def replay_all(
+            letters: DeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
+        ) -> int:
+            return await letters.replay_all(which, by(), rate=rate, limit=limit, dry_run=dry_run)
+
+        return _bulk(common, which, limit, replay_all, ("replay", "replayed"), dry_run, yes)
     _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
-    async def change(q: TaskQueue, task: Task) -> Task:
-        return await q.replay_dead_task(_dead(task).id, payload=payload, delay=wait, actor=actor())
+    async def change(parts: Parts, task: Task) -> Task:
+        letters = parts.dead_letters
+        letter = await letters.get(task.id)
+        return await letters.replay(letter.id, by(), payload=payload, delay=wait)
 
     return change_each(common, ids, change, "queued again")
 
@@ -85,15 +92,18 @@ def discard(
 ) -> int:
     """End dead letters for good: they become aborted and can not be replayed."""
     if not ids:
-        wanted = _filter(type, queue, fingerprint, all_, limit)
-        extra = {**wanted, "reason": reason}
-        return _bulk(
-            common, extra, lambda q: q.discard_dead, ("discard", "discarded"), dry_run, yes
-        )
+        which = _filter(type, queue, fingerprint, all_)
+
+        async def discard_all(
+            letters: DeadLetters, which: DeadFilter, limit: int | None, dry_run: bool
+        ) -> int:
+            return await letters.discard_all(which, by(reason), limit=limit, dry_run=dry_run)
+
+        return _bulk(common, which, limit, discard_all, ("discard", "discarded"), dry_run, yes)
     _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
 
-    async def change(q: TaskQueue, task: Task) -> Task:
-        return await aborted(q, _dead(task), reason)
+    async def change(parts: Parts, task: Task) -> Task:
+        return await parts.dead_letters.discard(task.id, by(reason))
 
     return change_each(common, ids, change, "discarded")
 
@@ -113,12 +123,12 @@ def edit(
         raise Usage("no payload is given: write key=value pairs, or --json")
     payload = values.payload(pairs, json)
 
-    async def work(q: TaskQueue) -> tuple[Task, Task]:
-        before = await find_task(q, task_id, for_change=True)
+    async def work(parts: Parts) -> tuple[Task, Task]:
+        before = await find_task(parts.tasks, task_id, for_change=True)
         merge = json is None and not replace
-        return before, await q.edit_task(before.id, payload, merge=merge, actor=actor())
+        return before, await parts.tasks.edit(before.id, payload, by(), merge=merge)
 
-    before, after = with_queue(common, work)
+    before, after = with_parts(common, work)
     item = views.task(after)
     fields = [("id", item["id"]), ("status", item["status"]), ("payload", after.payload_json)]
     change = edits.difference(before.payload_json, after.payload_json)
@@ -133,26 +143,29 @@ def edit(
 
 def _bulk(
     common: Common,
-    wanted: dict[str, Any],
-    method: Callable[[TaskQueue], Bulk],
+    which: DeadFilter,
+    limit: int | None,
+    change: Bulk,
     words: tuple[str, str],
     dry_run: bool,
     yes: bool,
 ) -> int:
     """Counts, asks, does."""
 
-    async def work(q: TaskQueue) -> int | None:
-        filled = {**wanted, "fingerprint": await full_fingerprint(q, wanted["fingerprint"])}
-        count = await method(q)(**filled, dry_run=True)
+    async def work(parts: Parts) -> int | None:
+        letters = parts.dead_letters
+        group = await full_fingerprint(letters, which.fingerprint)
+        matching = DeadFilter(which.type, which.queue, group)
+        count = await change(letters, matching, limit, True)
         if dry_run or not count:
             return count
         question = f"{words[0].capitalize()} {count} dead letters?"
         if not confirmed(question, yes=yes, can_count=True):
             return None
         # What has died since the question was asked was not agreed to.
-        return await method(q)(**{**filled, "limit": count}, actor=actor())
+        return await change(letters, matching, count, False)
 
-    count = with_queue(common, work)
+    count = with_parts(common, work)
     printer = Printer(common)
     if count is None:
         printer.note("nothing was changed")
@@ -163,20 +176,12 @@ def _bulk(
     return 0
 
 
-def _filter(
-    type: str | None, queue: str | None, fingerprint: str | None, all_: bool, limit: int | None
-) -> dict[str, Any]:
+def _filter(type: str | None, queue: str | None, fingerprint: str | None, all_: bool) -> DeadFilter:
     if not (type or queue or fingerprint or all_):
         raise Usage("which ones? Give ids, --type, --queue, --fingerprint or --all")
-    return {"type": type, "queue": queue, "fingerprint": fingerprint, "limit": limit}
+    return DeadFilter(type, queue, fingerprint)
 
 
 def _refuse_filter(*given: object) -> None:
     if any(given):
         raise Usage("ids and a filter are given: use one of them")
-
-
-def _dead(task: Task) -> Task:
-    if task.status is not Status.FAILED:
-        raise IllegalTransition(f"task {task.id} is {task.status}: it is no dead letter")
-    return task

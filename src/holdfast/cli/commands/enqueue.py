@@ -14,7 +14,6 @@ from holdfast.app import TaskQueue
 from holdfast.cli import values
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Flag
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_queue
@@ -22,7 +21,9 @@ from holdfast.core.codec import dumps
 from holdfast.core.pressure import Pressure
 from holdfast.core.task import Status, Task
 from holdfast.errors import TaskFailed
+from holdfast.queue import views
 from holdfast.queue.handle import TaskHandle, no_result
+from holdfast.queue.tasks import Tasks
 
 
 def enqueue(
@@ -69,7 +70,7 @@ def enqueue(
     printer = Printer(common)
 
     async def work(q: TaskQueue) -> Task:
-        parents = await _parents(q, depends_on)
+        parents = await _parents(q.parts.tasks, depends_on)
         handle = await q.enqueue(type, depends_on=parents, **request)
         _note(printer, handle)
         if wait:
@@ -80,12 +81,12 @@ def enqueue(
     _answer(printer, with_queue(common, work), wait=wait)
 
 
-async def _parents(queue: TaskQueue, texts: Iterable[str]) -> dict[str, str]:
+async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
     """Parents by id, each with what its failure means."""
     found = {}
     for text in texts:
         name, _, policy = text.partition(":")
-        found[(await find_task(queue, name)).id] = policy or "fail"
+        found[(await find_task(tasks, name)).id] = policy or "fail"
     return found
 
 

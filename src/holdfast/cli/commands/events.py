@@ -11,17 +11,17 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
 from holdfast.cli.commands.task import said
 from holdfast.cli.options import COMMON, Common, Flag, Output
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import clean
 from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import with_parts
 from holdfast.core.event import Event, Position
-from holdfast.store.store import Reset
+from holdfast.queue import views
+from holdfast.queue.feed import Feed
+from holdfast.queue.parts import Parts
 
 PAGE = 50
 FOLLOWED = 10
@@ -56,11 +56,11 @@ def tail(
     if most < 0:
         raise Usage(f"--limit is {most}: give 0 for no limit, or a positive number")
 
-    async def work(q: TaskQueue) -> list[dict[str, Any]]:
-        start = await _start(q, after, FOLLOWED if follow else most)
+    async def work(parts: Parts) -> list[dict[str, Any]]:
+        start = await _start(parts.feed, after, FOLLOWED if follow else most)
         kept: list[dict[str, Any]] = []
         count = 0
-        async for event in _matching(q, start, follow, kind, task):
+        async for event in _matching(parts.feed, start, follow, kind, task):
             count += 1
             if printer.output is Output.JSON and not follow:
                 kept.append(views.event(event))
@@ -70,43 +70,35 @@ def tail(
                 break
         return kept
 
-    kept = with_queue(common, work)
+    kept = with_parts(common, work)
     if printer.output is Output.JSON and not follow:
         printer.document(kept)
 
 
 async def _matching(
-    queue: TaskQueue, start: Position | None, follow: bool, kind: str | None, task: str | None
+    feed: Feed, start: Position | None, follow: bool, kind: str | None, task: str | None
 ) -> AsyncIterator[Event]:
-    async for event in queue.events(start, follow=follow):
+    async for event in feed.events(start, follow=follow):
         if kind in (None, event.kind) and (task is None or event.task_id.startswith(task)):
             yield event
 
 
-async def _start(queue: TaskQueue, after: str | None, back: int) -> Position | None:
+async def _start(feed: Feed, after: str | None, back: int) -> Position | None:
     """The position that the words mean; None is the oldest that is kept."""
     if after == "start":
         return None
-    head = await queue.position()
+    head = await feed.position()
     if after == "now":
         return head
     if after is None:
-        return await _covered(
-            queue, Position(head.epoch, max(0, head.offset - back) if back else 0)
-        )
+        position = Position(head.epoch, max(0, head.offset - back) if back else 0)
+        return position if await feed.is_covered(position) else None
     if after.isdigit():
         return Position(head.epoch, int(after))
     try:
         return Position.parse(after)
     except ValueError as error:
         raise Usage(f"--after: {error}") from None
-
-
-async def _covered(queue: TaskQueue, position: Position) -> Position | None:
-    """The position, or the oldest that is kept when it lies before."""
-    backend = await queue.open()
-    page = await backend.store.events(position, 1)
-    return None if isinstance(page, Reset) else position
 
 
 def _print(printer: Printer, event: Event) -> None:

@@ -12,10 +12,11 @@ from cyclopts import Parameter
 from holdfast.cli.options import COMMON, Common, Limit, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
-from holdfast.cli.output.times import length, stamped
-from holdfast.cli.session import actor, check_exists, store_url
-from holdfast.primitives.locks import LeaseInfo, Locks
-from holdfast.store.scripts.leases import Audit
+from holdfast.cli.output.times import length
+from holdfast.cli.session import actor, by, check_exists, store_url
+from holdfast.primitives.locks import Locks
+from holdfast.queue import views
+from holdfast.queue.locks import LockAdmin
 
 T = TypeVar("T")
 Resource = Annotated[str, Parameter(help="The name that is locked.")]
@@ -29,8 +30,8 @@ def list_(
 ) -> None:
     """List what is held, by name."""
 
-    async def work(locks: Locks) -> list[dict[str, Any]]:
-        return [_view(info) for info in await locks.list(after=after, limit=limit)]
+    async def work(locks: LockAdmin) -> list[dict[str, Any]]:
+        return [views.lock(info) for info in await locks.list(after=after, limit=limit)]
 
     items = _with_locks(common, work)
     Printer(common).rows(items, _columns(), empty="no locks are held")
@@ -39,9 +40,7 @@ def list_(
 def show(resource: Resource, /, *, common: Common = COMMON) -> None:
     """Show a lock with those who wait for it and what operators did."""
     info = _with_locks(common, lambda locks: locks.show(resource))
-    item = _view(info)
-    item["waiters"] = [waiter._asdict() for waiter in info.waiters]
-    item["audit"] = [_audit(each) for each in info.audit]
+    item = views.whole_lock(info)
     state = f"held by {info.owner} for {length(info.held_seconds)}" if info.is_held else "free"
     lines = [(resource, state), ("fence", str(info.fence))]
     if info.is_held:
@@ -59,13 +58,13 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
 
 def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Take a lock from its holder; the fence rises, so that its late writes are refused."""
-    done = _with_locks(common, lambda locks: locks.revoke(resource, by=actor(), reason=reason))
-    item = _audit(done)
+    done = _with_locks(common, lambda locks: locks.revoke(resource, by(reason)))
+    item = views.lock_audit(done)
     text = f"taken from {done.owner}; the fence is {done.fence} now"
     Printer(common).one(item, [(resource, text)], name=resource)
 
 
-def _with_locks(common: Common, work: Callable[[Locks], Awaitable[T]]) -> T:
+def _with_locks(common: Common, work: Callable[[LockAdmin], Awaitable[T]]) -> T:
     """Opens the locks of the store, does the work, closes them."""
     logging.getLogger("holdfast").setLevel(logging.ERROR)
     found = store_url(common)
@@ -73,28 +72,9 @@ def _with_locks(common: Common, work: Callable[[Locks], Awaitable[T]]) -> T:
 
     async def session() -> T:
         async with Locks.connect(found.value, owner=actor()) as locks:
-            return await work(locks)
+            return await work(LockAdmin(locks))
 
     return asyncio.run(session())
-
-
-def _view(info: LeaseInfo) -> dict[str, Any]:
-    return {
-        "resource": info.resource,
-        "is_held": info.is_held,
-        "owner": info.owner,
-        "fence": info.fence,
-        "claim_id": info.claim_id,
-        "ttl_seconds": info.ttl_seconds,
-        "held_seconds": round(info.held_seconds, 3),
-        "seconds_left": round(info.seconds_left, 3),
-    }
-
-
-def _audit(audit: Audit) -> dict[str, Any]:
-    fields = audit._asdict()
-    del fields["at"]
-    return {**stamped(at=audit.at), **fields}
 
 
 def _columns() -> list[Column]:

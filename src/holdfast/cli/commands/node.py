@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from holdfast.app import TaskQueue
-from holdfast.cli.commands.task import now_of
 from holdfast.cli.options import COMMON, Common
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import with_parts
+from holdfast.queue import views
 from holdfast.queue.nodes import Node
+from holdfast.queue.parts import Parts
 
 
 def list_(*, common: Common = COMMON) -> None:
     """List the nodes that the store knows, and what each can run."""
 
-    async def work(q: TaskQueue) -> tuple[list[Node], float]:
-        return await q.get_nodes(live=False), await now_of(q)
+    async def work(parts: Parts) -> tuple[list[Node], float]:
+        return await parts.nodes.list(live=False), await parts.sessions.now()
 
-    nodes, now = with_queue(common, work)
+    nodes, now = with_parts(common, work)
     Printer(common).rows(
-        [views.node(each) for each in nodes], _columns(now), empty="no nodes: no worker has started"
+        [views.node(node) for node in nodes], _columns(now), empty="no nodes: no worker has started"
     )
 
 

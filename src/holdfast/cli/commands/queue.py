@@ -6,15 +6,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
-from holdfast.cli.commands.task import now_of
 from holdfast.cli.options import COMMON, Common, Reason
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
-from holdfast.cli.output.times import relative, stamped
-from holdfast.cli.session import actor, with_queue
+from holdfast.cli.output.times import relative
+from holdfast.cli.session import by, with_parts
 from holdfast.core.task import Status
-from holdfast.errors import NotFound
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
 
 Name = Annotated[str, Parameter(help="The queue's name.")]
 
@@ -22,54 +21,33 @@ Name = Annotated[str, Parameter(help="The queue's name.")]
 def list_(*, common: Common = COMMON) -> None:
     """List queues with what waits, runs and is dead."""
 
-    async def work(q: TaskQueue) -> tuple[list[dict[str, Any]], float]:
-        return await describe(q), await now_of(q)
+    async def work(parts: Parts) -> tuple[list[dict[str, Any]], float]:
+        items = [views.queue(view) for view in await parts.queues.list()]
+        return items, await parts.sessions.now()
 
-    items, now = with_queue(common, work)
+    items, now = with_parts(common, work)
     Printer(common).rows(items, _columns(now), empty="no queues yet: no task was enqueued")
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Start nothing more of a queue, anywhere; what runs goes on."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        await q.pause_queue(name, actor=actor(), reason=reason)
-        return await _one(q, name)
+    async def work(parts: Parts) -> dict[str, Any]:
+        await parts.queues.pause(name, by(reason))
+        return views.queue(await parts.queues.get(name))
 
-    _print(common, with_queue(common, work), "paused")
+    _print(common, with_parts(common, work), "paused")
 
 
 def resume(name: Name, /, *, common: Common = COMMON) -> None:
     """Let a paused queue go on."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        await _one(q, name)
-        await q.resume_queue(name, actor=actor())
-        return await _one(q, name)
+    async def work(parts: Parts) -> dict[str, Any]:
+        await parts.queues.get(name)
+        await parts.queues.resume(name, by())
+        return views.queue(await parts.queues.get(name))
 
-    _print(common, with_queue(common, work), "resumed")
-
-
-async def describe(queue: TaskQueue) -> list[dict[str, Any]]:
-    """Every queue that has tasks, types or a pause."""
-    return [
-        {
-            "name": view.name,
-            **{status.value: view.counts.get(status.value, 0) for status in Status},
-            "is_paused": view.is_paused,
-            **stamped(paused_at=view.paused_at),
-            "paused_by": view.paused_by,
-            "reason": view.reason,
-        }
-        for view in await queue.get_queues()
-    ]
-
-
-async def _one(queue: TaskQueue, name: str) -> dict[str, Any]:
-    for item in await describe(queue):
-        if item["name"] == name:
-            return item
-    raise NotFound(f"there is no queue '{name}': see holdfast queue list")
+    _print(common, with_parts(common, work), "resumed")
 
 
 def _print(common: Common, item: dict[str, Any], done: str) -> None:

@@ -6,17 +6,15 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
 from holdfast.cli import values
-from holdfast.cli.commands.task import now_of
 from holdfast.cli.options import COMMON, Common, Reason
-from holdfast.cli.output import views
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import relative
-from holdfast.cli.session import actor, with_queue
+from holdfast.cli.session import by, with_parts
 from holdfast.core.codec import dumps
-from holdfast.errors import NotFound
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
 
 Name = Annotated[str, Parameter(help="The schedule's name.")]
 
@@ -24,10 +22,11 @@ Name = Annotated[str, Parameter(help="The schedule's name.")]
 def list_(*, common: Common = COMMON) -> None:
     """List cron schedules with when they fire next."""
 
-    async def work(q: TaskQueue) -> tuple[list[dict[str, Any]], float]:
-        return await _all(q), await now_of(q)
+    async def work(parts: Parts) -> tuple[list[dict[str, Any]], float]:
+        items = [views.schedule(schedule) for schedule in await parts.schedules.list()]
+        return items, await parts.sessions.now()
 
-    items, now = with_queue(common, work)
+    items, now = with_parts(common, work)
     Printer(common).rows(items, _columns(now), empty="no schedules")
 
 
@@ -46,17 +45,20 @@ def add(
     """Add or change a cron schedule."""
     payload = values.payload(pairs, json)
 
-    async def work(q: TaskQueue) -> tuple[dict[str, Any], float]:
-        await q.schedule(
-            *(name, spec, type, payload),
+    async def work(parts: Parts) -> tuple[dict[str, Any], float]:
+        await parts.schedules.put(
+            name,
+            by(),
+            spec=spec,
+            type=type,
+            payload=payload,
             timezone=timezone,
             queue=queue,
             priority=priority,
-            actor=actor(),
         )
-        return await _one(q, name), await now_of(q)
+        return views.schedule(await parts.schedules.get(name)), await parts.sessions.now()
 
-    item, now = with_queue(common, work)
+    item, now = with_parts(common, work)
     fires = relative(item["next_at"], now)
     Printer(common).one(item, [(name, f"fires {fires} ({item['next_at_iso']})")], name=name)
 
@@ -64,42 +66,31 @@ def add(
 def remove(name: Name, /, *, common: Common = COMMON) -> None:
     """Remove a schedule; the tasks that it made stay."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        item = await _one(q, name)
-        await q.unschedule(name, actor=actor())
+    async def work(parts: Parts) -> dict[str, Any]:
+        item = views.schedule(await parts.schedules.get(name))
+        await parts.schedules.remove(name, by())
         return item
 
-    Printer(common).one(with_queue(common, work), [(name, "removed")], name=name)
+    Printer(common).one(with_parts(common, work), [(name, "removed")], name=name)
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
     """Fire a schedule no more until it is resumed."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        return views.schedule(await q.pause_schedule(name, actor=actor(), reason=reason))
+    async def work(parts: Parts) -> dict[str, Any]:
+        return views.schedule(await parts.schedules.pause(name, by(reason)))
 
-    Printer(common).one(with_queue(common, work), [(name, "paused")], name=name)
+    Printer(common).one(with_parts(common, work), [(name, "paused")], name=name)
 
 
 def resume(name: Name, /, *, common: Common = COMMON) -> None:
     """Let a paused schedule fire again, from its next time on."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        return views.schedule(await q.resume_schedule(name, actor=actor()))
+    async def work(parts: Parts) -> dict[str, Any]:
+        return views.schedule(await parts.schedules.resume(name, by()))
 
-    item = with_queue(common, work)
+    item = with_parts(common, work)
     Printer(common).one(item, [(name, f"fires at {item['next_at_iso']}")], name=name)
-
-
-async def _all(queue: TaskQueue) -> list[dict[str, Any]]:
-    return [views.schedule(each) for each in await queue.get_schedules()]
-
-
-async def _one(queue: TaskQueue, name: str) -> dict[str, Any]:
-    for item in await _all(queue):
-        if item["name"] == name:
-            return item
-    raise NotFound(f"there is no schedule '{name}': see holdfast schedule list")
 
 
 def _columns(now: float) -> list[Column]:

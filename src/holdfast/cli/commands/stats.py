@@ -4,45 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from holdfast.app import TaskQueue
 from holdfast.cli.options import COMMON, Common
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import with_queue
-from holdfast.queue.nodes import Node
-from holdfast.queue.stats import Stats
-
-OF_THIS_PROCESS = (
-    "registered_handlers",
-    "fenced",
-    "leases_lost",
-    "restarts",
-    "deaf_handlers",
-    "abandoned_threads",
-    "troubles",
-)
-"""Fields of `Stats` that only a process with workers knows."""
+from holdfast.cli.session import with_parts
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
 
 
 def stats(*, common: Common = COMMON) -> None:
     """Count tasks by status, priority and queue; exact, without a scan."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        return view(await q.get_stats(), await q.get_nodes())
+    async def work(parts: Parts) -> dict[str, Any]:
+        return views.stats(await parts.stats.get(), await parts.nodes.list())
 
-    item = with_queue(common, work)
+    item = with_parts(common, work)
     Printer(common).one(item, _fields(item), name=item["pending"])
-
-
-def view(found: Stats, nodes: list[Node]) -> dict[str, Any]:
-    """The statistics of the store; workers are those of all live nodes."""
-    item: dict[str, Any] = msgspec.to_builtins(found)
-    for name in OF_THIS_PROCESS:
-        del item[name]
-    workers = sum(node.workers for node in nodes)
-    busy = sum(node.busy for node in nodes)
-    return {**item, "nodes": len(nodes), "workers": workers, "available_workers": workers - busy}
 
 
 def _fields(item: dict[str, Any]) -> list[tuple[str, object]]:

@@ -6,18 +6,19 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from holdfast.app import TaskQueue
 from holdfast.cli.ids import find_task
 from holdfast.cli.options import COMMON, Common, Limit, TaskId
-from holdfast.cli.output import views
 from holdfast.cli.output.colour import STATUS_STYLES
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import clock, relative
-from holdfast.cli.session import with_queue
+from holdfast.cli.session import with_parts
 from holdfast.core.codec import dumps
 from holdfast.core.event import Event
 from holdfast.core.task import Status, Task
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
+from holdfast.queue.tasks import Tasks
 
 
 def list_(
@@ -31,13 +32,15 @@ def list_(
 ) -> None:
     """List tasks, newest first."""
 
-    async def work(q: TaskQueue) -> tuple[list[Task], float]:
-        found = await q.find_tasks(status=status, type=type, queue=queue, after=after, limit=limit)
-        return found, await now_of(q)
+    async def work(parts: Parts) -> tuple[list[Task], float]:
+        page = await parts.tasks.find(
+            status=status, type=type, queue=queue, after=after, limit=limit
+        )
+        return page, await parts.sessions.now()
 
-    tasks, now = with_queue(common, work)
+    tasks, now = with_parts(common, work)
     printer = Printer(common)
-    printer.rows([views.task(each) for each in tasks], _columns(now), empty="no tasks")
+    printer.rows([views.task(task) for task in tasks], _columns(now), empty="no tasks")
     if len(tasks) == limit:
         printer.note(f"more: --after {tasks[-1].id}")
 
@@ -45,20 +48,21 @@ def list_(
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Show all that is known about a task."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        return await whole(q, await find_task(q, task_id))
+    async def work(parts: Parts) -> dict[str, Any]:
+        return await whole(parts.tasks, await find_task(parts.tasks, task_id))
 
-    item = with_queue(common, work)
+    item = with_parts(common, work)
     Printer(common).one(item, fields(item), name=item["id"])
 
 
 def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """Say why a task is not running."""
 
-    async def work(q: TaskQueue) -> dict[str, Any]:
-        return views.why(await q.why((await find_task(q, task_id)).id))
+    async def work(parts: Parts) -> dict[str, Any]:
+        task = await find_task(parts.tasks, task_id)
+        return views.why(await parts.tasks.why(task.id))
 
-    item = with_queue(common, work)
+    item = with_parts(common, work)
     reasons = [(reason["code"], reason["text"]) for reason in item["reasons"]]
     lines = [("task", item["task_id"]), ("status", item["status"])]
     nothing = [("waiting", "nothing is in its way")]
@@ -68,30 +72,18 @@ def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     """List what happened to a task, oldest first."""
 
-    async def work(q: TaskQueue) -> list[Event]:
-        return await q.history((await find_task(q, task_id)).id)
+    async def work(parts: Parts) -> list[Event]:
+        task = await find_task(parts.tasks, task_id)
+        return await parts.tasks.history(task.id)
 
-    items = [views.event(each) for each in with_queue(common, work)]
+    items = [views.event(event) for event in with_parts(common, work)]
     Printer(common).rows(items, EVENT_COLUMNS, empty="its events are no longer kept")
 
 
-async def whole(queue: TaskQueue, task: Task) -> dict[str, Any]:
+async def whole(tasks: Tasks, task: Task) -> dict[str, Any]:
     """A task with those around it."""
-    backend = await queue.open()
-    edges = await backend.store.query("dependencies", id=task.id)
-    return {
-        **views.task(task),
-        "depends_on": [
-            {"task_id": parent, "policy": policy, "settled": bool(settled)}
-            for parent, policy, settled in edges
-        ],
-        "dependents": await queue.get_dependents(task.id),
-    }
-
-
-async def now_of(queue: TaskQueue) -> float:
-    """The store's time."""
-    return (await queue.open()).store.now()
+    parents = await tasks.parents(task.id)
+    return views.whole_task(task, parents, await tasks.dependents(task.id))
 
 
 def fields(item: dict[str, Any]) -> list[tuple[str, object]]:

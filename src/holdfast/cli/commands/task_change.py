@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from holdfast.app import TaskQueue
 from holdfast.cli.commands.changes import change_each
 from holdfast.cli.options import COMMON, Common, Reason, TaskIds
-from holdfast.cli.session import actor
+from holdfast.cli.session import by
 from holdfast.core.task import Task
+from holdfast.queue.parts import Parts
 
 
 def cancel(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
     """Abort tasks, whatever they are doing; a running handler is cancelled."""
 
-    async def change(queue: TaskQueue, task: Task) -> Task:
-        return await aborted(queue, task, reason)
+    async def change(parts: Parts, task: Task) -> Task:
+        return await parts.tasks.cancel(task.id, by(reason))
 
     return change_each(common, ids, change, "aborted")
 
@@ -21,8 +21,8 @@ def cancel(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
 def pause(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
     """Stop running tasks until they are resumed; no attempt is spent."""
 
-    async def change(queue: TaskQueue, task: Task) -> Task:
-        return await queue.pause_task(task.id, actor=actor(), reason=reason)
+    async def change(parts: Parts, task: Task) -> Task:
+        return await parts.tasks.pause(task.id, by(reason))
 
     return change_each(common, ids, change, "paused")
 
@@ -30,12 +30,7 @@ def pause(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
 def resume(*ids: TaskIds, common: Common = COMMON) -> int:
     """Let paused tasks go on, from the queue."""
 
-    async def change(queue: TaskQueue, task: Task) -> Task:
-        return await queue.resume_task(task.id, actor=actor())
+    async def change(parts: Parts, task: Task) -> Task:
+        return await parts.tasks.resume(task.id, by())
 
     return change_each(common, ids, change, "queued again")
-
-
-async def aborted(queue: TaskQueue, task: Task, reason: str) -> Task:
-    """The task once it is aborted; IllegalTransition when it had ended."""
-    return await queue.cancel(task.id, actor=actor(), reason=reason)

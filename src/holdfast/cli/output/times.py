@@ -1,4 +1,4 @@
-"""Times: relative for people, epoch seconds and ISO 8601 for programs."""
+"""Times as people read them; programs get those of `queue/views.py`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,6 @@ import itertools
 from datetime import UTC, datetime
 
 _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "m"), (1.0, "s"))
-
-
-def iso(at: float) -> str:
-    """2026-01-31T12:00:00.000Z"""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def clock(at: float) -> str:
@@ -41,12 +36,3 @@ def length(seconds: float) -> str:
                 else f"{int(seconds / size)}{unit}"
             )
     return f"{seconds:.0f}s"
-
-
-def stamped(**times: float | None) -> dict[str, object]:
-    """Each time twice: `created_at` in epoch seconds, `created_at_iso` for reading."""
-    found: dict[str, object] = {}
-    for name, at in times.items():
-        found[name] = at
-        found[f"{name}_iso"] = None if at is None else iso(at)
-    return found
