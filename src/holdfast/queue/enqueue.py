@@ -109,7 +109,7 @@ class Producer:
     ) -> TaskHandle:
         """One task."""
         session = self._sessions.ready or await self._sessions.opened()
-        backend = session.store_and_bus
+        backend = session.backend or session.store_and_bus
         if session.stopping:
             session.check_takes_work()
         try:
@@ -231,7 +231,7 @@ def _batcher(session: Session) -> Batcher[Submission, Inserted]:
 
 async def _flush_one(session: Session, submission: Submission) -> Inserted:
     """What a single caller handed in."""
-    backend = session.store_and_bus
+    backend = session.backend or session.store_and_bus
     store = backend.store
     if store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
