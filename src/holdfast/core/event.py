@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from holdfast.core.task import Status
+
 RESULT_CHARS_MAX: Final = 4_096
 """A longer result is stored in the task only. The event says that it was omitted."""
 
@@ -72,3 +74,31 @@ def with_result(data: dict[str, Any], result_json: str | None) -> dict[str, Any]
     else:
         data["result_omitted"] = True
     return data
+
+
+_STATUS_AFTER: Final = {
+    "task.unblocked": Status.QUEUED,
+    "task.started": Status.RUNNING,
+    "task.snoozed": Status.QUEUED,
+    "task.released": Status.QUEUED,
+    "task.lost": Status.QUEUED,
+    "task.resumed": Status.QUEUED,
+    "task.replayed": Status.QUEUED,
+    "task.revived": Status.BLOCKED,
+    "task.paused": Status.PAUSED,
+    "task.completed": Status.COMPLETED,
+    "task.dead": Status.FAILED,
+    "task.aborted": Status.ABORTED,
+}
+
+
+def status_after(event: Event) -> Status | None:
+    """The status of the task after the event; None when the event does not change it. A reader of the feed
+    from its beginning knows with this where each task is."""
+    match event.kind:
+        case "task.enqueued":
+            return Status.BLOCKED if event.data.get("waiting_on") else Status.QUEUED
+        case "task.failed" if event.data.get("will_retry"):
+            return Status.QUEUED
+        case kind:
+            return _STATUS_AFTER.get(kind)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.core import command as c
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
+from holdfast.core.event import Event, Position, status_after
 from holdfast.core.submit import EnqueueRequest, submit
 from holdfast.core.task import (
     ENDED,
@@ -177,6 +178,20 @@ def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
     ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
     if isinstance(ruling, Transition):
         assert status is ruling.after.status or ruling.after.status in TRANSITIONS[status]
+
+
+@pytest.mark.parametrize("status", Status)
+@given(command=st.one_of(runner_commands, other_commands))
+@settings(max_examples=60)
+def test_the_events_of_a_change_say_its_status(status: Status, command: Command) -> None:
+    """A reader of the feed knows where the task is without a look at its row."""
+    task = task_in(status)
+    ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
+    if isinstance(ruling, Transition):
+        for new in ruling.events:
+            event = Event(Position("e", 1), new.kind, new.at, new.task_id, new.type, new.data)
+            status = status_after(event) or status
+        assert status is ruling.after.status
 
 
 def test_every_command_has_its_rule() -> None:

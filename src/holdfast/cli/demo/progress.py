@@ -11,21 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from holdfast.app import TaskQueue
-from holdfast.core.event import Event, Position
+from holdfast.core.event import Event, Position, status_after
 from holdfast.core.task import ENDED, Status
-
-STATUS_AFTER = {
-    "task.started": Status.RUNNING,
-    "task.completed": Status.COMPLETED,
-    "task.dead": Status.FAILED,
-    "task.aborted": Status.ABORTED,
-    "task.lost": Status.QUEUED,
-    "task.released": Status.QUEUED,
-    "task.snoozed": Status.QUEUED,
-    "task.unblocked": Status.QUEUED,
-    "task.replayed": Status.QUEUED,
-    "task.revived": Status.BLOCKED,
-}
 
 
 class TaskProgress:
@@ -88,7 +75,7 @@ class FeedProgress:
             self.tasks[event.task_id] = TaskProgress(event)
             return
         task = self.tasks[event.task_id]
-        task.status = STATUS_AFTER.get(event.kind, task.status)
+        task.status = status_after(event) or task.status
         if event.kind == "task.started":
             task.starts.append((event.at, event.data["node"]))
         elif event.kind == "task.completed":
@@ -97,7 +84,6 @@ class FeedProgress:
             task.lost_by.append(event.data["node"])
         elif event.kind == "task.failed" and event.data["will_retry"]:
             task.retries += 1
-            task.status = Status.QUEUED
 
     # -- figures -----------------------------------------------------------------------------------
 

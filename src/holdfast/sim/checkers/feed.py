@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.core.event import Event
+from holdfast.core.event import status_after
+from holdfast.core.task import Status
 from holdfast.sim.outcome import Outcome
 
 
@@ -59,34 +60,10 @@ def counters_are_exact(outcome: Outcome) -> Iterator[str]:
 
 def feed_matches_rows(outcome: Outcome) -> Iterator[str]:
     """Replaying the feed from its start gives the status of every task."""
-    replayed: dict[str, str] = {}
+    replayed: dict[str, Status] = {}
     for event in outcome.events:
-        if event.task_id is not None and (status := _status_after(event)) is not None:
+        if event.task_id is not None and (status := status_after(event)) is not None:
             replayed[event.task_id] = status
     for task in outcome.tasks.values():
-        if replayed.get(task.id) != task.status.value:
+        if replayed.get(task.id) is not task.status:
             yield f"{task.id} is {task.status}, the feed says {replayed.get(task.id)}"
-
-
-STATUS_AFTER: Final = {
-    "task.unblocked": "queued",
-    "task.started": "running",
-    "task.snoozed": "queued",
-    "task.released": "queued",
-    "task.lost": "queued",
-    "task.resumed": "queued",
-    "task.replayed": "queued",
-    "task.revived": "blocked",
-    "task.paused": "paused",
-    **{kind: status for status, kind in ENDS.items()},
-}
-
-
-def _status_after(event: Event) -> str | None:
-    match event.kind:
-        case "task.enqueued":
-            return "blocked" if event.data.get("waiting_on") else "queued"
-        case "task.failed" if event.data.get("will_retry"):
-            return "queued"
-        case kind:
-            return STATUS_AFTER.get(kind)
