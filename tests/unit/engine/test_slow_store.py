@@ -55,8 +55,8 @@ async def test_looking_at_limits_takes_a_small_part_of_the_time(
     """While claims get all that they ask for and no task waits at a limit."""
     spent = {"claim": 0.0, "open_gates": 0.0}
     async with harness(queue, max_workers=10) as h:
-        assert queue._backend is not None
-        store = queue._backend.store
+        assert queue.parts.sessions.here.backend is not None
+        store = queue.parts.sessions.here.backend.store
         claim, open_gates = store.claim, store.open_gates
 
         def far(verb: str, round_trips: int) -> None:
