@@ -88,7 +88,7 @@ class Net:
         self._cut -= {(one, other), (other, one)}
 
     def clog(self, source: str, target: str, seconds: float) -> None:
-        """What is sent in this direction arrives only after so long."""
+        """Delays all messages in this direction until `seconds` have passed."""
         self._clogged[source, target] = self._loop.time() + seconds
 
     def half_open(self, one: str, other: str) -> None:

@@ -1,5 +1,7 @@
-"""The schedules of a simulated cluster: a plain one, one whose type not every node has a handler for, and
-one in a time zone that some machines lack.
+"""The schedules of a simulated cluster.
+
+One is plain, one has a type that not every node has a handler for, and one is in a time zone that some
+machines lack.
 """
 
 from __future__ import annotations

@@ -73,12 +73,12 @@ def keys_have_one_answer(outcome: Outcome) -> Iterator[str]:
 
 
 def cancelled_calls_free_their_key(outcome: Outcome) -> Iterator[str]:
-    """A caller that is cancelled, at whichever await, leaves its key free or answered."""
+    """A call that is cancelled at any await leaves its key free or answered."""
     yield from outcome.record.left_open
 
 
 def close_ends_waits(outcome: Outcome) -> Iterator[str]:
-    """Locks that are closed grant nothing, and hang on nothing but the store, for a bounded time."""
+    """Closed locks grant nothing, and close() waits for the store only, for a bounded time."""
     yield from outcome.record.close_errors
 
 
