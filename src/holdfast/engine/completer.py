@@ -50,7 +50,7 @@ class Suspect:
 
 
 @dataclass(slots=True, eq=False)
-class Held:
+class HeldOutcome:
     """An outcome that another transaction holds up."""
 
     task: Task
@@ -76,7 +76,7 @@ class Completer(Loop):
         self._on_done = on_done
         self._on_written = on_written
         self._waiting: list[tuple[Task, Order]] = []
-        self._held: list[Held] = []
+        self._held: list[HeldOutcome] = []
         self._room = asyncio.Event()
         self._room.set()
         self._empty = asyncio.Event()
@@ -115,7 +115,7 @@ class Completer(Loop):
                 # While something is held up, what shares it with these is not waited for again and again.
                 decisions = await self._store.finish(batch, brief=bool(self._held))
             except RowHeld:
-                self._held += [Held(*each) for each in batch]
+                self._held += [HeldOutcome(*each) for each in batch]
                 del self._waiting[: len(batch)]
                 continue
             except StoreUnavailable:
@@ -149,7 +149,7 @@ class Completer(Loop):
             for each in batch[:HELD_TRIES]:
                 await self._finish_held([each])
 
-    async def _finish_held(self, batch: Sequence[Held]) -> bool:
+    async def _finish_held(self, batch: Sequence[HeldOutcome]) -> bool:
         """Writes those of these that are free now. False: not even one that is could be."""
         still = batch
         try:
@@ -174,7 +174,7 @@ class Completer(Loop):
             self._written([(each.task, each.order) for each, _ in done], [d for _, d in done])
         return bool(decisions)
 
-    def _leave_held(self, batch: Sequence[Held], still: Sequence[Held]) -> None:
+    def _leave_held(self, batch: Sequence[HeldOutcome], still: Sequence[HeldOutcome]) -> None:
         """What is still held goes behind the others that are."""
         for each in batch:
             self._held.remove(each)
@@ -210,7 +210,7 @@ class Completer(Loop):
         for (task, order), decision in zip(batch, decisions, strict=True):
             if type(decision) is Refusal or type(order.command) is Fail:
                 if is_held(decision):
-                    self._held.append(Held(task, order))
+                    self._held.append(HeldOutcome(task, order))
                     continue
                 self.fenced += is_stale(decision)
                 outcome_log.ended(task, order, decision)
