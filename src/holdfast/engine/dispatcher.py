@@ -32,13 +32,11 @@ from holdfast.store.store import SMALL, Claim, Claimed, Inserted, Store
 PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
 NO_AGED_SECONDS: Final = 1.0
-NO_AGED_TIMES: Final = 10
-"""After a look in vain: over a slow network looking must not take the time of claiming."""
+EMPTY_TIMES: Final = 10
+"""After a search that found no aged task, or a look at limits that let none in, the next one waits this many
+times its duration: over a slow network looking must not take the time of claiming."""
 GATES_SECONDS: Final = 1.0
 """While claims get all that they ask for, limits are looked at this often."""
-LOOK_TIMES: Final = 10
-"""A look at limits that let no task in is followed by the next one after so many times its duration: over a
-slow network looking must not take the time of claiming."""
 SHORT_SECONDS: Final = 0.01
 
 
@@ -251,7 +249,7 @@ class Dispatcher(Loop):
             parked += aged.parked
             if not aged.tasks:
                 took = self.clock.monotonic() - begun
-                self._no_aged_until = now + max(NO_AGED_SECONDS, NO_AGED_TIMES * took)
+                self._no_aged_until = now + max(NO_AGED_SECONDS, EMPTY_TIMES * took)
         if len(tasks) < room:
             wanted = replace(claim, limit=room - len(tasks))
             claimed = await self._store.claim(wanted, small=self._trickle)
@@ -285,7 +283,7 @@ class Dispatcher(Loop):
         if opened > self._room():
             # More than fits here: other processes may have room, and nothing else tells them.
             self._bus.publish(WORK)
-        self._gates_at = now + (GATES_SECONDS if opened else max(GATES_SECONDS, LOOK_TIMES * took))
+        self._gates_at = now + (GATES_SECONDS if opened else max(GATES_SECONDS, EMPTY_TIMES * took))
         # What could not be let in, another transaction holds at this moment.
         self._not_before = 0.0 if opened else now + HELD_SECONDS
         return opened
