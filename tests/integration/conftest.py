@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 
 from holdfast.engine import dispatcher
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture(params=["memory", "file", "postgres"])
@@ -40,3 +45,11 @@ def address(request: pytest.FixtureRequest, folder: Path, kind: str) -> str:
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle dispatcher looks again only when it is woken, or when a task that it knows of is due."""
     monkeypatch.setattr(dispatcher, "PUSHED_POLL_SECONDS", 3_600.0)
+
+
+@pytest.fixture
+async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
+    """Of a caller, to the same database as its queue."""
+    made = await asyncpg.connect(pg_dsn)
+    yield made
+    await made.close()
