@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeAlias
 
+import asyncpg
 import pytest
 
 from holdfast.core import claiming
 from tests.backends import SHARED, SQL, url_of
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 @pytest.fixture(params=SQL)
@@ -32,3 +37,11 @@ def runs(tmp_path: Path) -> str:
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle dispatcher looks again only when it is woken, or when a task that it knows of is due."""
     monkeypatch.setattr(claiming, "PUSHED_POLL_SECONDS", 3_600.0)
+
+
+@pytest.fixture
+async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
+    """A connection of the caller, to the database of its queue."""
+    opened = await asyncpg.connect(pg_dsn)
+    yield opened
+    await opened.close()

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import TypeAlias
 
 import asyncpg
@@ -19,13 +18,6 @@ HOLDS = {
     "a foreign key": "INSERT INTO theirs VALUES ($1)",
     "a row lock": "SELECT FROM holdfast_task WHERE id = $1 FOR UPDATE",
 }
-
-
-@pytest.fixture
-async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
-    made = await asyncpg.connect(pg_dsn)
-    yield made
-    await made.close()
 
 
 async def work(value: int = 0) -> int:

@@ -5,7 +5,7 @@ Every wait ends with the deed that it is for; a fault makes it run out."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TypeAlias
@@ -23,13 +23,6 @@ from holdfast.store.port import Rank
 CALLERS = 12
 """More than a pool has connections."""
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-
-
-@pytest.fixture
-async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
-    made = await asyncpg.connect(pg_dsn)
-    yield made
-    await made.close()
 
 
 async def work(value: int = 0) -> int:
