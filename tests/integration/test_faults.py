@@ -12,6 +12,8 @@ import pytest
 
 from holdfast import Context, Status, Task, TaskQueue
 from holdfast.clock import VirtualClock
+from holdfast.core import claiming
+from holdfast.core.claiming import ClaimFirst, ClaimState, Hint, ReadUpcoming, Step
 from holdfast.engine import supervisor
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.errors import EngineFailed, StoreUnavailable
@@ -62,6 +64,17 @@ def failing(
     return call
 
 
+def claim_only_by(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hint makes a dispatcher claim with this verb, whatever its state."""
+
+    def begin(state: ClaimState, hint: Hint, free: int, now: float) -> Step:
+        if hint is Hint.NONE:
+            return ReadUpcoming()
+        return ClaimFirst() if verb == "claim_next" else claiming.claim_many(state, free, now)
+
+    monkeypatch.setattr(claiming, "begin", begin)
+
+
 @pytest.mark.parametrize(
     "verb", ["claim", "finish", "heartbeat", "sweep", "first_due", "open_gates"]
 )
@@ -70,7 +83,7 @@ async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
         store = loops_store_of(queue)
-        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: False)  # all claims by `claim`
+        claim_only_by("claim", monkeypatch)
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
@@ -128,7 +141,7 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
     async with make_queue(url, "work", **settings) as queue:
         store = loops_store_of(queue)
         monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
-        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: verb == "claim_next")
+        claim_only_by(verb, monkeypatch)
         away, once = StoreUnavailable("the answer was lost"), ["once"]
         for name in ("claim", "claim_next"):  # Whichever takes it.
             lost = failing(getattr(store, name), once, away, after=True)
