@@ -12,6 +12,7 @@ import pytest
 
 from holdfast import Context, Status, Task, TaskQueue
 from holdfast.clock import VirtualClock
+from holdfast.core.claiming import Hint
 from holdfast.engine import supervisor
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.errors import EngineFailed, StoreUnavailable
@@ -70,7 +71,6 @@ async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
         store = loops_store_of(queue)
-        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: False)  # all claims by `claim`
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
@@ -100,9 +100,7 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     queue = make_queue(url, "work", **QUICK)
     await queue.start()
     store = loops_store_of(queue)
-    for name in ("claim", "claim_next"):
-        broken = failing(getattr(store, name), 10**6, RuntimeError("a bug"))
-        monkeypatch.setattr(store, name, broken)
+    monkeypatch.setattr(store, "claim", failing(store.claim, 10**6, RuntimeError("a bug")))
     # Not due at once: an idle worker would start it with the enqueue, without a claim.
     await queue.enqueue("work", {}, delay=0.01)
     async with asyncio.timeout(10):
@@ -119,20 +117,19 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     await queue.stop()
 
 
-@pytest.mark.parametrize("verb", ["claim", "claim_next"])
+@pytest.mark.parametrize("hint", [Hint.ONE, Hint.MANY])
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0])
 async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
-    url: str, lease_seconds: float, verb: str, monkeypatch: pytest.MonkeyPatch
+    url: str, lease_seconds: float, hint: Hint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
         store = loops_store_of(queue)
         monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
-        monkeypatch.setattr(Dispatcher, "_is_one_enough", lambda _: verb == "claim_next")
+        begin = Dispatcher._begin
+        monkeypatch.setattr(Dispatcher, "_begin", lambda loop, _: begin(loop, hint))
         away, once = StoreUnavailable("the answer was lost"), ["once"]
-        for name in ("claim", "claim_next"):  # Whichever takes it.
-            lost = failing(getattr(store, name), once, away, after=True)
-            monkeypatch.setattr(store, name, lost)
+        monkeypatch.setattr(store, "claim", failing(store.claim, once, away, after=True))
         task = await queue.enqueue("work", {"value": 1}, max_attempts=1)
         assert await task.result(10) == 1
         done = await task.get()

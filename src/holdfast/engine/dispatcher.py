@@ -165,7 +165,7 @@ class Dispatcher(Loop):
     async def _claim_first(self) -> bool:
         """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
         with self._is_claiming():
-            tasks = await self._store.claim_next(self._request(1))
+            tasks = (await self._store.claim(self._request(1, expected=1))).tasks
             self.claimed += len(tasks)
             self._state = claiming.after_first(self._state, len(tasks))
             self._pool.give(tasks)
@@ -178,9 +178,8 @@ class Dispatcher(Loop):
             aged = await self._claim_aged(step.aged) if step.aged else Claimed([])
             tasks, parked, claimed = aged.tasks, aged.parked, Claimed([])
             if len(tasks) < step.limit:
-                claimed = await self._store.claim(
-                    self._request(step.limit - len(tasks)), small=self._state.is_small
-                )
+                expected = claiming.SMALL if self._state.is_small else None
+                claimed = await self._store.claim(self._request(step.limit - len(tasks), expected))
                 self._state = claiming.after_line(self._state, claimed)
             self._took(
                 replace(claimed, tasks=tasks + claimed.tasks, parked=parked + claimed.parked),
@@ -242,13 +241,14 @@ class Dispatcher(Loop):
             self.wake()
         return inserted
 
-    def _request(self, limit: int) -> ClaimRequest:
+    def _request(self, limit: int, expected: int | None = None) -> ClaimRequest:
         return ClaimRequest(
             node=self._node,
             queues=self.queues,
             types=self._types(),
             limit=limit,
             lease_seconds=self._lease_seconds,
+            expected=expected,
         )
 
     def _types(self) -> tuple[str, ...]:

@@ -142,7 +142,7 @@ class Produce(Requests):
             )
         if tx is not None:
             inserted = (await self._carry(backend, [submission], tx))[0]
-        elif id is None and submission.is_plain:
+        elif submission.is_plain:
             inserted = await (session.plain or self._batcher(session)).put(submission)
         else:
             ride = backend.bus.notify_in_tx(WORK)
@@ -181,19 +181,15 @@ class Produce(Requests):
         asked = _items(tasks)
         for type_name in _types(asked):
             await self._config(backend, type_name)
-        group, plain = self._submissions(backend, asked)
+        group = self._submissions(backend, asked)
         pressure = await self._pressures(backend, group, carried=tx is not None)
-        inserted = await self._insert_group(backend, group, plain=plain and tx is None, tx=tx)
+        inserted = await self._insert_group(backend, group, tx)
         return [TaskHandle(each, pressure, self) for each in inserted]
 
-    def _submissions(
-        self, backend: Backend, asked: list[Mapping[str, Any]]
-    ) -> tuple[list[Submission], bool]:
-        """The rows of a batch, and whether none of them needs a look into the store. Items that say
-        only type and payload are checked once for each type."""
+    def _submissions(self, backend: Backend, asked: list[Mapping[str, Any]]) -> list[Submission]:
+        """The rows of a batch. Items that say only type and payload are checked once for each type."""
         group: list[Submission] = []
         models: dict[str, Submission] = {}
-        plain = True
         now, new_id = backend.store.now(), backend.ids.task
         for each in asked:
             task_type = each["type"]
@@ -207,22 +203,20 @@ class Produce(Requests):
             check_options(fields)
             config = self._known_config(task_type)
             submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
-            plain = plain and task_id is None and submission.is_plain
             group.append(submission)
             if is_like_others and submission.is_plain:
                 models[task_type] = submission
-        return group, plain
+        return group
 
     async def _insert_group(
-        self, backend: Backend, group: list[Submission], *, plain: bool, tx: object
+        self, backend: Backend, group: list[Submission], tx: object
     ) -> list[Inserted]:
         if not group:
             return []
         if tx is not None:
             return await self._carry(backend, group, tx)
         ride = backend.bus.notify_in_tx(WORK)
-        insert = backend.store.insert_plain if plain else backend.store.insert
-        found = await insert(group, hint=ride.hint)
+        found = await backend.store.insert(group, hint=ride.hint)
         backend.bus.committed(ride)
         return found
 
@@ -231,7 +225,7 @@ class Produce(Requests):
         hint = backend.bus.notify_in_tx(WORK, must=True).hint
         if any(submission.edges for submission in group):
             hint = of_children(hint)
-        return await backend.store.insert_in_tx(tx, group, hint=hint)
+        return await backend.store.insert(group, tx=tx, hint=hint)
 
     def _batcher(self, session: Session) -> Batcher[Submission, Inserted]:
         """Callers of one event loop share commits."""
@@ -251,8 +245,7 @@ class Produce(Requests):
             # Woken before and after: a claim that comes right behind shares the commit.
             dispatcher.wake()
         ride = backend.bus.notify_in_tx(WORK, one=True)
-        alone = store.is_quick and session.plain is not None and session.plain.is_alone()
-        inserted = await store.insert_one(submission, hint=ride.hint, alone=alone)
+        (inserted,) = await store.insert([submission], hint=ride.hint)
         backend.bus.committed(ride)
         return inserted
 
@@ -265,7 +258,7 @@ class Produce(Requests):
                 return await dispatcher.take_in(group)
             dispatcher.wake()
         ride = backend.bus.notify_in_tx(WORK)
-        found = await backend.store.insert_plain(group, hint=ride.hint)
+        found = await backend.store.insert(group, hint=ride.hint)
         backend.bus.committed(ride)
         return found
 

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from copy import copy
 from typing import Any, Final, Self, TypeVar
 
 import msgspec
 
-from holdfast.core.claiming import SMALL, Claimed, ClaimRequest
-from holdfast.core.command import Complete, Expire, Instruction
-from holdfast.core.decide import Refusal, Ruling, Transition, decide
+from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
+from holdfast.core.command import Expire, Instruction
+from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
-from holdfast.core.task import RunId, Status, Task
+from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.submit import Submission
+from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.errors import StoreUnavailable
-from holdfast.store.handouts import Handouts
-from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
+from holdfast.store.access import Access
+from holdfast.store.claims import Claims
+from holdfast.store.fast.finish import finish as fast_finish
+from holdfast.store.fast.insert import FastInserts
+from holdfast.store.inserts import LINK_BATCH, Inserts
+from holdfast.store.port import HELD_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
 from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
+from holdfast.store.scripts.edges import Linked, Links, Pair
 from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
@@ -49,11 +55,23 @@ class Swept(msgspec.Struct, frozen=True):
     """When to look again: the next lease ends, or one has that could not be taken back now."""
 
 
-class Store(Handouts):
+class Store:
     """The one store class; `driver` and `dialect` are what differs."""
 
-    on_cut_short: Callable[[], None] = staticmethod(lambda: None)
-    """Called when a transaction has left dependents to be settled: this process's sweeper, if it has one."""
+    def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
+        self._driver = driver
+        self._dialect = dialect
+        self._ids = ids
+        self._access = Access(driver, dialect, ids)
+        self._inserts = Inserts(self._access)
+        self._claims = Claims(self._access)
+        self._fast_inserts = FastInserts(self._access)
+        self.now = driver.now
+        """The store's time, the one that judges leases."""
+        self.one_writer = dialect.one_writer
+        self.on_cut_short: Callable[[], None] = lambda: None
+        """Called when a transaction has left dependents to be settled: by this process's sweeper, if it has
+        one."""
 
     async def open(self) -> None:
         await self._driver.open()
@@ -64,11 +82,7 @@ class Store(Handouts):
     def reserved(self, rank: Rank) -> Self:
         """The same store for an engine, see `Driver.reserved`."""
         driver = self._driver.reserved(rank)
-        if driver is self._driver:
-            return self
-        made = copy(self)
-        made._driver = driver
-        return made
+        return self if driver is self._driver else type(self)(driver, self._dialect, self._ids)
 
     def holds_up(self, connection: object) -> bool:
         """Whether every write waits for the transaction that a caller has open here: with one writer."""
@@ -89,6 +103,76 @@ class Store(Handouts):
         """Whether small writes are done on the spot."""
         return self._driver.is_quick
 
+    # -- new tasks -----------------------------------------------------------------------------
+
+    async def insert(
+        self, group: Sequence[Submission], *, tx: object = None, hint: str = ""
+    ) -> list[Inserted]:
+        """One caller's tasks: all of them or none. `hint` goes out with the commit. `tx`: within the
+        transaction that the caller has open on this connection, which locks no row that others need; when
+        that is committed, `link` is due if any task has dependencies."""
+        if tx is not None:
+            return await self._inserts.insert_in_tx(tx, group, hint=hint)
+        inserted = await self._fast_inserts.insert(group, hint=hint)
+        return inserted or await self._inserts.insert(group, hint=hint)
+
+    async def insert_and_claim(
+        self, group: Sequence[Submission], claim: ClaimRequest
+    ) -> tuple[list[Inserted], Claimed]:
+        """Plain new tasks, and the next ones to run, in one commit."""
+        started = await self._fast_inserts.insert_and_claim(group, claim)
+        return started or (await self._inserts.insert(group), Claimed([]))
+
+    async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
+        """Makes children that came in without locking their parents known to these. `without`: not these
+        children."""
+        return await self._inserts.link(limit, without=without)
+
+    async def unlinked(
+        self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
+    ) -> list[Pair]:
+        """What `link` would link."""
+        return await self._inserts.unlinked(limit, without=without)
+
+    async def link_these(self, pairs: Sequence[Pair]) -> Links:
+        """Those of these edges that are unlinked and whose parents are free."""
+        return await self._inserts.link_these(pairs)
+
+    # -- claims --------------------------------------------------------------------------------
+
+    async def warm_up(self, claim: ClaimRequest) -> None:
+        """Before the first task comes: the statements of a worker are made ready."""
+        await self._claims.warm_up(claim)
+
+    async def claim(self, claim: ClaimRequest) -> Claimed:
+        """The next tasks in order, under new fences, judged at the time that the database is reached. Tasks
+        whose limit another transaction holds are left, and those of other types behind them do not wait. One
+        that is expected alone is not taken if a limit counts it."""
+        return await self._claims.claim(claim)
+
+    async def claim_aged(
+        self,
+        claim: ClaimRequest,
+        ageing_seconds: float = AGEING_SECONDS,
+        *,
+        below: Priority = Priority.CRITICAL,
+    ) -> Claimed:
+        """The tasks that have waited longest, of those less urgent than `below`."""
+        return await self._claims.claim_aged(claim, ageing_seconds, below=below)
+
+    async def open_gates(self) -> tuple[int, float | None]:
+        """Lets tasks in that waited for a rate: how many, and when the next may come."""
+        return await self._claims.open_gates()
+
+    async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
+        """When the first task is due that is not due yet, or was not yet at `after`; and when the next limit
+        lets tasks in."""
+        return await self._claims.next_due(queues, after)
+
+    async def first_due(self, queues: Sequence[str]) -> Upcoming:
+        """When the first task in line was or will be due, and the next limit lets tasks in."""
+        return await self._claims.first_due(queues)
+
     # -- tasks ---------------------------------------------------------------------------------
 
     async def apply(
@@ -99,7 +183,7 @@ class Store(Handouts):
         `brief` one soon."""
         now = self.now()
         try:
-            applied = await self._write(
+            applied = await self._access.write(
                 lambda: apply_script.apply(
                     instructions,
                     now=now,
@@ -117,18 +201,20 @@ class Store(Handouts):
 
     async def cascades(self) -> list[str]:
         """Parents that have ended or come back while dependents that are free now were not told yet."""
-        return [row[0] for row in await self._one("cascades", limit=CASCADES_MAX)]
+        return [row[0] for row in await self._access.rows("cascades", limit=CASCADES_MAX)]
 
     async def held_cascades(self) -> list[tuple[str, str | None]]:
         """Once all else is done: where another transaction holds a child, or the parent (no child)."""
         if self.one_writer:
             return []
-        return [(row[0], row[1]) for row in await self._one("held_cascades", limit=CASCADES_MAX)]
+        return [
+            (row[0], row[1]) for row in await self._access.rows("held_cascades", limit=CASCADES_MAX)
+        ]
 
     async def settle(self, parent_id: str) -> int:
         """Tells the next dependents of such a parent; how much was done, 0 if another process does it."""
         now = self.now()
-        return await self._write(
+        return await self._access.write(
             lambda: apply_script.go_on(
                 parent_id, now=now, record_id=self._ids.record(now), recorder=self._dialect
             )
@@ -137,34 +223,12 @@ class Store(Handouts):
     async def finish(
         self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
     ) -> list[Ruling]:
-        """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
-        the rest, and whatever is not as the runner believes, goes the general way. What another transaction
-        holds up is refused with the code `held`: its end is to be handed in again, with `finish_held`.
-        `brief`: no long wait for what the tasks share."""
-        now = self.now()
-        plain: dict[str, int] = {}
-        moves: list[Transition] = []
-        for n, (task, instruction) in enumerate(ended):
-            # One outcome of a task: that of another run of it goes the general way, in its turn.
-            if type(instruction.command) is Complete and not task.limits and task.id not in plain:
-                moved = decide(task, instruction, now)
-                if type(moved) is Transition:
-                    plain[task.id] = n
-                    moves.append(moved)
-        answers: dict[int, Ruling] = {}
-        if plain:
-            record_id = self._ids.record(now)
-            try:
-                written = await self._driver.write_one(
-                    lambda: self._dialect.complete_plain(moves, now=now, record_id=record_id),
-                    small=len(plain) <= SMALL,
-                )
-            except (RecordExists, RowHeld):
-                # A row that is held fails the statement for all; the general way passes over it.
-                written = set()
-            if len(written) == len(ended):
-                return list(moves)
-            answers = {n: moves[i] for i, (id_, n) in enumerate(plain.items()) if id_ in written}
+        """Ends of claimed tasks. One that another transaction holds up is refused with the code `held`: it is
+        handed in again later, with `finish_held`. `brief`: no long wait for what the tasks share."""
+        done = await fast_finish(self._access, ended)
+        if isinstance(done, list):
+            return done
+        answers = done
         if len(answers) < len(ended):
             rest = [n for n in range(len(ended)) if n not in answers]
             instructions = [ended[n][1] for n in rest]
@@ -248,7 +312,7 @@ class Store(Handouts):
         return [run for run in ended if run not in without][: limit + 1], next_at
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
-        tasks: list[Task] = await self._one("get_tasks", ids=list(ids))
+        tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
         return {task.id: task for task in tasks}
 
     async def find(
@@ -262,7 +326,7 @@ class Store(Handouts):
         limit: int = 50,
     ) -> list[Task]:
         """Newest first; `after` is the last id of the page before."""
-        return await self._one(
+        return await self._access.rows(
             "find_tasks",
             status=status.value if status else None,
             type=type,
@@ -317,7 +381,7 @@ class Store(Handouts):
         return await self._driver.write(
             lambda: make(self._dialect, self._ids, now),
             small=small,
-            mark=None if repeatable else self._mark,
+            mark=None if repeatable else self._access.mark,
             wait_seconds=wait_seconds,
         )
 
@@ -334,7 +398,7 @@ class Store(Handouts):
 
     async def query(self, statement: str, **params: Any) -> list[Any]:
         """The rows of one named statement that reads."""
-        return await self._one(statement, **params)
+        return await self._access.rows(statement, **params)
 
     async def snapshot(self, make: Callable[[float], Script[T]]) -> T:
         """Runs a script that reads, all of it at one moment, which it is given."""

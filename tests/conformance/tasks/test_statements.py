@@ -244,7 +244,7 @@ TAKING: dict[str, Any] = {
     "node": "n",
     "lease_seconds": 9.0,
     "record_id": "1",
-    "fact_head": "",
+    "event_head": "",
     "event_node": "",
 }
 POSTGRES_CALLS = CALLS | {

@@ -52,7 +52,7 @@ RULES = {
 }
 ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
-    *("insert_in_tx", "run_in_tx"),
+    "run_in_tx",
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.
     "warm_up",

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import Priority, Task
-from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors, Place
+from holdfast.store.fast.floors import FRONT, SLACK_SECONDS, Floors, Place
 
 Firsts: TypeAlias = dict[tuple[str, int], Place]
 """By queue and priority."""
