@@ -38,8 +38,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     """Name and rule of each limit that the task counts against."""
 
     is_plain: bool = True
-    """The task has no edges, no limits, and nothing that a second request could repeat (an idempotency key, an
-    id that the caller chose): the store looks up nothing."""
+    """The task has no edges, no limits, and nothing that a second request could repeat (an idempotency key,
+    an id that the caller chose): the store looks up nothing."""
 
 
 class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):

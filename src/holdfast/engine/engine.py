@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
@@ -41,7 +40,6 @@ from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.metrics import Meter
 from holdfast.store.ledger import EntryStore
 from holdfast.store.port import Rank
-from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, is_held
 
 T = TypeVar("T")
@@ -212,7 +210,7 @@ class Engine:
         await self.executor.close()
         try:
             await self.heartbeat.release_unknown()
-            await self._own.run(partial(nodes.leave, node=self.config.node))
+            await self._own.upkeep.leave(self.config.node)
             self._bus.publish(FEED)
         except StoreUnavailable:
             return
@@ -360,8 +358,8 @@ class Engine:
         return self._store.holds_up(tx)
 
     async def parents(self, task_id: str) -> dict[str, Task]:
-        rows = await self._of_runners.query("dependencies", id=task_id)
-        return await self._of_runners.get([row[0] for row in rows])
+        dependencies = await self._of_runners.reads.dependencies(task_id)
+        return await self._of_runners.get([each.parent_id for each in dependencies])
 
     async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():

@@ -93,7 +93,7 @@ class Backpressure(Lifecycle):
 
     async def _look_anew(self, backend: Backend, queue: str, *, carried: bool) -> _Known:
         # Counting writes; figures as of the last count are at most seconds old.
-        rows = await (backend.store.query("counters") if carried else backend.store.counters())
+        rows = await (backend.store.reads.counters() if carried else backend.store.counters())
         depth = sum(n for q, _, _, status, n in rows if q == queue and status in WAITING)
         oldest = 0.0
         if self._settings.max_age is not None:

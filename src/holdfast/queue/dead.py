@@ -24,6 +24,7 @@ from holdfast.core.submit import DELAY_SECONDS_MAX, encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.queue.operate import Operate
+from holdfast.store.reads import DeadFilter
 from holdfast.store.store import Store
 
 REPLAY_BATCH = 500
@@ -68,18 +69,18 @@ class DeadLetters(Operate):
     async def get_dead_groups(self, *, limit: int = 50) -> list[DeadGroup]:
         """By error fingerprint, the largest first."""
         backend = await self._open()
-        rows = await backend.store.query("dead_groups", limit=check_page(limit))
-        samples = await backend.store.get([row[4] for row in rows])
+        rows = await backend.store.reads.dead_groups(check_page(limit))
+        samples = await backend.store.get([row.sample_id for row in rows])
         groups = []
-        for fingerprint, n, first_at, last_at, sample_id in rows:
-            sample = samples.get(sample_id)
+        for row in rows:
+            sample = samples.get(row.sample_id)
             groups.append(
                 DeadGroup(
-                    fingerprint,
-                    n,
-                    first_at,
-                    last_at,
-                    sample_id,
+                    row.fingerprint,
+                    row.count,
+                    row.first_at,
+                    row.last_at,
+                    row.sample_id,
                     sample.type if sample else "",
                     (sample.error or "") if sample else "",
                 )
@@ -177,16 +178,14 @@ class DeadLetters(Operate):
 
     async def _count_dead(self, wanted: Wanted) -> int:
         backend = await self._open()
-        rows = await backend.store.query("count_dead", **wanted)
-        return int(rows[0][0])
+        return await backend.store.reads.count_dead(DeadFilter(**wanted))
 
     async def _dead(
         self, *, limit: int, skip: int, before: float | None = None, **wanted: str | None
     ) -> list[Task]:
         backend = await self._open()
-        tasks: list[Task] = await backend.store.query(
-            "find_dead", limit=limit, skip=skip, before=before, **wanted
-        )
+        which = DeadFilter(**wanted, before=before)
+        tasks = await backend.store.reads.find_dead(which, limit=limit, skip=skip)
         return [task for task in tasks if task.status is Status.FAILED]
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.core import codec, node as rules
 from holdfast.queue.backend import Backend
+from holdfast.store.reads import NodeRow
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -50,11 +51,10 @@ _SAID: Final = (
 
 async def nodes_of(backend: Backend) -> list[Node]:
     """All that were heard of and not yet forgotten."""
-    return nodes_at(await backend.store.query("nodes"), backend.store.now())
+    return nodes_at(await backend.store.reads.nodes(), backend.store.now())
 
 
-def nodes_at(rows: list[Any], now: float) -> list[Node]:
-    """From rows of the statement `nodes`."""
+def nodes_at(rows: list[NodeRow], now: float) -> list[Node]:
     return [_node(row, now) for row in rows]
 
 
@@ -62,11 +62,10 @@ async def live_nodes(backend: Backend) -> list[Node]:
     return [node for node in await nodes_of(backend) if node.is_live]
 
 
-def _node(row: Any, now: float) -> Node:
-    node_id, started_at, seen_at, info_json = row
-    said = _known(info_json)
-    is_live = rules.is_live(seen_at, rules.lease_seconds_of(said), now)
-    return Node(node_id, started_at, seen_at, is_live, **said)
+def _node(row: NodeRow, now: float) -> Node:
+    said = _known(row.info_json)
+    is_live = rules.is_live(row.seen_at, rules.lease_seconds_of(said), now)
+    return Node(row.id, row.started_at, row.seen_at, is_live, **said)
 
 
 def _known(info_json: str) -> dict[str, Any]:

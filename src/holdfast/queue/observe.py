@@ -159,8 +159,7 @@ class Observe(Define):
     async def get_dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """The tasks that depend on this one."""
         backend = await self._with_task(task_id)
-        rows = await backend.store.query("dependents", id=task_id, limit=check_page(limit))
-        return [row[0] for row in rows]
+        return await backend.store.reads.dependents(task_id, check_page(limit))
 
     async def history(self, task_id: str) -> list[Event]:
         """What happened to a task, oldest first, as far as events are kept."""

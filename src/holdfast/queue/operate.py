@@ -14,7 +14,6 @@ from holdfast.core.task import Task
 from holdfast.queue.backend import Backend
 from holdfast.queue.places import Places
 from holdfast.queue.settings import WORKERS_MAX
-from holdfast.store.scripts import admin
 
 
 class Operate(Places):
@@ -55,19 +54,13 @@ class Operate(Places):
         """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
         check_text("reason", reason)
         backend = await self._known_queue(name, actor)
-        await backend.store.run(
-            lambda dialect, ids, now: admin.pause_queue(
-                dialect, ids, now, name=name, actor=actor, reason=reason
-            )
-        )
+        await backend.store.upkeep.pause_queue(name, actor=actor, reason=reason)
         backend.bus.publish(FEED)
 
     async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
         """Lets a paused queue go on."""
         backend = await self._known_queue(name, actor)
-        await backend.store.run(
-            lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name=name, actor=actor)
-        )
+        await backend.store.upkeep.resume_queue(name, actor=actor)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
 

@@ -7,6 +7,7 @@ import msgspec
 from holdfast.core.check import check_flag
 from holdfast.queue.nodes import Node, live_nodes, nodes_of
 from holdfast.queue.observe import Observe
+from holdfast.store.reads import QueuePause
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -30,12 +31,14 @@ class Places(Observe):
         """Every queue that has tasks, types or a pause, by name."""
         backend = await self._open()
         by_queue = (await self.get_stats()).by_queue
-        types = await backend.store.query("types")
-        pauses = {row[0]: row[1:] for row in await backend.store.query("queues")}
-        names = sorted({*by_queue, *pauses, *(row[1] for row in types)})
+        types = await backend.store.reads.types()
+        pauses = {pause.name: pause for pause in await backend.store.reads.queues()}
+        names = sorted({*by_queue, *pauses, *(row.queue for row in types)})
+        none = QueuePause("", None, None, None)
         return [
-            QueueView(name, by_queue.get(name, {}), *pauses.get(name, (None, None, None)))
+            QueueView(name, by_queue.get(name, {}), pause.paused_at, pause.paused_by, pause.reason)
             for name in names
+            for pause in (pauses.get(name, none),)
         ]
 
     async def get_nodes(self, *, live: bool = True) -> list[Node]:

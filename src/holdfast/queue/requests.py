@@ -90,8 +90,8 @@ class Requests(Backpressure):
             return handler.config
         now = backend.store.now()
         if type_name not in self._types or now - self._types_at > TYPES_SECONDS:
-            rows = await backend.store.query("types")
-            self._types = {name: TYPE.decode(config) for name, _, config in rows}
+            types = await backend.store.reads.types()
+            self._types = {row.name: TYPE.decode(row.config_json) for row in types}
             self._types_at = now
         config = self._types.get(type_name)
         if config is None:

@@ -6,21 +6,18 @@ a task is defined with (`@task(cron=...)`) belongs to the code: it fires while a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.bus.port import FEED
 from holdfast.core.check import check_name, check_text
 from holdfast.core.codec import loads
-from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
 from holdfast.queue.backend import Backend
 from holdfast.queue.produce import Produce
-from holdfast.store.port import Dialect
-from holdfast.store.script import Script
-from holdfast.store.scripts import schedules as scripts
+from holdfast.store.schedules import ScheduleStore
 
 T = TypeVar("T")
 
@@ -43,9 +40,7 @@ class Schedules(Produce):
         return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
 
     async def _put_schedule(self, backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
-        await backend.store.run(
-            lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
-        )
+        await backend.store.schedules.put(schedule, actor=actor)
         backend.bus.publish(FEED)
 
     async def schedule(
@@ -89,9 +84,7 @@ class Schedules(Produce):
         await self._change_schedule(
             name,
             actor,
-            lambda dialect, ids, now: scripts.remove(
-                dialect, ids, now, name=name, actor=actor, reason=reason
-            ),
+            lambda schedules: schedules.remove(name, actor=actor, reason=reason),
         )
 
     async def pause_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Schedule:
@@ -100,9 +93,7 @@ class Schedules(Produce):
         return await self._change_schedule(
             name,
             actor,
-            lambda dialect, ids, now: scripts.pause(
-                dialect, ids, now, name=name, actor=actor, reason=reason
-            ),
+            lambda schedules: schedules.pause(name, actor=actor, reason=reason),
         )
 
     async def resume_schedule(self, name: str, *, actor: str = "api") -> Schedule:
@@ -110,7 +101,7 @@ class Schedules(Produce):
         resumed = await self._change_schedule(
             name,
             actor,
-            lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=actor),
+            lambda schedules: schedules.resume(name, actor=actor),
         )
         self._look_at_schedules()
         return resumed
@@ -118,15 +109,15 @@ class Schedules(Produce):
     async def get_schedules(self) -> list[Schedule]:
         """All schedules of the store, by name."""
         backend = await self._open()
-        return [Schedule(*row) for row in await backend.store.query("schedules")]
+        return await backend.store.reads.schedules()
 
     async def _change_schedule(
-        self, name: str, actor: str, make: Callable[[Dialect, Ids, float], Script[T]]
+        self, name: str, actor: str, change: Callable[[ScheduleStore], Awaitable[T]]
     ) -> T:
         check_name("name", name)
         check_name("actor", actor)
         backend = await self._open()
-        answer = await backend.store.run(make)
+        answer = await change(backend.store.schedules)
         backend.bus.publish(FEED)
         return answer
 

@@ -14,8 +14,8 @@ from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.backend import Backend
 from holdfast.queue.nodes import Node, nodes_at
+from holdfast.store.reads import QueuePause, read_limits, read_nodes, read_queues
 from holdfast.store.script import Script, call
-from holdfast.store.scripts.limits import to_limit
 
 HOLDERS_MAX: Final = 10
 
@@ -67,7 +67,7 @@ class Situation(msgspec.Struct, frozen=True):
     """Parents that have not settled, with their status."""
     not_told: frozenset[str] = frozenset()
     """Those of them whose end this task has not heard of, because another transaction holds its row."""
-    pauses: list[Any] = []
+    pauses: list[QueuePause] = []
     nodes: list[Node] = []
     limits: list[Full] = []
 
@@ -84,10 +84,16 @@ def look(task_id: str, now: float) -> Script[Situation | None]:
                 task, now, waits_for=waits_for, not_told=(yield from _not_told(task, waits_for))
             )
         case Status.QUEUED:
-            pauses = yield call("queues")
-            nodes = yield call("nodes")
+            pauses = yield from read_queues()
+            nodes = yield from read_nodes()
             found = (yield from _limits_of(task)) if task.limits else []
-            return Situation(task, now, pauses=pauses, nodes=nodes_at(nodes, now), limits=found)
+            return Situation(
+                task,
+                now,
+                pauses=pauses,
+                nodes=nodes_at(nodes, now),
+                limits=found,
+            )
         case _:
             return Situation(task, now)
 
@@ -107,10 +113,8 @@ def _not_told(task: Task, waits_for: dict[str, str]) -> Script[frozenset[str]]:
 
 
 def _limits_of(task: Task) -> Script[list[Full]]:
-    rows = yield call("get_limits", names=list(task.limit_names))
     found = []
-    for row in rows:
-        limit = to_limit(tuple(row))
+    for limit in (yield from read_limits(task.limit_names)):
         holders = yield call("limit_holders", name=limit.name, limit=HOLDERS_MAX)
         found.append(Full(limit, holders))
     return found
@@ -166,10 +170,11 @@ def _not_due(view: Situation) -> list[Reason]:
 
 
 def _queue_paused(view: Situation) -> list[Reason]:
-    for name, paused_at, paused_by, reason in view.pauses:
-        if name == view.task.queue and paused_at is not None:
-            text = f"queue '{name}' was paused by {paused_by}" + (f": {reason}" if reason else "")
-            data = {"queue": name, "by": paused_by, "since": paused_at}
+    for pause in view.pauses:
+        if pause.name == view.task.queue and pause.paused_at is not None:
+            text = f"queue '{pause.name}' was paused by {pause.paused_by}"
+            text += f": {pause.reason}" if pause.reason else ""
+            data = {"queue": pause.name, "by": pause.paused_by, "since": pause.paused_at}
             return [Reason("queue-paused", text, data)]
     return []
 

@@ -31,6 +31,11 @@ class Access:
         """Runs a script that writes, in one transaction."""
         return await self.driver.write(make, mark=self.mark)
 
+    async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
+        """The same for a script that is given what it needs, and the time."""
+        now = self.now()
+        return await self.driver.write(lambda: make(self.dialect, self.ids, now), mark=self.mark)
+
     async def rows(self, statement: str, **params: Any) -> list[Any]:
         """The rows of one statement that reads."""
         return await self.driver.read(lambda: one(call(statement, **params)))

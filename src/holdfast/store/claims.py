@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
+from holdfast.core.claiming import HELD_SECONDS, Claimed, ClaimRequest, Upcoming
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority
 from holdfast.errors import StoreUnavailable
@@ -21,7 +21,6 @@ from holdfast.store.port import RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import claim as claim_script
 from holdfast.store.scripts.claim import Wait
-from holdfast.store.scripts.limits import HELD_SECONDS
 
 
 class Claims:

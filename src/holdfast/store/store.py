@@ -7,32 +7,31 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
-
-import msgspec
 
 from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
 from holdfast.core.command import Expire, Instruction
-from holdfast.core.decide import Refusal, Ruling
+from holdfast.core.decide import Ruling
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, RunId, Status, Task
-from holdfast.errors import StoreUnavailable
 from holdfast.store.access import Access
 from holdfast.store.claims import Claims
-from holdfast.store.fast.finish import finish as fast_finish
 from holdfast.store.fast.insert import FastInserts
 from holdfast.store.inserts import LINK_BATCH, Inserts
 from holdfast.store.port import HELD_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
-from holdfast.store.script import Script, call, call_rows
+from holdfast.store.reads import Reads
+from holdfast.store.runs import HELD_LEASE_SECONDS, Swept, ending, finish, held_up, is_held
+from holdfast.store.schedules import ScheduleStore
+from holdfast.store.script import Script, StatementCall, one
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
 from holdfast.store.scripts.edges import Linked, Links, Pair
 from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
+from holdfast.store.upkeep import Upkeep
 
 T = TypeVar("T")
 
@@ -43,16 +42,6 @@ COUNT_BATCHES: Final = 20
 CARRIED_SECONDS: Final = 5.0
 """What a script has in a caller's transaction, waits for other transactions included. Most tasks may run for
 longer, so a step that another run holds is an error which the handler sees."""
-HELD_LEASE_SECONDS: Final = 1.0
-"""When to look again at a lease that has ended, but whose task another transaction holds."""
-
-
-class Swept(msgspec.Struct, frozen=True):
-    """What was taken back from dead runners."""
-
-    expired: list[Ruling]
-    next_at: float | None = None
-    """When to look again: the next lease ends, or one has that could not be taken back now."""
 
 
 class Store:
@@ -66,6 +55,9 @@ class Store:
         self._inserts = Inserts(self._access)
         self._claims = Claims(self._access)
         self._fast_inserts = FastInserts(self._access)
+        self.reads = Reads(self._access)
+        self.schedules = ScheduleStore(self._access)
+        self.upkeep = Upkeep(self._access)
         self.now = driver.now
         """The store's time, the one that judges leases."""
         self.one_writer = dialect.one_writer
@@ -194,7 +186,7 @@ class Store:
                 )
             )
         except RowHeld as error:
-            raise _held_up(instructions, error) from error
+            raise held_up(instructions, error) from error
         if applied.is_cut_short:
             self.on_cut_short()
         return applied.rulings
@@ -225,28 +217,7 @@ class Store:
     ) -> list[Ruling]:
         """Ends of claimed tasks. One that another transaction holds up is refused with the code `held`: it is
         handed in again later, with `finish_held`. `brief`: no long wait for what the tasks share."""
-        done = await fast_finish(self._access, ended)
-        if isinstance(done, list):
-            return done
-        answers = done
-        if len(answers) < len(ended):
-            rest = [n for n in range(len(ended)) if n not in answers]
-            instructions = [ended[n][1] for n in rest]
-            try:
-                decided = await self.apply(instructions, wait=False, brief=brief)
-            except RowHeld:
-                # Not a task of these but what they share, e.g. a limit: which of them is to be found out.
-                decided = [
-                    apply_script.held_by_another(instruction) for instruction in instructions
-                ]
-            answers.update(zip(rest, decided, strict=True))
-            refused = [n for n in rest if type(answers[n]) is Refusal]
-            if held := [n for n in refused if is_held(answers[n])]:
-                # By a transaction of ours, as a rule: a claim that came too late for the task.
-                with suppress(StoreUnavailable):
-                    decided = await self.apply([ended[n][1] for n in held], brief=True)
-                    answers.update(zip(held, decided, strict=True))
-        return [answers[n] for n in range(len(ended))]
+        return await finish(self._access, self.apply, ended, brief=brief)
 
     async def finish_held(self, ended: Sequence[tuple[Task, Instruction]]) -> list[Ruling]:
         """Ends that another transaction held up: those that it does not hold up any more are written, without
@@ -282,7 +253,7 @@ class Store:
 
     async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
-        ended, next_at = await self._ending(limit, without)
+        ended, next_at = await ending(self._access, limit, without)
         if not ended:
             return Swept([], next_at)
         expired = await self.expire(ended)
@@ -291,7 +262,7 @@ class Store:
 
     async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
         """Runs whose leases have ended."""
-        return (await self._ending(limit, without))[0]
+        return (await ending(self._access, limit, without))[0]
 
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
         """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
@@ -299,17 +270,6 @@ class Store:
         instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
         decided = await self.apply(instructions, wait=False, brief=brief)
         return [each for each in decided if not is_held(each)]
-
-    async def _ending(
-        self, limit: int, without: Collection[RunId]
-    ) -> tuple[list[RunId], float | None]:
-        now = self.now()
-        asked = limit + len(without)
-        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=asked))
-        ended = [RunId(row[0], row[1]) for row in rows if row[2] <= now]
-        next_at = next((row[2] for row in rows if row[2] > now), None)
-        # One more than the limit: the first may be held, and must not stand for the others.
-        return [run for run in ended if run not in without][: limit + 1], next_at
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
@@ -397,7 +357,8 @@ class Store:
         )
 
     async def query(self, statement: str, **params: Any) -> list[Any]:
-        """The rows of one named statement that reads."""
+        """The rows of one named statement that reads: for parts with statements of their own (locks, ledger,
+        orders). Others ask `reads`."""
         return await self._access.rows(statement, **params)
 
     async def snapshot(self, make: Callable[[float], Script[T]]) -> T:
@@ -407,13 +368,10 @@ class Store:
     async def execute(
         self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
     ) -> list[Any]:
-        """One named statement that writes what has no facts, e.g. a node's heartbeat."""
-        made = (
-            (lambda: _single_rows(statement, rows, **params))
-            if rows is not None
-            else (lambda: _single(statement, **params))
+        """One named statement that writes what has no events: for parts with statements of their own."""
+        return await self._driver.write_one(
+            lambda: one(StatementCall(statement, dict(params), rows))
         )
-        return await self._driver.write_one(made)
 
     async def prune(
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
@@ -429,29 +387,13 @@ class Store:
         )
 
 
-def is_held(ruling: Ruling) -> bool:
-    """Whether nothing was decided, because another transaction holds the task at this moment."""
-    return isinstance(ruling, Refusal) and ruling.code == apply_script.HELD
-
-
-def _held_up(instructions: Sequence[Instruction], error: RowHeld) -> RowHeld:
-    names = sorted({instruction.task_id for instruction in instructions})
-    which = (
-        f"task {names[0]}" if len(names) == 1 else f"one of {len(names)} tasks from {names[0]} on"
-    )
-    return RowHeld(
-        f"another transaction is open and holds {which}, or a limit, e.g. that of a handler which has ended "
-        f"a step in it (ctx.once with tx): nothing was changed; try again when it has "
-        f"ended ({error.__cause__})"
-    )
-
-
-def _single(statement: str, **params: Any) -> Script[list[Any]]:
-    return (yield call(statement, **params))
-
-
-def _single_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Script[list[Any]]:
-    return (yield call_rows(statement, rows, **params))
-
-
-__all__ = ["ClaimRequest", "Claimed", "Inserted", "Page", "Refusal", "Reset", "Store"]
+__all__ = [
+    "ClaimRequest",
+    "Claimed",
+    "Inserted",
+    "Linked",
+    "Reset",
+    "Store",
+    "Swept",
+    "is_held",
+]

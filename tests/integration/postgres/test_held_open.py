@@ -21,7 +21,7 @@ from holdfast.core.ledger import EntryKey, EntryRequest, Runner
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
-from holdfast.store.inserts import LINK_BATCH
+from holdfast.store.inserts import LINK_BATCH, Inserts
 from holdfast.store.ledger import EntryStore
 from holdfast.store.port import Rank
 from holdfast.store.store import Store, is_held
@@ -380,11 +380,11 @@ async def test_a_committed_insert_raises_nothing_when_its_link_fails(
     await put(store, "parent")
     running = await claim_one(store)
 
-    async def failing_link(_: object) -> int:
+    async def failing_link(*_: object) -> int:
         raise ValueError("a row cannot be read")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "link_these", failing_link)
+        patch.setattr(Inserts, "link_these", failing_link)
         keyed = asked(store, "child", depends_on=after("parent"), idempotency_key="k")
         assert (await store.insert([keyed]))[0].created
     assert "a row cannot be read" in caplog.text

@@ -20,6 +20,7 @@ from holdfast.core.task import Status, Task
 from holdfast.core.text import lines
 from holdfast.errors import Conflict
 from holdfast.queue.dead import DeadGroup
+from holdfast.store.reads import DeadFilter
 
 FINGERPRINT_CHARS = 24
 
@@ -101,9 +102,8 @@ async def _page(
     found: list[Task] = []
     skip = 0
     while len(found) < limit:
-        rows: list[Task] = await backend.store.query(
-            "find_dead", limit=size, skip=skip, before=before, **wanted
-        )
+        which = DeadFilter(**wanted, before=before)
+        rows = await backend.store.reads.find_dead(which, limit=size, skip=skip)
         found += [task for task in rows if last is None or _place(task) < _place(last)]
         skip += len(rows)
         if len(rows) < size:

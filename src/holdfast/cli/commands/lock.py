@@ -14,8 +14,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.output.times import length, stamped
 from holdfast.cli.session import actor, check_exists, store_url
-from holdfast.primitives.locks import LeaseInfo, Locks
-from holdfast.store.scripts.leases import Audit
+from holdfast.primitives.locks import Audit, LeaseInfo, Locks
 
 T = TypeVar("T")
 Resource = Annotated[str, Parameter(help="The name that is locked.")]

@@ -78,12 +78,12 @@ def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 async def whole(queue: TaskQueue, task: Task) -> dict[str, Any]:
     """A task with those around it."""
     backend = await queue.open()
-    edges = await backend.store.query("dependencies", id=task.id)
+    dependencies = await backend.store.reads.dependencies(task.id)
     return {
         **views.task(task),
         "depends_on": [
-            {"task_id": parent, "policy": policy, "settled": bool(settled)}
-            for parent, policy, settled in edges
+            {"task_id": each.parent_id, "policy": each.policy.value, "settled": each.is_settled}
+            for each in dependencies
         ],
         "dependents": await queue.get_dependents(task.id),
     }

@@ -25,7 +25,7 @@ Shape: TypeAlias = tuple[Any, ...]
 
 
 class PostgresFast:
-    """See `holdfast.store.fast.port.FastPaths`."""
+    """See `holdfast.store.port.FastPaths`."""
 
     __slots__ = ("_lanes",)
 

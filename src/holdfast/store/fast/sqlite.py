@@ -20,7 +20,7 @@ from holdfast.store.scripts.work import Recorder, counted, record, shifted
 
 
 class SqliteFast:
-    """See `holdfast.store.fast.port.FastPaths`."""
+    """See `holdfast.store.port.FastPaths`."""
 
     __slots__ = ("_recorder",)
 

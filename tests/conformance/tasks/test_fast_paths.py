@@ -23,8 +23,8 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.store.scripts import admin
 from holdfast.store.store import Store
-from tests.conformance.conftest import Bench
-from tests.conformance.helpers import (
+from tests.backends import Bench
+from tests.conformance.tasks.helpers import (
     asked,
     check_counters,
     claim,
