@@ -64,13 +64,13 @@ def failing(
     return call
 
 
-def claim_only_by(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hint makes a dispatcher claim with this verb, whatever its state."""
+def claim_only(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hint makes a dispatcher claim the first task, or many, whatever its state."""
 
     def begin(state: ClaimState, hint: Hint, free: int, now: float) -> Step:
         if hint is Hint.NONE:
             return ReadUpcoming()
-        return ClaimFirst() if verb == "claim_next" else claiming.claim_many(state, free, now)
+        return ClaimFirst() if how == "first" else claiming.claim_many(state, free, now)
 
     monkeypatch.setattr(claiming, "begin", begin)
 
@@ -83,7 +83,6 @@ async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
         store = loops_store_of(queue)
-        claim_only_by("claim", monkeypatch)
         broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
         monkeypatch.setattr(store, verb, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
@@ -113,9 +112,7 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     queue = make_queue(url, "work", **QUICK)
     await queue.start()
     store = loops_store_of(queue)
-    for name in ("claim", "claim_next"):
-        broken = failing(getattr(store, name), 10**6, RuntimeError("a bug"))
-        monkeypatch.setattr(store, name, broken)
+    monkeypatch.setattr(store, "claim", failing(store.claim, 10**6, RuntimeError("a bug")))
     # Not due at once: an idle worker would start it with the enqueue, without a claim.
     await queue.enqueue("work", {}, delay=0.01)
     async with asyncio.timeout(10):
@@ -132,20 +129,18 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     await queue.stop()
 
 
-@pytest.mark.parametrize("verb", ["claim", "claim_next"])
+@pytest.mark.parametrize("how", ["first", "many"])
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0])
 async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
-    url: str, lease_seconds: float, verb: str, monkeypatch: pytest.MonkeyPatch
+    url: str, lease_seconds: float, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
         store = loops_store_of(queue)
         monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
-        claim_only_by(verb, monkeypatch)
+        claim_only(how, monkeypatch)
         away, once = StoreUnavailable("the answer was lost"), ["once"]
-        for name in ("claim", "claim_next"):  # Whichever takes it.
-            lost = failing(getattr(store, name), once, away, after=True)
-            monkeypatch.setattr(store, name, lost)
+        monkeypatch.setattr(store, "claim", failing(store.claim, once, away, after=True))
         task = await queue.enqueue("work", {"value": 1}, max_attempts=1)
         assert await task.result(10) == 1
         done = await task.get()

@@ -60,7 +60,7 @@ async def test_a_hint_that_does_not_ride_along_follows_the_commit(
     backend = await queue.open()
     let_none_ride(backend, monkeypatch)
     done: list[str] = []
-    landed, insert = backend.bus.committed, backend.store.insert_one
+    landed, insert = backend.bus.committed, backend.store.insert
 
     async def inserting(*args: Any, **kwargs: Any) -> Any:
         found = await insert(*args, **kwargs)
@@ -71,7 +71,7 @@ async def test_a_hint_that_does_not_ride_along_follows_the_commit(
         done.append(f"{ride.topic} '{ride.hint}'")
         landed(ride)
 
-    monkeypatch.setattr(backend.store, "insert_one", inserting)
+    monkeypatch.setattr(backend.store, "insert", inserting)
     monkeypatch.setattr(backend.bus, "committed", landing)
     await queue.enqueue("work")
     async with asyncio.timeout(10):
@@ -93,13 +93,13 @@ async def test_a_carried_enqueue_always_has_its_hint_with_it(
     backend = await queue.open()
     let_none_ride(backend, monkeypatch)
     hints: list[str] = []
-    insert = backend.store.insert_in_tx
+    insert = backend.store.insert
 
-    async def inserting(*args: Any, hint: str) -> Any:
+    async def inserting(*args: Any, hint: str, tx: object) -> Any:
         hints.append(hint)
-        return await insert(*args, hint=hint)
+        return await insert(*args, hint=hint, tx=tx)
 
-    monkeypatch.setattr(backend.store, "insert_in_tx", inserting)
+    monkeypatch.setattr(backend.store, "insert", inserting)
     connection = await asyncpg.connect(pg_dsn)
     async with connection.transaction():
         await queue.enqueue("work", tx=connection)

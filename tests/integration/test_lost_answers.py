@@ -58,14 +58,6 @@ def insert(*names: str, **fields: Any) -> Verb:
     return lambda store: store.insert([task(store, name, **fields) for name in names])
 
 
-def plain(*names: str) -> Verb:
-    return lambda store: store.insert_plain([task(store, name) for name in names])
-
-
-async def insert_one(store: Store) -> object:
-    return await store.insert_one(task(store, "t1"))
-
-
 async def claim(store: Store) -> object:
     return [(t.id, t.fence) for t in (await store.claim(CLAIM)).tasks]
 
@@ -170,18 +162,18 @@ thaw = orders(lambda book, _: book.thaw())
 CASES = {
     "insert": Case(insert("t1", "t2", "t3")),
     "insert with keys": Case(insert("t1", idempotency_key="k")),
-    "insert_one": Case(insert_one),
-    "insert_plain": Case(plain("t1", "t2")),
-    "claim_aged": Case(claim_aged, plain("t1", "t2")),
-    "finish": Case(finish, plain("t1", "t2"), claim),
-    "fail": Case(fail, plain("t1"), claim),
-    "abort": Case(ordered(Abort("me", "why")), plain("t1")),
-    "pause": Case(ordered(Pause("me", "why")), plain("t1"), claim),
-    "resume": Case(ordered(Resume("me")), plain("t1"), claim, ordered(Pause("me", "why"))),
-    "edit": Case(ordered(Edit("me", "2")), plain("t1")),
-    "replay": Case(ordered(Replay("me", 0.0, None)), plain("t1"), claim, fail),
+    "one plain insert": Case(insert("t1")),
+    "plain inserts": Case(insert("t1", "t2")),
+    "claim_aged": Case(claim_aged, insert("t1", "t2")),
+    "finish": Case(finish, insert("t1", "t2"), claim),
+    "fail": Case(fail, insert("t1"), claim),
+    "abort": Case(ordered(Abort("me", "why")), insert("t1")),
+    "pause": Case(ordered(Pause("me", "why")), insert("t1"), claim),
+    "resume": Case(ordered(Resume("me")), insert("t1"), claim, ordered(Pause("me", "why"))),
+    "edit": Case(ordered(Edit("me", "2")), insert("t1")),
+    "replay": Case(ordered(Replay("me", 0.0, None)), insert("t1"), claim, fail),
     "pause_queue": Case(pause_queue),
-    "beat": Case(beat, plain("t1"), claim),
+    "beat": Case(beat, insert("t1"), claim),
     "acquire": Case(acquire),
     "renew": Case(renew, acquire),
     "release": Case(release, acquire),
@@ -287,7 +279,7 @@ async def test_a_commit_that_nobody_can_answer_for_is_said_so(
     """The caller must take it neither for a failure nor for a success."""
     monkeypatch.setattr(driver, "SETTLE_SECONDS", (0.0,))
     async with Wire(pg_server.port) as wire, opened(wire.dsn(pg_dsn)) as store:
-        await store.insert_plain([task(store, "t1")])
+        await store.insert([task(store, "t1")])
         wire.lose("COMMIT", for_good=True)
         with pytest.raises(StoreUnavailable, match="not known"):
             await store.apply([Instruction("t1", Abort("me", "why"))])

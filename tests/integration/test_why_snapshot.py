@@ -11,8 +11,9 @@ from holdfast import TaskQueue
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.command import Complete, Instruction, Release
 from holdfast.core.task import Task
-from holdfast.queue.why import look, reasons_of
+from holdfast.queue.why import reasons_of
 from holdfast.store.script import Script
+from holdfast.store.situation import read_situation
 
 
 def made(url: str) -> TaskQueue:
@@ -46,9 +47,9 @@ async def test_a_task_that_starts_meanwhile_is_not_held_up_by_itself(
         assert [task.id for task in await claimed(other)] == [task_id]
         await other.stop()
 
-    def interrupted(now: float) -> Script[list[str]]:
+    def interrupted() -> Script[list[str]]:
         """Another process claims the task between two statements."""
-        script = look(task_id, now)
+        script = read_situation(task_id, store.now())
         rows, n = None, 0
         while True:
             try:
@@ -62,7 +63,7 @@ async def test_a_task_that_starts_meanwhile_is_not_held_up_by_itself(
             rows = yield wanted
             n += 1
 
-    reasons = await store.snapshot(interrupted)
+    reasons = await store._driver.snapshot(interrupted)
     assert not [text for text in reasons if task_id in text]
     if after > 0:
         assert [text for text in reasons if "runs on" in text] == []

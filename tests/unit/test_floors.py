@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.store.postgres.floors import (
+from holdfast.store.fast.floors import (
     CHEAP_SECONDS,
     FRONT,
     LONGEST_SECONDS,

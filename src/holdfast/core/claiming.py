@@ -43,6 +43,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...]
     limit: int
     lease_seconds: float
+    expected: int | None = None
+    """How many tasks the node believes to be ready: the store takes the way that suits. None: not known."""
 
 
 class Claimed(msgspec.Struct, frozen=True):

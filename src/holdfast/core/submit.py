@@ -38,7 +38,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     """Name and rule of each limit that the task counts against."""
 
     is_plain: bool = True
-    """The task has no edges, no limits and no idempotency key: the store looks up nothing."""
+    """The task has no edges, no limits, and nothing that a second request could repeat (an idempotency key,
+    an id that the caller chose): the store looks up nothing."""
 
 
 class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +110,7 @@ def submit(
         if id_given or request.idempotency_key is not None
         else None,
     )
-    is_plain = not request.depends_on and not request.rules and task.idempotency_key is None
+    is_plain = not request.depends_on and not request.rules and task.request_hash is None
     return Submission(task, request.depends_on, request.rules, is_plain)
 
 

@@ -9,7 +9,7 @@ Never: runs or finishes a task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import assert_never
 
@@ -32,12 +32,11 @@ from holdfast.core.claiming import (
     Upcoming,
 )
 from holdfast.core.priority import AGEING_SECONDS
-from holdfast.core.submit import Submission
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import WorkerPool
 from holdfast.errors import StoreUnavailable
-from holdfast.store.store import Inserted, Store
+from holdfast.store.store import Store
 
 
 class Dispatcher(Loop):
@@ -78,7 +77,6 @@ class Dispatcher(Loop):
         """At most one claim a tick: a steady flow of short tasks must not delay a stop."""
         self.claiming = False
         self.claimed = 0
-        self._taking: set[asyncio.Task[list[Inserted]]] = set()
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -95,7 +93,7 @@ class Dispatcher(Loop):
         return step.seconds
 
     def _begin(self, hint: Hint) -> Step:
-        if not (free := self._room()):
+        if not (free := self.room()):
             return self._sleep_full()
         return claiming.begin(self._state, hint, free, self._store.now())
 
@@ -132,7 +130,7 @@ class Dispatcher(Loop):
         return Sleep(self._pause(upcoming))
 
     def _claim_or_sleep(self) -> Step:
-        free = self._room()
+        free = self.room()
         if free < 1:
             return self._sleep_full()
         return claiming.claim_many(self._state, free, self._store.now())
@@ -145,7 +143,7 @@ class Dispatcher(Loop):
     async def warm_up(self) -> None:
         """Pays the cost of connecting and planning at the start, not on the first task."""
         with suppress(StoreUnavailable):
-            await self._store.warm_up(self._request(1))
+            await self._store.warm_up(self.request(1))
 
     def worker_freed(self) -> None:
         """A worker is free. After a claim that drained the queue, only a hint announces more work."""
@@ -164,8 +162,8 @@ class Dispatcher(Loop):
 
     async def _claim_first(self) -> bool:
         """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
-        with self._is_claiming():
-            tasks = await self._store.claim_next(self._request(1))
+        with self.is_claiming():
+            tasks = (await self._store.claim(self.request(1, expected=1))).tasks
             self.claimed += len(tasks)
             self._state = claiming.after_first(self._state, len(tasks))
             self._pool.give(tasks)
@@ -174,15 +172,14 @@ class Dispatcher(Loop):
         return bool(tasks)
 
     async def _claim_many(self, step: ClaimMany) -> None:
-        with self._is_claiming():
+        with self.is_claiming():
             aged = await self._claim_aged(step.aged) if step.aged else Claimed([])
             tasks, parked, claimed = aged.tasks, aged.parked, Claimed([])
             if len(tasks) < step.limit:
-                claimed = await self._store.claim(
-                    self._request(step.limit - len(tasks)), small=self._state.is_small
-                )
+                expected = claiming.SMALL if self._state.is_small else None
+                claimed = await self._store.claim(self.request(step.limit - len(tasks), expected))
                 self._state = claiming.after_line(self._state, claimed)
-            self._took(
+            self.took(
                 replace(claimed, tasks=tasks + claimed.tasks, parked=parked + claimed.parked),
                 step.limit,
             )
@@ -191,21 +188,21 @@ class Dispatcher(Loop):
     async def _claim_aged(self, limit: int) -> Claimed:
         now, began = self._store.now(), self.clock.monotonic()
         aged = await self._store.claim_aged(
-            self._request(limit), self._ageing_seconds, below=self._state.served
+            self.request(limit), self._ageing_seconds, below=self._state.served
         )
         took_seconds = self.clock.monotonic() - began
         self._state = claiming.after_aged(self._state, len(aged.tasks), now, took_seconds)
         return aged
 
     @contextmanager
-    def _is_claiming(self) -> Iterator[None]:
+    def is_claiming(self) -> Iterator[None]:
         self.claiming = True
         try:
             yield
         finally:
             self.claiming = False
 
-    def _room(self) -> int:
+    def room(self) -> int:
         """How many tasks to claim now."""
         if self.stopping:
             return 0
@@ -217,38 +214,16 @@ class Dispatcher(Loop):
     @property
     def is_idle(self) -> bool:
         """Whether workers are free and no claim is in progress. A new task can then start at once."""
-        return self.is_looping and not self.ticking.locked() and self._room() > 0
+        return self.is_looping and not self.ticking.locked() and self.room() > 0
 
-    async def take_in(self, group: Sequence[Submission]) -> list[Inserted]:
-        """Inserts new tasks and claims in the same commit, which halves the latency from enqueue to handler.
-        For a store with one writer, when `is_idle`."""
-        if self._store.is_quick:
-            return await self._take_in(group)
-        # A separate task: a cancelled caller must not cancel the claim. (If a quick write is cancelled after
-        # all, the heartbeat finds the runs that this process does not hold, and gives them back.)
-        task = asyncio.create_task(self._take_in(group))
-        self._taking.add(task)
-        task.add_done_callback(self._taking.discard)
-        return await asyncio.shield(task)
-
-    async def _take_in(self, group: Sequence[Submission]) -> list[Inserted]:
-        limit = self._room()
-        async with self.ticking:
-            with self._is_claiming():
-                inserted, claimed = await self._store.insert_and_claim(group, self._request(limit))
-                self._took(claimed, limit)
-                self._pool.give(claimed.tasks)
-        if len(claimed.tasks) < len(group):
-            self.wake()
-        return inserted
-
-    def _request(self, limit: int) -> ClaimRequest:
+    def request(self, limit: int, expected: int | None = None) -> ClaimRequest:
         return ClaimRequest(
             node=self._node,
             queues=self.queues,
             types=self._types(),
             limit=limit,
             lease_seconds=self._lease_seconds,
+            expected=expected,
         )
 
     def _types(self) -> tuple[str, ...]:
@@ -256,7 +231,7 @@ class Dispatcher(Loop):
         types, refused = self._handlers.types(), self.refused()
         return tuple(name for name in types if name not in refused) if refused else types
 
-    def _took(self, claimed: Claimed, limit: int) -> None:
+    def took(self, claimed: Claimed, limit: int) -> None:
         """Updates the state and the counters after a claim."""
         self._state = claiming.after_claim(self._state, claimed, limit)
         self.claimed += len(claimed.tasks)
@@ -271,7 +246,7 @@ class Dispatcher(Loop):
         began = self.clock.monotonic()
         opened, _ = await self._store.open_gates()
         took_seconds = self.clock.monotonic() - began
-        if opened > self._room():
+        if opened > self.room():
             # More than this process can run: other processes may have room, and get no other hint.
             self._bus.publish(WORK)
         self._state = claiming.after_gates(self._state, opened, now, took_seconds)

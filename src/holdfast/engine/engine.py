@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
@@ -27,6 +26,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import QUEUED, Task
 from holdfast.engine import meters
 from holdfast.engine.completer import Completer
+from holdfast.engine.direct_start import DirectStart
 from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Defaults, Handlers, Isolation
@@ -41,7 +41,6 @@ from holdfast.errors import EngineFailed, LeaseLost, StoreUnavailable
 from holdfast.metrics import Meter
 from holdfast.store.ledger import EntryStore
 from holdfast.store.port import Rank
-from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, is_held
 
 T = TypeVar("T")
@@ -125,6 +124,7 @@ class Engine:
             queues=config.queues,
             ageing_seconds=config.ageing_seconds,
         )
+        self.direct_start = DirectStart(own, self.dispatcher, self.pool)
         self.heartbeat = Heartbeat(
             clock,
             own,
@@ -212,7 +212,7 @@ class Engine:
         await self.executor.close()
         try:
             await self.heartbeat.release_unknown()
-            await self._own.run(partial(nodes.leave, node=self.config.node))
+            await self._own.upkeep.leave(self.config.node)
             self._bus.publish(FEED)
         except StoreUnavailable:
             return
@@ -360,8 +360,8 @@ class Engine:
         return self._store.holds_up(tx)
 
     async def parents(self, task_id: str) -> dict[str, Task]:
-        rows = await self._of_runners.query("dependencies", id=task_id)
-        return await self._of_runners.get([row[0] for row in rows])
+        dependencies = await self._of_runners.reads.dependencies(task_id)
+        return await self._of_runners.get([each.parent_id for each in dependencies])
 
     async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():

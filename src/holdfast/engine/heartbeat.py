@@ -19,6 +19,7 @@ from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
 from holdfast.engine.namesakes import Namesakes
 from holdfast.engine.pool import WorkerPool
+from holdfast.store.rows import TypeRow
 from holdfast.store.store import Store
 
 UNKNOWN_AFTER_SECONDS: Final = 3.0
@@ -97,11 +98,11 @@ class Heartbeat(Loop):
         handlers = tuple(self._handlers)
         if handlers != self._announced:
             rows = [
-                (h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
+                TypeRow(h.type, h.config.queue, dumps(resolved(h.config, self._defaults)))
                 for h in handlers
             ]
             now = self._store.now()
-            await self._store.execute("register_types", rows, now=now, node=self._node)
+            await self._store.upkeep.register_types(rows, now=now, node=self._node)
             self._announced = handlers
             self.namesakes.define(handlers, self._defaults)
             self._compare_at = float("-inf")
@@ -109,7 +110,7 @@ class Heartbeat(Loop):
     async def _compare(self) -> None:
         now = self.clock.monotonic()
         if now >= self._compare_at:
-            self.namesakes.compare(await self._store.query("nodes"), self._store.now())
+            self.namesakes.compare(await self._store.reads.nodes(), self._store.now())
             self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:

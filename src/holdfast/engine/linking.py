@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.core.claiming import HELD_SECONDS
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
 from holdfast.store.inserts import LINK_BATCH
 from holdfast.store.port import RowHeld
-from holdfast.store.scripts.edges import Linked
-from holdfast.store.scripts.limits import HELD_SECONDS
-from holdfast.store.store import Store
+from holdfast.store.store import Linked, Store
 
 ROUNDS_MAX: Final = 10
 """Batches before the sweeper checks leases again."""

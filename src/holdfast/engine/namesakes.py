@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from holdfast.core import codec, node as rules
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import NO_TIMEOUT
 from holdfast.engine.handlers import Defaults, Handler, TypeConfig, resolved
+from holdfast.store.rows import NodeRow
 
 LOGGED_MAX: Final = 10_000
 log = logging.getLogger("holdfast.engine")
@@ -37,14 +38,13 @@ class Namesakes:
         self._types = list(options_by_type)
         self.options = {name: options for name, options in options_by_type.items() if options}
 
-    def compare(self, rows: Iterable[Any], now: float) -> None:
-        """Logs each type that a live node defines differently, given the rows of the statement `nodes`."""
-        for other, _, seen_at, info_json in rows:
-            description = codec.loads_object(info_json)
-            if other != self._node and rules.is_live(
-                seen_at, rules.lease_seconds_of(description), now
-            ):
-                self._compare(other, rules.definitions(description))
+    def compare(self, nodes: Iterable[NodeRow], now: float) -> None:
+        """Logs each type that another live node defines differently."""
+        for node in nodes:
+            description = codec.loads_object(node.info_json)
+            is_live = rules.is_live(node.seen_at, rules.lease_seconds_of(description), now)
+            if node.id != self._node and is_live:
+                self._compare(node.id, rules.definitions(description))
 
     def _compare(self, other: str, definitions: dict[str, dict[str, object]]) -> None:
         for name in self._types:

@@ -20,7 +20,6 @@ from holdfast.core.submit import Submission
 from holdfast.engine.loop import Loop
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
-from holdfast.store.scripts import schedules as scripts
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 10.0
@@ -56,7 +55,7 @@ class Scheduler(Loop):
 
     async def tick(self) -> float:
         await self._put_code()
-        schedules = [Schedule(*row) for row in await self._store.query("schedules")]
+        schedules = await self._store.reads.schedules()
         now = self._store.now()
         await self._announce(schedules, now)
         active = []
@@ -101,18 +100,14 @@ class Scheduler(Loop):
                 await self._put(own)
                 self.wake()
         if same:
-            announced = self._store.execute("announce_schedules", names=same, now=now)
+            announced = self._store.upkeep.announce_schedules(same, now=now)
             await self.guard("announcing schedules", announced)
         self._announced_at = monotonic
 
     async def _put(self, schedule: Schedule) -> bool:
         """Writes a schedule. False if another transaction holds its row; other schedules go on."""
         try:
-            await self._store.run(
-                lambda dialect, ids, now: scripts.put(
-                    dialect, ids, now, schedule=schedule, actor=CODE
-                )
-            )
+            await self._store.schedules.put(schedule, actor=CODE)
         except RowHeld as error:
             log.warning("schedule %r is held up and put later: %s", schedule.name, error)
             return False
@@ -122,9 +117,7 @@ class Scheduler(Loop):
         """Handles a schedule of code that this node does not have."""
         silent_seconds = _silent_seconds(schedule, now)
         if silent_seconds > FORGET_SECONDS:
-            if await self._store.run(
-                lambda dialect, ids, at: scripts.forget(dialect, ids, at, schedule=schedule)
-            ):
+            if await self._store.schedules.forget(schedule):
                 log.warning("schedule %r is removed: it has left the code", schedule.name)
         elif silent_seconds <= SILENT_SECONDS:
             self._silent.discard(schedule.name)
@@ -155,11 +148,7 @@ class Scheduler(Loop):
 
     async def _fire(self, schedule: Schedule, now: float) -> None:
         submission = await self._make(schedule, now)
-        inserted = await self._store.run(
-            lambda dialect, ids, at: scripts.fire(
-                dialect, ids, at, schedule=schedule, submission=submission
-            )
-        )
+        inserted = await self._store.schedules.fire(schedule, submission)
         if inserted is not None:
             self.fired += 1
             self._on_fired()

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from holdfast.core.claiming import HELD_SECONDS
 from holdfast.engine.loop import Loop, log
-from holdfast.store.scripts.limits import HELD_SECONDS
 from holdfast.store.store import Store
 
 ROUNDS_MAX: Final = 10

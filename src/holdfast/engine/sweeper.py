@@ -12,7 +12,6 @@ most three times the jump.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -28,7 +27,6 @@ from holdfast.engine.loop import Loop, log
 from holdfast.engine.settling import Settling
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
-from holdfast.store.scripts import nodes
 from holdfast.store.store import Store, Swept
 
 SWEEP_SECONDS_MAX: Final = 10.0
@@ -176,8 +174,8 @@ class Sweeper(Loop):
         """The lease durations of the nodes."""
 
         async def look() -> set[float]:
-            rows = await self._store.query("nodes")
-            return {node_rules.lease_seconds_of(codec.loads_object(row[3])) for row in rows}
+            nodes = await self._store.reads.nodes()
+            return {node_rules.lease_seconds_of(codec.loads_object(n.info_json)) for n in nodes}
 
         return await self.guard("looking at the leases of the nodes", look()) or ()
 
@@ -261,21 +259,21 @@ class Sweeper(Loop):
             return pruned
 
         async def entries() -> int:
-            return len(await self._store.execute("prune_entries", now=now, limit=PRUNE_BATCH))
+            return await self._store.upkeep.prune_entries(now=now, limit=PRUNE_BATCH)
 
         async def limits() -> int:
             before = now - NODE_SECONDS
-            return len(await self._store.execute("prune_limits", before=before, limit=PRUNE_BATCH))
+            return await self._store.upkeep.prune_limits(before=before, limit=PRUNE_BATCH)
 
         async def counters() -> int:
-            return len(await self._store.execute("prune_counters", limit=PRUNE_BATCH))
+            return await self._store.upkeep.prune_counters(limit=PRUNE_BATCH)
 
         async def marks() -> int:
             before = now - MARK_SECONDS
-            return len(await self._store.execute("prune_marks", before=before, limit=PRUNE_BATCH))
+            return await self._store.upkeep.prune_marks(before=before, limit=PRUNE_BATCH)
 
         async def types() -> int:
-            await self._store.execute("prune_types", before=now - TYPE_SECONDS)
+            await self._store.upkeep.prune_types(before=now - TYPE_SECONDS)
             return 0
 
         prunings = (tasks, entries, limits, counters, marks, types)
@@ -285,7 +283,7 @@ class Sweeper(Loop):
         return any(more)
 
     async def _lose_nodes(self, now: float) -> None:
-        await self._store.run(partial(nodes.lose, forget_before=now - NODE_SECONDS))
+        await self._store.upkeep.lose_nodes(forget_before=now - NODE_SECONDS)
 
 
 async def _prune_all(batch: Callable[[], Awaitable[int]]) -> bool:

@@ -6,7 +6,7 @@ Promises: each change is recorded with who and why (`By`); a task that is no dea
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -58,12 +58,9 @@ class DeadFilter(msgspec.Struct, frozen=True):
     fingerprint: str | None = None
 
     def __post_init__(self) -> None:
-        for name, value in self.columns().items():
+        for name, value in msgspec.structs.asdict(self).items():
             if value is not None:
                 check_name(name, value)
-
-    def columns(self) -> dict[str, Any]:
-        return {"type": self.type, "queue": self.queue, "fingerprint": self.fingerprint}
 
 
 class DeadLetters:
@@ -108,18 +105,18 @@ class DeadLetters:
     async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
         """By error fingerprint, the largest first."""
         store = (await self._sessions.open()).store
-        rows = await store.query("dead_groups", limit=check_page(limit))
-        samples = await store.get([row[4] for row in rows])
+        rows = await store.reads.dead_groups(check_page(limit))
+        samples = await store.get([row.sample_id for row in rows])
         groups = []
-        for fingerprint, n, first_at, last_at, sample_id in rows:
-            sample = samples.get(sample_id)
+        for row in rows:
+            sample = samples.get(row.sample_id)
             groups.append(
                 DeadGroup(
-                    fingerprint,
-                    n,
-                    first_at,
-                    last_at,
-                    sample_id,
+                    row.fingerprint,
+                    row.count,
+                    row.first_at,
+                    row.last_at,
+                    row.sample_id,
                     sample.type if sample else "",
                     (sample.error or "") if sample else "",
                 )
@@ -216,10 +213,14 @@ async def _dead(
 async def _rows(
     store: Store, which: DeadFilter, *, limit: int, skip: int, before: float | None
 ) -> list[Task]:
-    tasks: list[Task] = await store.query(
-        "find_dead", limit=limit, skip=skip, before=before, **which.columns()
+    return await store.reads.find_dead(
+        type=which.type,
+        queue=which.queue,
+        fingerprint=which.fingerprint,
+        before=before,
+        limit=limit,
+        skip=skip,
     )
-    return tasks
 
 
 def _order(task: Task) -> tuple[float, str]:
@@ -253,9 +254,13 @@ class _Sweep:
         self.done = 0
 
     async def count(self) -> int:
-        columns = self._which.columns()
-        rows = await self._store.query("count_dead", before=self._before, **columns)
-        return int(rows[0][0])
+        which = self._which
+        return await self._store.reads.count_dead(
+            type=which.type,
+            queue=which.queue,
+            fingerprint=which.fingerprint,
+            before=self._before,
+        )
 
     async def once(self, *, roots_only: bool) -> int:
         """From the newest to the oldest; how many changed. `roots_only`: only tasks that did not fail with

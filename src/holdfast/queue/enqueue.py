@@ -130,10 +130,10 @@ class Producer:
             pressure = await self._pressure.judge(backend.store, queue, 1, in_tx=tx is not None)
         if tx is not None:
             inserted = (await _insert_in_tx(backend, [submission], tx))[0]
-        elif id is None and submission.is_plain:
+        elif submission.is_plain:
             inserted = await (session.plain or _batcher(session)).put(submission)
         else:
-            inserted = (await _insert(backend, [submission], plain=False))[0]
+            inserted = (await _insert(backend, [submission]))[0]
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(
@@ -145,14 +145,14 @@ class Producer:
         items = _items(tasks)
         for type_name in _types(items):
             await self._types.find(backend.store, type_name)
-        group, plain = self._submissions(backend, items)
+        group = self._submissions(backend, items)
         pressure = await self._pressure.judge_group(backend.store, group, in_tx=tx is not None)
         if not group:
             return []
         if tx is not None:
             inserted = await _insert_in_tx(backend, group, tx)
         else:
-            inserted = await _insert(backend, group, plain=plain)
+            inserted = await _insert(backend, group)
         return [TaskHandle(answer, pressure, self._source) for answer in inserted]
 
     def _submission(
@@ -178,14 +178,10 @@ class Producer:
             self._models[type] = (config, settings, submission)
         return submission
 
-    def _submissions(
-        self, backend: Backend, items: list[Mapping[str, Any]]
-    ) -> tuple[list[Submission], bool]:
-        """The rows of a batch, and whether none of them needs a look into the store. Items that say
-        only type and payload are checked once for each type."""
+    def _submissions(self, backend: Backend, items: list[Mapping[str, Any]]) -> list[Submission]:
+        """The rows of a batch. Items with only type and payload are checked once for each type."""
         group: list[Submission] = []
         models: dict[str, Submission] = {}
-        plain = True
         now, new_id = backend.store.now(), backend.ids.task
         for item in items:
             task_type = item["type"]
@@ -199,18 +195,16 @@ class Producer:
             check_options(fields)
             config = self._types.config(task_type)
             submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
-            plain = plain and task_id is None and submission.is_plain
             group.append(submission)
             if is_like_others and submission.is_plain:
                 models[task_type] = submission
-        return group, plain
+        return group
 
 
-async def _insert(backend: Backend, group: list[Submission], *, plain: bool) -> list[Inserted]:
+async def _insert(backend: Backend, group: list[Submission]) -> list[Inserted]:
     """In a transaction of its own, with the hint in it."""
     notification = backend.bus.notify_in_tx(WORK)
-    insert = backend.store.insert_plain if plain else backend.store.insert
-    inserted = await insert(group, hint=notification.hint)
+    inserted = await backend.store.insert(group, hint=notification.hint)
     backend.bus.committed(notification)
     return inserted
 
@@ -220,7 +214,7 @@ async def _insert_in_tx(backend: Backend, group: list[Submission], tx: object) -
     hint = backend.bus.notify_in_tx(WORK, must=True).hint
     if any(submission.edges for submission in group):
         hint = of_children(hint)
-    return await backend.store.insert_in_tx(tx, group, hint=hint)
+    return await backend.store.insert(group, tx=tx, hint=hint)
 
 
 def _batcher(session: Session) -> Batcher[Submission, Inserted]:
@@ -232,18 +226,16 @@ def _batcher(session: Session) -> Batcher[Submission, Inserted]:
 async def _flush_one(session: Session, submission: Submission) -> Inserted:
     """What a single caller handed in."""
     backend = session.backend or session.store_and_bus
-    store = backend.store
-    if store.one_writer and session.engine is not None:
+    if backend.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
         if dispatcher.is_idle:
-            return (await dispatcher.take_in([submission]))[0]
+            return (await session.engine.direct_start.insert([submission]))[0]
         # Woken before and after: a claim that comes right behind shares the commit.
         dispatcher.wake()
     notification = backend.bus.notify_in_tx(WORK, one=True)
-    alone = store.is_quick and session.plain is not None and session.plain.is_alone()
-    inserted = await store.insert_one(submission, hint=notification.hint, alone=alone)
+    inserted = await backend.store.insert([submission], hint=notification.hint)
     backend.bus.committed(notification)
-    return inserted
+    return inserted[0]
 
 
 async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
@@ -252,6 +244,6 @@ async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
     if backend.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
         if dispatcher.is_idle:
-            return await dispatcher.take_in(group)
+            return await session.engine.direct_start.insert(group)
         dispatcher.wake()
-    return await _insert(backend, group, plain=True)
+    return await _insert(backend, group)

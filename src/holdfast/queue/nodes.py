@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core import codec, node as rules
 from holdfast.core.check import check_flag
 from holdfast.queue.session import Sessions
+from holdfast.store.rows import NodeRow
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -60,20 +61,19 @@ class Nodes:
         """The nodes; with `live` false also those that no longer report and are not yet removed."""
         check_flag("live", live)
         store = (await self._sessions.open()).store
-        nodes = nodes_at(await store.query("nodes"), store.now())
+        nodes = nodes_at(await store.reads.nodes(), store.now())
         return [node for node in nodes if node.is_live] if live else nodes
 
 
-def nodes_at(rows: Sequence[Any], now: float) -> list[Node]:
-    """From rows of the statement `nodes`."""
+def nodes_at(rows: Sequence[NodeRow], now: float) -> list[Node]:
+    """The nodes of the store, and which of them are live at this time."""
     return [_node(row, now) for row in rows]
 
 
-def _node(row: Any, now: float) -> Node:
-    node_id, started_at, seen_at, info_json = row
-    said = _known(info_json)
-    is_live = rules.is_live(seen_at, rules.lease_seconds_of(said), now)
-    return Node(node_id, started_at, seen_at, is_live, **said)
+def _node(row: NodeRow, now: float) -> Node:
+    said = _known(row.info_json)
+    is_live = rules.is_live(row.seen_at, rules.lease_seconds_of(said), now)
+    return Node(row.id, row.started_at, row.seen_at, is_live, **said)
 
 
 def _known(info_json: str) -> dict[str, Any]:

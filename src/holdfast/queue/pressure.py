@@ -91,7 +91,7 @@ class Backpressure:
 
     async def _look(self, store: Store, queue: str, *, in_tx: bool) -> _Figures:
         # Counting writes; figures as of the last count are at most seconds old.
-        rows = await (store.query("counters") if in_tx else store.counters())
+        rows = await (store.reads.counters() if in_tx else store.counters())
         depth = sum(n for q, _, _, status, n in rows if q == queue and status in WAITING)
         settings = self._settings.current
         oldest = 0.0

@@ -17,7 +17,7 @@ from holdfast.engine.handlers import Handlers
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Backend, Sessions
-from holdfast.store.scripts import admin
+from holdfast.store.rows import QueuePause
 
 
 class QueueView(msgspec.Struct, frozen=True):
@@ -45,13 +45,10 @@ class Queues:
         """Every queue that has tasks, types or a pause, by name."""
         store = (await self._sessions.open()).store
         counts = counts_by_queue(await store.counters())
-        types = await store.query("types")
-        pauses = {row[0]: row[1:] for row in await store.query("queues")}
-        names = sorted({*counts, *pauses, *(row[1] for row in types)})
-        return [
-            QueueView(name, counts.get(name, {}), *pauses.get(name, (None, None, None)))
-            for name in names
-        ]
+        types = await store.reads.types()
+        pauses = {pause.name: pause for pause in await store.reads.queues()}
+        names = sorted({*counts, *pauses, *(row.queue for row in types)})
+        return [_view(name, counts.get(name, {}), pauses.get(name)) for name in names]
 
     async def get(self, name: str) -> QueueView:
         """One of them; NotFound when it has neither tasks nor types nor a pause."""
@@ -71,21 +68,13 @@ class Queues:
     async def pause(self, name: str, by: By) -> None:
         """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
         backend = await self._with_queue(name, by)
-        await backend.store.run(
-            lambda dialect, ids, now: admin.pause_queue(
-                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
-            )
-        )
+        await backend.store.upkeep.pause_queue(name, actor=by.actor, reason=by.reason)
         backend.bus.publish(FEED)
 
     async def resume(self, name: str, by: By) -> None:
         """Lets a paused queue go on."""
         backend = await self._with_queue(name, by)
-        await backend.store.run(
-            lambda dialect, ids, now: admin.resume_queue(
-                dialect, ids, now, name=name, actor=by.actor
-            )
-        )
+        await backend.store.upkeep.resume_queue(name, actor=by.actor)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
 
@@ -102,6 +91,12 @@ class Queues:
             shown = ", ".join(sorted(names)[:10])
             raise NotFound(f"there is no queue '{name}' (known: {shown}): check the name")
         return await self._sessions.open()
+
+
+def _view(name: str, counts: dict[str, int], pause: QueuePause | None) -> QueueView:
+    if pause is None:
+        return QueueView(name, counts)
+    return QueueView(name, counts, pause.paused_at, pause.paused_by, pause.reason)
 
 
 def counts_by_queue(rows: Any) -> dict[str, dict[str, int]]:

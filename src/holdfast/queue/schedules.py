@@ -6,13 +6,12 @@ a task is defined with (`@task(cron=...)`) belongs to the code: it fires while a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from holdfast.bus.port import FEED
 from holdfast.core.check import check_name
 from holdfast.core.codec import loads
-from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
@@ -20,9 +19,7 @@ from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Backend, Sessions
 from holdfast.queue.types import KnownTypes
-from holdfast.store.port import Dialect
-from holdfast.store.script import Script
-from holdfast.store.scripts import schedules as scripts
+from holdfast.store.schedules import ScheduleStore
 
 T = TypeVar("T")
 
@@ -37,7 +34,7 @@ class Schedules:
     async def list(self) -> list[Schedule]:
         """All schedules of the store, by name."""
         backend = await self._sessions.open()
-        return [Schedule(*row) for row in await backend.store.query("schedules")]
+        return await backend.store.reads.schedules()
 
     async def get(self, name: str) -> Schedule:
         """One of them; NotFound when there is none of that name."""
@@ -84,30 +81,18 @@ class Schedules:
     async def remove(self, name: str, by: By) -> None:
         """Removes a schedule; tasks that it made stay. NotFound when there is none."""
         await self._change(
-            name,
-            by,
-            lambda dialect, ids, now: scripts.remove(
-                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
-            ),
+            name, by, lambda stored: stored.remove(name, actor=by.actor, reason=by.reason)
         )
 
     async def pause(self, name: str, by: By) -> Schedule:
         """Nothing is fired until it is resumed, also after a restart of the code that has it."""
         return await self._change(
-            name,
-            by,
-            lambda dialect, ids, now: scripts.pause(
-                dialect, ids, now, name=name, actor=by.actor, reason=by.reason
-            ),
+            name, by, lambda stored: stored.pause(name, actor=by.actor, reason=by.reason)
         )
 
     async def resume(self, name: str, by: By) -> Schedule:
         """Fires again, from its next time on."""
-        schedule = await self._change(
-            name,
-            by,
-            lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=by.actor),
-        )
+        schedule = await self._change(name, by, lambda stored: stored.resume(name, actor=by.actor))
         self._wake_scheduler()
         return schedule
 
@@ -126,12 +111,12 @@ class Schedules:
         return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
 
     async def _change(
-        self, name: str, by: By, make: Callable[[Dialect, Ids, float], Script[T]]
+        self, name: str, by: By, change: Callable[[ScheduleStore], Awaitable[T]]
     ) -> T:
         check_name("name", name)
         by.of_unversioned("a schedule")
         backend = await self._sessions.open()
-        answer = await backend.store.run(make)
+        answer = await change(backend.store.schedules)
         backend.bus.publish(FEED)
         return answer
 
@@ -141,7 +126,5 @@ class Schedules:
 
 async def put_schedule(backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
     """Makes a schedule known to the store."""
-    await backend.store.run(
-        lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
-    )
+    await backend.store.schedules.put(schedule, actor=actor)
     backend.bus.publish(FEED)

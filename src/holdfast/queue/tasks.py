@@ -6,7 +6,7 @@ its status does not allow is IllegalTransition; another version than expected is
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK
@@ -26,6 +26,7 @@ from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
 from holdfast.queue.session import Backend, Sessions
 from holdfast.queue.why import Why, explain
+from holdfast.store.rows import Dependency
 
 REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "not-found": errors.NotFound,
@@ -35,14 +36,6 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "payload-too-large": errors.PayloadTooLarge,
 }
 """By the code of the core's refusal; any other is a Conflict."""
-
-
-class Parent(NamedTuple):
-    """A task that another one depends on."""
-
-    task_id: str
-    policy: str
-    is_settled: bool
 
 
 class Tasks:
@@ -95,17 +88,15 @@ class Tasks:
             limit=check_page(limit),
         )
 
-    async def parents(self, task_id: str) -> list[Parent]:
+    async def parents(self, task_id: str) -> list[Dependency]:
         """The tasks that this one depends on."""
         backend = await self._with_task(task_id)
-        rows = await backend.store.query("dependencies", id=task_id)
-        return [Parent(parent_id, policy, bool(settled)) for parent_id, policy, settled in rows]
+        return await backend.store.reads.dependencies(task_id)
 
     async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """The tasks that depend on this one."""
         backend = await self._with_task(task_id)
-        rows = await backend.store.query("dependents", id=task_id, limit=check_page(limit))
-        return [row[0] for row in rows]
+        return await backend.store.reads.dependents(task_id, check_page(limit))
 
     async def history(self, task_id: str) -> list[Event]:
         """What happened to the task, oldest first, as far as events are kept."""

@@ -93,8 +93,8 @@ class KnownTypes:
             return handler.config
         now = store.now()
         if type_name not in self._elsewhere or now - self._read_at > TYPES_SECONDS:
-            rows = await store.query("types")
-            self._elsewhere = {name: TYPE.decode(config) for name, _, config in rows}
+            types = await store.reads.types()
+            self._elsewhere = {row.name: TYPE.decode(row.config_json) for row in types}
             self._read_at = now
         config = self._elsewhere.get(type_name)
         if config is None:

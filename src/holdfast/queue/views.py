@@ -14,14 +14,13 @@ import msgspec
 from holdfast.core.event import Event
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Status, Task
-from holdfast.primitives.locks import LeaseInfo
+from holdfast.primitives.locks import Audit, LeaseInfo
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
 from holdfast.queue.stats import Stats
-from holdfast.queue.tasks import Parent
 from holdfast.queue.why import Why
-from holdfast.store.scripts.leases import Audit
+from holdfast.store.rows import Dependency
 
 View = dict[str, Any]
 OF_ONE_PROCESS: Final = (
@@ -99,12 +98,16 @@ def event(of: Event) -> View:
     }
 
 
-def whole_task(of: Task, parents: Iterable[Parent], dependents: list[str]) -> View:
+def whole_task(of: Task, parents: Iterable[Dependency], dependents: list[str]) -> View:
     """A task with those around it."""
     return {
         **task(of),
         "depends_on": [
-            {"task_id": parent.task_id, "policy": parent.policy, "settled": parent.is_settled}
+            {
+                "task_id": parent.parent_id,
+                "policy": parent.policy.value,
+                "settled": parent.is_settled,
+            }
             for parent in parents
         ],
         "dependents": dependents,

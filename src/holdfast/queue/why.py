@@ -5,19 +5,16 @@ Promises: what is said of a task, its limits, its parents, its queue and the nod
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 import msgspec
 
 from holdfast.core import limit as limits
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
-from holdfast.queue.nodes import Node, nodes_at
-from holdfast.store.script import Script, call
-from holdfast.store.scripts.limits import to_limit
+from holdfast.queue.nodes import nodes_at
+from holdfast.store.situation import Situation
 from holdfast.store.store import Store
-
-HOLDERS_MAX: Final = 10
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -42,7 +39,7 @@ class Why(msgspec.Struct, frozen=True):
 
 
 async def explain(store: Store, task_id: str) -> Why:
-    view = await store.snapshot(lambda now: look(task_id, now))
+    view = await store.reads.situation(task_id)
     if view is None:
         raise NotFound(f"task {task_id} does not exist: check the id; it may have been pruned")
     reasons = reasons_of(view)
@@ -51,77 +48,12 @@ async def explain(store: Store, task_id: str) -> Why:
     return Why(task_id, view.task.status, reasons)
 
 
-class Full(NamedTuple):
-    """A limit of the task, and who holds it: (task id, node, since)."""
-
-    limit: limits.Limit
-    holders: list[Any]
-
-
-class Situation(msgspec.Struct, frozen=True):
-    """All that bears on a task, read at one moment: else one that starts meanwhile is held up by itself."""
-
-    task: Task
-    now: float
-    waits_for: dict[str, str] = {}
-    """Parents that have not settled, with their status."""
-    not_told: frozenset[str] = frozenset()
-    """Those of them whose end this task has not heard of, because another transaction holds its row."""
-    pauses: list[Any] = []
-    nodes: list[Node] = []
-    limits: list[Full] = []
-
-
-def look(task_id: str, now: float) -> Script[Situation | None]:
-    tasks = yield call("get_tasks", ids=[task_id])
-    if not tasks:
-        return None
-    task: Task = tasks[0]
-    match task.status:
-        case Status.BLOCKED:
-            waits_for = yield from _parents(task)
-            return Situation(
-                task, now, waits_for=waits_for, not_told=(yield from _not_told(task, waits_for))
-            )
-        case Status.QUEUED:
-            pauses = yield call("queues")
-            nodes = yield call("nodes")
-            found = (yield from _limits_of(task)) if task.limits else []
-            return Situation(task, now, pauses=pauses, nodes=nodes_at(nodes, now), limits=found)
-        case _:
-            return Situation(task, now)
-
-
-def _parents(task: Task) -> Script[dict[str, str]]:
-    edges = yield call("dependencies", id=task.id)
-    waiting = [row[0] for row in edges if not row[2]]
-    parents = yield call("get_tasks", ids=waiting)
-    status = {parent.id: parent.status.value for parent in parents}
-    return {parent_id: status.get(parent_id, "missing") for parent_id in waiting}
-
-
-def _not_told(task: Task, waits_for: dict[str, str]) -> Script[frozenset[str]]:
-    ended = [parent_id for parent_id, status in waits_for.items() if status in ENDED]
-    rows = (yield call("not_told", parents=ended, id=task.id)) if ended else []
-    return frozenset(row[0] for row in rows)
-
-
-def _limits_of(task: Task) -> Script[list[Full]]:
-    rows = yield call("get_limits", names=list(task.limit_names))
-    found = []
-    for row in rows:
-        limit = to_limit(tuple(row))
-        holders = yield call("limit_holders", name=limit.name, limit=HOLDERS_MAX)
-        found.append(Full(limit, holders))
-    return found
-
-
 def reasons_of(view: Situation) -> list[Reason]:
     """What is in the way, as far as the view shows it."""
     task = view.task
     match task.status:
         case Status.BLOCKED:
-            return [_waits_for(*each, view) for each in view.waits_for.items()]
+            return [_waits_for(*parent, view) for parent in view.waits_for.items()]
         case Status.QUEUED:
             return [*_not_due(view), *_queue_paused(view), *_no_handler(view), *_limits_full(view)]
         case Status.RUNNING:
@@ -147,7 +79,7 @@ def _ended(task: Task) -> Reason:
 
 def _waits_for(parent_id: str, status: str, view: Situation) -> Reason:
     data = {"task_id": parent_id, "status": status}
-    if parent_id in view.not_told:
+    if parent_id in view.held_ends:
         text = (
             f"{parent_id} has ended ({status}), but another transaction holds this task: it goes on when "
             "that one has ended; find it in pg_stat_activity"
@@ -166,16 +98,18 @@ def _not_due(view: Situation) -> list[Reason]:
 
 
 def _queue_paused(view: Situation) -> list[Reason]:
-    for name, paused_at, paused_by, reason in view.pauses:
-        if name == view.task.queue and paused_at is not None:
-            text = f"queue '{name}' was paused by {paused_by}" + (f": {reason}" if reason else "")
-            data = {"queue": name, "by": paused_by, "since": paused_at}
+    for pause in view.pauses:
+        if pause.name == view.task.queue and pause.paused_at is not None:
+            text = f"queue '{pause.name}' was paused by {pause.paused_by}"
+            text += f": {pause.reason}" if pause.reason else ""
+            data = {"queue": pause.name, "by": pause.paused_by, "since": pause.paused_at}
             return [Reason("queue-paused", text, data)]
     return []
 
 
 def _no_handler(view: Situation) -> list[Reason]:
-    task, nodes = view.task, [node for node in view.nodes if node.is_live]
+    task = view.task
+    nodes = [node for node in nodes_at(view.nodes, view.now) if node.is_live]
     if any(task.type in node.types and task.queue in node.queues for node in nodes):
         return []
     if any(task.type in node.types for node in nodes):
@@ -186,14 +120,14 @@ def _no_handler(view: Situation) -> list[Reason]:
 
 
 def _limits_full(view: Situation) -> list[Reason]:
-    found = []
+    reasons = []
     for limit, holders in view.limits:
         if view.task.gate != limit.name and limits.permits(limit, view.now) >= 1:
             continue
         opens_at = limits.opens_at(limit, view.now)
         said = f"limit '{limit.name}'"
         if opens_at is None or limit.rule.rate_count is None:
-            held = ", ".join(f"{task_id} on {node}" for task_id, node, _ in holders)
+            held = ", ".join(f"{holder.task_id} on {holder.node}" for holder in holders)
             text = f"{said} is full ({limits.describe(limit.rule)}); held by {held or 'nobody'}"
             code = "limit-full"
         else:
@@ -202,12 +136,12 @@ def _limits_full(view: Situation) -> list[Reason]:
             code = "rate"
         data = {
             "limit": limit.name,
-            "holders": [task_id for task_id, _, _ in holders],
+            "holders": [holder.task_id for holder in holders],
             "parked": limit.parked,
             "opens_at": opens_at,
         }
-        found.append(Reason(code, text, data))
-    return found
+        reasons.append(Reason(code, text, data))
+    return reasons
 
 
 async def _workers_busy(store: Store, task: Task) -> Reason:

@@ -78,7 +78,7 @@ def held(nodes: Iterable[Node]) -> dict[str, int]:
         if engine is not None:
             tasks = [run.task for run in engine.pool.held.values()]
             tasks += [task for task, _ in engine.completer._waiting]
-            taking = len(engine.dispatcher._taking)
+            taking = engine.direct_start.in_progress
             counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
     return counts
 

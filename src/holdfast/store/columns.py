@@ -7,12 +7,12 @@ Promises: the names and their order are those of `Task`; `{new}`, `{changed}` an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Flag, auto
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.task import Task
+from holdfast.core.task import Priority, Status, Task
 
 
 class Use(Flag):
@@ -110,3 +110,13 @@ changed_values: Final = _values("changed")
 def plain_params(task: Task) -> dict[str, Any]:
     """The same by name."""
     return dict(zip(PLAIN, plain_values(task), strict=True))
+
+
+_STATUS: Final = {status.value: status for status in Status}
+_PRIORITY: Final = {priority.value: priority for priority in Priority}
+
+
+def to_task(row: Iterable[Any]) -> Task:
+    """A task from all its columns, in order."""
+    task_id, task_type, queue, priority, status, *rest = row
+    return Task(task_id, task_type, queue, _PRIORITY[priority], _STATUS[status], *rest)

@@ -1,4 +1,4 @@
-"""The seams of a store: a driver runs scripts, a dialect knows its fastest ways.
+"""The seams of a store: a driver runs scripts, a dialect knows what its database does in its own way.
 
 Everything that both stores do alike is in `scripts/` and `store.py`. A new backend brings a driver, a
 dialect, statements under the same names and migrations; the conformance suite says whether it is one.
@@ -152,6 +152,48 @@ class Driver(Protocol):
         ...
 
 
+class FastPaths(Protocol):
+    """The shortcuts of a dialect: scripts of few statements. Those of `insert_one` and `start_one` are single
+    ones."""
+
+    def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
+        """A plain task. RowExists when there is such a row."""
+        ...
+
+    def insert_plain(
+        self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
+    ) -> Script[set[str]]:
+        """Plain tasks; the ids that were not there before."""
+        ...
+
+    def start_one(
+        self, task: Task, claim: ClaimRequest, *, now: float
+    ) -> tuple[StatementCall, Task] | None:
+        """Inserts a plain task as one that runs: the statement, which writes nothing when another task is
+        before it in line, and the task as it is then. None where there is no such way."""
+        ...
+
+    def claim(
+        self, claim: ClaimRequest, *, now: float, record_id: int
+    ) -> Script[tuple[Claimed, list[str]]]:
+        """Takes what no limit counts; also the ids of tasks under limits that were next in order."""
+        ...
+
+    def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
+        """Takes the first in line; nothing if a limit counts it."""
+        ...
+
+    def complete_plain(
+        self, done: Sequence[Transition], *, now: float, record_id: int
+    ) -> Script[set[str]]:
+        """Completions without dependents or limits; the ids that were written."""
+        ...
+
+    def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
+        """The statements that a worker repeats all day, with arguments that touch no row."""
+        ...
+
+
 class Dialect(Protocol):
     """What a database does in a way of its own."""
 
@@ -159,6 +201,11 @@ class Dialect(Protocol):
     """Transactions never overlap, so that several verbs may as well share one."""
     cascade_batch: int
     """Edges to dependents that one transaction looks at; the rest is left for the next one."""
+
+    @property
+    def fast(self) -> FastPaths:
+        """Its shortcuts."""
+        ...
 
     def record(
         self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
@@ -186,37 +233,6 @@ class Dialect(Protocol):
         """Wakes whoever listens, once this transaction is committed; '' does nothing."""
         ...
 
-    def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
-        """One task with nothing to check, in one statement that finds no such row."""
-        ...
-
-    def insert_plain(
-        self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
-    ) -> Script[set[str]]:
-        """Tasks with nothing to check; the ids that were not there before."""
-        ...
-
-    def claim(
-        self, claim: ClaimRequest, *, now: float, record_id: int
-    ) -> Script[tuple[Claimed, list[str]]]:
-        """Takes what no limit counts; also says the ids of tasks under limits that were next in order."""
-        ...
-
-    def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
-        """The statements of a worker's every day, with arguments that touch no row."""
-        ...
-
-    def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
-        """Takes the first in line; nothing if a limit counts it."""
-        ...
-
-    def start_one(
-        self, task: Task, claim: ClaimRequest, *, now: float
-    ) -> tuple[StatementCall, Task] | None:
-        """Brings a plain new task in as one that runs: the statement, which says whether that was possible or
-        writes nothing, and the task as it is then. None where there is no such way."""
-        ...
-
     def pick_aged(
         self, claim: ClaimRequest, *, now: float, ageing_seconds: float, below: Priority
     ) -> Script[list[Task]]:
@@ -230,10 +246,4 @@ class Dialect(Protocol):
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
         """Leases that have ended, or else the one that ends first: (id, fence, lease until). Of those that
         another transaction holds, only the very first is given."""
-        ...
-
-    def complete_plain(
-        self, done: Sequence[Transition], *, now: float, record_id: int
-    ) -> Script[set[str]]:
-        """Completions that nobody waits for; the ids that were written."""
         ...

@@ -7,26 +7,31 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from copy import copy
 from typing import Any, Final, Self, TypeVar
 
-import msgspec
-
-from holdfast.core.claiming import SMALL, Claimed, ClaimRequest
-from holdfast.core.command import Complete, Expire, Instruction
-from holdfast.core.decide import Refusal, Ruling, Transition, decide
+from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
+from holdfast.core.command import Expire, Instruction
+from holdfast.core.decide import Ruling
 from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
-from holdfast.core.task import RunId, Status, Task
-from holdfast.errors import StoreUnavailable
-from holdfast.store.handouts import Handouts
-from holdfast.store.port import HELD_SECONDS, Dialect, Rank, RecordExists, RowHeld, WatchedFile
-from holdfast.store.script import Script, call, call_rows
+from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.submit import Submission
+from holdfast.core.task import Priority, RunId, Status, Task
+from holdfast.store.access import Access
+from holdfast.store.claims import Claims
+from holdfast.store.fast.insert import FastInserts
+from holdfast.store.inserts import LINK_BATCH, Inserts
+from holdfast.store.port import HELD_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
+from holdfast.store.reads import Reads
+from holdfast.store.runs import HELD_LEASE_SECONDS, Swept, ending, finish, held_up, is_held
+from holdfast.store.schedules import ScheduleStore
+from holdfast.store.script import Script, StatementCall, one
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
+from holdfast.store.scripts.edges import Linked, Links, Pair
 from holdfast.store.scripts.feed import Page, Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
+from holdfast.store.upkeep import Upkeep
 
 T = TypeVar("T")
 
@@ -37,23 +42,28 @@ COUNT_BATCHES: Final = 20
 CARRIED_SECONDS: Final = 5.0
 """What a script has in a caller's transaction, waits for other transactions included. Most tasks may run for
 longer, so a step that another run holds is an error which the handler sees."""
-HELD_LEASE_SECONDS: Final = 1.0
-"""When to look again at a lease that has ended, but whose task another transaction holds."""
 
 
-class Swept(msgspec.Struct, frozen=True):
-    """What was taken back from dead runners."""
-
-    expired: list[Ruling]
-    next_at: float | None = None
-    """When to look again: the next lease ends, or one has that could not be taken back now."""
-
-
-class Store(Handouts):
+class Store:
     """The one store class; `driver` and `dialect` are what differs."""
 
-    on_cut_short: Callable[[], None] = staticmethod(lambda: None)
-    """Called when a transaction has left dependents to be settled: this process's sweeper, if it has one."""
+    def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
+        self._driver = driver
+        self._dialect = dialect
+        self._ids = ids
+        self._access = Access(driver, dialect, ids)
+        self._inserts = Inserts(self._access)
+        self._claims = Claims(self._access)
+        self._fast_inserts = FastInserts(self._access)
+        self.reads = Reads(self._access)
+        self.schedules = ScheduleStore(self._access)
+        self.upkeep = Upkeep(self._access)
+        self.now = driver.now
+        """The store's time, the one that judges leases."""
+        self.one_writer = dialect.one_writer
+        self.on_cut_short: Callable[[], None] = lambda: None
+        """Called when a transaction has left dependents to be settled: by this process's sweeper, if it has
+        one."""
 
     async def open(self) -> None:
         await self._driver.open()
@@ -64,11 +74,7 @@ class Store(Handouts):
     def reserved(self, rank: Rank) -> Self:
         """The same store for an engine, see `Driver.reserved`."""
         driver = self._driver.reserved(rank)
-        if driver is self._driver:
-            return self
-        made = copy(self)
-        made._driver = driver
-        return made
+        return self if driver is self._driver else type(self)(driver, self._dialect, self._ids)
 
     def holds_up(self, connection: object) -> bool:
         """Whether every write waits for the transaction that a caller has open here: with one writer."""
@@ -89,6 +95,76 @@ class Store(Handouts):
         """Whether small writes are done on the spot."""
         return self._driver.is_quick
 
+    # -- new tasks -----------------------------------------------------------------------------
+
+    async def insert(
+        self, group: Sequence[Submission], *, tx: object = None, hint: str = ""
+    ) -> list[Inserted]:
+        """One caller's tasks: all of them or none. `hint` goes out with the commit. `tx`: within the
+        transaction that the caller has open on this connection, which locks no row that others need; when
+        that is committed, `link` is due if any task has dependencies."""
+        if tx is not None:
+            return await self._inserts.insert_in_tx(tx, group, hint=hint)
+        inserted = await self._fast_inserts.insert(group, hint=hint)
+        return inserted or await self._inserts.insert(group, hint=hint)
+
+    async def insert_and_claim(
+        self, group: Sequence[Submission], claim: ClaimRequest
+    ) -> tuple[list[Inserted], Claimed]:
+        """Plain new tasks, and the next ones to run, in one commit."""
+        started = await self._fast_inserts.insert_and_claim(group, claim)
+        return started or (await self._inserts.insert(group), Claimed([]))
+
+    async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
+        """Makes children that came in without locking their parents known to these. `without`: not these
+        children."""
+        return await self._inserts.link(limit, without=without)
+
+    async def unlinked(
+        self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
+    ) -> list[Pair]:
+        """What `link` would link."""
+        return await self._inserts.unlinked(limit, without=without)
+
+    async def link_these(self, pairs: Sequence[Pair]) -> Links:
+        """Those of these edges that are unlinked and whose parents are free."""
+        return await self._inserts.link_these(pairs)
+
+    # -- claims --------------------------------------------------------------------------------
+
+    async def warm_up(self, claim: ClaimRequest) -> None:
+        """Before the first task comes: the statements of a worker are made ready."""
+        await self._claims.warm_up(claim)
+
+    async def claim(self, claim: ClaimRequest) -> Claimed:
+        """The next tasks in order, under new fences, judged at the time that the database is reached. Tasks
+        whose limit another transaction holds are left, and those of other types behind them do not wait. One
+        that is expected alone is not taken if a limit counts it."""
+        return await self._claims.claim(claim)
+
+    async def claim_aged(
+        self,
+        claim: ClaimRequest,
+        ageing_seconds: float = AGEING_SECONDS,
+        *,
+        below: Priority = Priority.CRITICAL,
+    ) -> Claimed:
+        """The tasks that have waited longest, of those less urgent than `below`."""
+        return await self._claims.claim_aged(claim, ageing_seconds, below=below)
+
+    async def open_gates(self) -> tuple[int, float | None]:
+        """Lets tasks in that waited for a rate: how many, and when the next may come."""
+        return await self._claims.open_gates()
+
+    async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
+        """When the first task is due that is not due yet, or was not yet at `after`; and when the next limit
+        lets tasks in."""
+        return await self._claims.next_due(queues, after)
+
+    async def first_due(self, queues: Sequence[str]) -> Upcoming:
+        """When the first task in line was or will be due, and the next limit lets tasks in."""
+        return await self._claims.first_due(queues)
+
     # -- tasks ---------------------------------------------------------------------------------
 
     async def apply(
@@ -99,7 +175,7 @@ class Store(Handouts):
         `brief` one soon."""
         now = self.now()
         try:
-            applied = await self._write(
+            applied = await self._access.write(
                 lambda: apply_script.apply(
                     instructions,
                     now=now,
@@ -110,25 +186,27 @@ class Store(Handouts):
                 )
             )
         except RowHeld as error:
-            raise _held_up(instructions, error) from error
+            raise held_up(instructions, error) from error
         if applied.is_cut_short:
             self.on_cut_short()
         return applied.rulings
 
     async def cascades(self) -> list[str]:
         """Parents that have ended or come back while dependents that are free now were not told yet."""
-        return [row[0] for row in await self._one("cascades", limit=CASCADES_MAX)]
+        return [row[0] for row in await self._access.rows("cascades", limit=CASCADES_MAX)]
 
     async def held_cascades(self) -> list[tuple[str, str | None]]:
         """Once all else is done: where another transaction holds a child, or the parent (no child)."""
         if self.one_writer:
             return []
-        return [(row[0], row[1]) for row in await self._one("held_cascades", limit=CASCADES_MAX)]
+        return [
+            (row[0], row[1]) for row in await self._access.rows("held_cascades", limit=CASCADES_MAX)
+        ]
 
     async def settle(self, parent_id: str) -> int:
         """Tells the next dependents of such a parent; how much was done, 0 if another process does it."""
         now = self.now()
-        return await self._write(
+        return await self._access.write(
             lambda: apply_script.go_on(
                 parent_id, now=now, record_id=self._ids.record(now), recorder=self._dialect
             )
@@ -137,52 +215,9 @@ class Store(Handouts):
     async def finish(
         self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
     ) -> list[Ruling]:
-        """Ends of claimed tasks. What completes and has nobody waiting is written in one statement;
-        the rest, and whatever is not as the runner believes, goes the general way. What another transaction
-        holds up is refused with the code `held`: its end is to be handed in again, with `finish_held`.
-        `brief`: no long wait for what the tasks share."""
-        now = self.now()
-        plain: dict[str, int] = {}
-        moves: list[Transition] = []
-        for n, (task, instruction) in enumerate(ended):
-            # One outcome of a task: that of another run of it goes the general way, in its turn.
-            if type(instruction.command) is Complete and not task.limits and task.id not in plain:
-                moved = decide(task, instruction, now)
-                if type(moved) is Transition:
-                    plain[task.id] = n
-                    moves.append(moved)
-        answers: dict[int, Ruling] = {}
-        if plain:
-            record_id = self._ids.record(now)
-            try:
-                written = await self._driver.write_one(
-                    lambda: self._dialect.complete_plain(moves, now=now, record_id=record_id),
-                    small=len(plain) <= SMALL,
-                )
-            except (RecordExists, RowHeld):
-                # A row that is held fails the statement for all; the general way passes over it.
-                written = set()
-            if len(written) == len(ended):
-                return list(moves)
-            answers = {n: moves[i] for i, (id_, n) in enumerate(plain.items()) if id_ in written}
-        if len(answers) < len(ended):
-            rest = [n for n in range(len(ended)) if n not in answers]
-            instructions = [ended[n][1] for n in rest]
-            try:
-                decided = await self.apply(instructions, wait=False, brief=brief)
-            except RowHeld:
-                # Not a task of these but what they share, e.g. a limit: which of them is to be found out.
-                decided = [
-                    apply_script.held_by_another(instruction) for instruction in instructions
-                ]
-            answers.update(zip(rest, decided, strict=True))
-            refused = [n for n in rest if type(answers[n]) is Refusal]
-            if held := [n for n in refused if is_held(answers[n])]:
-                # By a transaction of ours, as a rule: a claim that came too late for the task.
-                with suppress(StoreUnavailable):
-                    decided = await self.apply([ended[n][1] for n in held], brief=True)
-                    answers.update(zip(held, decided, strict=True))
-        return [answers[n] for n in range(len(ended))]
+        """Ends of claimed tasks. One that another transaction holds up is refused with the code `held`: it is
+        handed in again later, with `finish_held`. `brief`: no long wait for what the tasks share."""
+        return await finish(self._access, self.apply, ended, brief=brief)
 
     async def finish_held(self, ended: Sequence[tuple[Task, Instruction]]) -> list[Ruling]:
         """Ends that another transaction held up: those that it does not hold up any more are written, without
@@ -218,7 +253,7 @@ class Store(Handouts):
 
     async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
         """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
-        ended, next_at = await self._ending(limit, without)
+        ended, next_at = await ending(self._access, limit, without)
         if not ended:
             return Swept([], next_at)
         expired = await self.expire(ended)
@@ -227,7 +262,7 @@ class Store(Handouts):
 
     async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
         """Runs whose leases have ended."""
-        return (await self._ending(limit, without))[0]
+        return (await ending(self._access, limit, without))[0]
 
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
         """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
@@ -236,19 +271,8 @@ class Store(Handouts):
         decided = await self.apply(instructions, wait=False, brief=brief)
         return [each for each in decided if not is_held(each)]
 
-    async def _ending(
-        self, limit: int, without: Collection[RunId]
-    ) -> tuple[list[RunId], float | None]:
-        now = self.now()
-        asked = limit + len(without)
-        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=asked))
-        ended = [RunId(row[0], row[1]) for row in rows if row[2] <= now]
-        next_at = next((row[2] for row in rows if row[2] > now), None)
-        # One more than the limit: the first may be held, and must not stand for the others.
-        return [run for run in ended if run not in without][: limit + 1], next_at
-
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
-        tasks: list[Task] = await self._one("get_tasks", ids=list(ids))
+        tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
         return {task.id: task for task in tasks}
 
     async def find(
@@ -262,7 +286,7 @@ class Store(Handouts):
         limit: int = 50,
     ) -> list[Task]:
         """Newest first; `after` is the last id of the page before."""
-        return await self._one(
+        return await self._access.rows(
             "find_tasks",
             status=status.value if status else None,
             type=type,
@@ -317,7 +341,7 @@ class Store(Handouts):
         return await self._driver.write(
             lambda: make(self._dialect, self._ids, now),
             small=small,
-            mark=None if repeatable else self._mark,
+            mark=None if repeatable else self._access.mark,
             wait_seconds=wait_seconds,
         )
 
@@ -333,23 +357,17 @@ class Store(Handouts):
         )
 
     async def query(self, statement: str, **params: Any) -> list[Any]:
-        """The rows of one named statement that reads."""
-        return await self._one(statement, **params)
-
-    async def snapshot(self, make: Callable[[float], Script[T]]) -> T:
-        """Runs a script that reads, all of it at one moment, which it is given."""
-        return await self._driver.snapshot(lambda: make(self.now()))
+        """The rows of one named statement that reads: for parts with statements of their own (locks, ledger,
+        orders). Others ask `reads`."""
+        return await self._access.rows(statement, **params)
 
     async def execute(
         self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
     ) -> list[Any]:
-        """One named statement that writes what has no facts, e.g. a node's heartbeat."""
-        made = (
-            (lambda: _single_rows(statement, rows, **params))
-            if rows is not None
-            else (lambda: _single(statement, **params))
+        """One named statement that writes what has no events: for parts with statements of their own."""
+        return await self._driver.write_one(
+            lambda: one(StatementCall(statement, dict(params), rows))
         )
-        return await self._driver.write_one(made)
 
     async def prune(
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
@@ -365,29 +383,13 @@ class Store(Handouts):
         )
 
 
-def is_held(ruling: Ruling) -> bool:
-    """Whether nothing was decided, because another transaction holds the task at this moment."""
-    return isinstance(ruling, Refusal) and ruling.code == apply_script.HELD
-
-
-def _held_up(instructions: Sequence[Instruction], error: RowHeld) -> RowHeld:
-    names = sorted({instruction.task_id for instruction in instructions})
-    which = (
-        f"task {names[0]}" if len(names) == 1 else f"one of {len(names)} tasks from {names[0]} on"
-    )
-    return RowHeld(
-        f"another transaction is open and holds {which}, or a limit, e.g. that of a handler which has ended "
-        f"a step in it (ctx.once with tx): nothing was changed; try again when it has "
-        f"ended ({error.__cause__})"
-    )
-
-
-def _single(statement: str, **params: Any) -> Script[list[Any]]:
-    return (yield call(statement, **params))
-
-
-def _single_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Script[list[Any]]:
-    return (yield call_rows(statement, rows, **params))
-
-
-__all__ = ["ClaimRequest", "Claimed", "Inserted", "Page", "Refusal", "Reset", "Store"]
+__all__ = [
+    "ClaimRequest",
+    "Claimed",
+    "Inserted",
+    "Linked",
+    "Reset",
+    "Store",
+    "Swept",
+    "is_held",
+]

@@ -101,7 +101,7 @@ class Driver:
         return min((at for at in times if at is not None and at > now), default=math.inf)
 
     async def _schedules(self) -> list[Schedule]:
-        return [Schedule(*row) for row in await self._store.query("schedules")]
+        return await self._store.reads.schedules()
 
     async def _settle(self) -> None:
         """Runs handlers until they have ended or wait for something outside the engine."""

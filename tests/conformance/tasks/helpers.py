@@ -48,7 +48,7 @@ async def put(store: Store, task_id: str | None = None, **fields: Any) -> str:
 
 async def put_plain(store: Store, count: int, **fields: Any) -> list[str]:
     """Enqueues tasks in one batch, the fast way."""
-    inserted = await store.insert_plain([fresh(store, **fields) for _ in range(count)])
+    inserted = await store.insert([fresh(store, **fields) for _ in range(count)])
     return [each.task_id for each in inserted]
 
 
@@ -59,6 +59,7 @@ def wanted(
     queues: Iterable[str] = ("default",),
     types: Iterable[str] = TYPES,
     lease_seconds: float = 9.0,
+    expected: int | None = None,
 ) -> ClaimRequest:
     return ClaimRequest(
         node=node,
@@ -66,6 +67,7 @@ def wanted(
         types=tuple(types),
         limit=limit,
         lease_seconds=lease_seconds,
+        expected=expected,
     )
 
 

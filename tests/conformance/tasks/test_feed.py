@@ -9,7 +9,6 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Complete, Edit, Instruction
 from holdfast.core.event import Position
-from holdfast.core.submit import Submission
 from holdfast.core.task import Status
 from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.store import Store
@@ -23,6 +22,7 @@ from tests.conformance.tasks.helpers import (
     complete,
     failing,
     finish_all,
+    fresh,
     get,
     kill,
     kinds,
@@ -232,7 +232,7 @@ async def test_pruning_does_not_lose_what_was_not_counted_yet(
 # -- state and event are one transaction -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("verb", ["insert", "insert_plain", "claim", "finish", "apply", "sweep"])
+@pytest.mark.parametrize("verb", ["insert", "plain insert", "claim", "finish", "apply", "sweep"])
 async def test_without_its_record_nothing_is_written(
     bench: Bench, clock: VirtualClock, verb: str
 ) -> None:
@@ -243,11 +243,10 @@ async def test_without_its_record_nothing_is_written(
         clock.set(clock.now() + 100)
     before = await all_tasks(store)
     await bench.sql("ALTER TABLE holdfast_feed RENAME TO holdfast_feed_away")
-    fresh: list[Submission] = [asked(store), asked(store)]
     orders = [Instruction(task.id, Complete("1"), fence=task.fence) for task in running]
     attempts: dict[str, Callable[[], Awaitable[object]]] = {
-        "insert": lambda: store.insert(fresh),
-        "insert_plain": lambda: store.insert_plain(fresh),
+        "insert": lambda: store.insert([asked(store), asked(store)]),
+        "plain insert": lambda: store.insert([fresh(store), fresh(store)]),
         "claim": lambda: claim(store, 2),
         "finish": lambda: store.finish(list(zip(running, orders, strict=True))),
         "apply": lambda: store.apply(orders),

@@ -25,7 +25,7 @@ from tests.conformance.tasks.helpers import asked, fresh, get
 async def insert(store: Store, count: int) -> None:
     """A record for each."""
     for _ in range(count):
-        await store.insert_one(fresh(store))
+        await store.insert([fresh(store)])
 
 
 async def page(store: Store, after: Position | None = None, limit: int = 500) -> Page:
@@ -246,7 +246,7 @@ async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> 
     async with role_without_rights(pg_dsn, "plain_four") as theirs:
         connection = await asyncpg.connect(theirs)
         async with connection.transaction():
-            await store.insert_in_tx(connection, [asked(store, "carried")])
+            await store.insert([asked(store, "carried")], tx=connection)
         await connection.close()
     assert (await get(store, "carried")).id == "carried"
     await bench.close()

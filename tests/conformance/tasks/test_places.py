@@ -221,7 +221,7 @@ async def test_closing_answers_everyone(bench: Bench) -> None:
 
 async def test_a_stranger_cannot_carry_an_enqueue(store: Store) -> None:
     with pytest.raises(InvalidInput, match="cannot carry"):
-        await store.insert_in_tx(object(), [asked(store)])
+        await store.insert([asked(store)], tx=object())
     assert await all_tasks(store) == []
 
 

@@ -119,7 +119,7 @@ async def test_a_transaction_that_commits_late_is_not_skipped(
     transaction = connection.transaction()
     await transaction.start()
     await connection.execute("CREATE TABLE orders (id text)")
-    await store.insert_in_tx(connection, [asked(store, "late")])
+    await store.insert([asked(store, "late")], tx=connection)
     for _ in range(5):
         await put_plain(store, 2)
         await tail.read()
@@ -142,11 +142,11 @@ async def test_a_caller_that_rolls_back_leaves_nothing(bench: PostgresBench, sto
     connection = await asyncpg.connect(bench.dsn)
     transaction = connection.transaction()
     await transaction.start()
-    await store.insert_in_tx(connection, [asked(store, "never")])
+    await store.insert([asked(store, "never")], tx=connection)
     await put(store, "other")
     await transaction.rollback()
     with pytest.raises(InvalidInput, match="no open transaction"):
-        await store.insert_in_tx(connection, [asked(store)])
+        await store.insert([asked(store)], tx=connection)
     await connection.close()
     assert [event.task_id for event in await read_all(store)] == ["other"]
     await check_counters(store)
@@ -160,7 +160,7 @@ async def test_a_child_carried_late_waits_for_a_parent_that_ends_meanwhile(
     connection = await asyncpg.connect(bench.dsn)
     transaction = connection.transaction()
     await transaction.start()
-    await store.insert_in_tx(connection, [asked(store, "c", depends_on=after("p"))])
+    await store.insert([asked(store, "c", depends_on=after("p"))], tx=connection)
     ending = asyncio.create_task(complete(store, parent))
     for _ in range(20):
         await asyncio.sleep(0)
@@ -336,7 +336,7 @@ async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
         await one.connection.execute("SELECT pg_current_xact_id()")
         await put(store, "theirs")
         await postgres.run(one.connection, feed.head(PostgresDialect(bench.clock.monotonic)))
-        await store.insert_in_tx(one.connection, [asked(store, "own")])
+        await store.insert([asked(store, "own")], tx=one.connection)
         await one.commit()
     assert [event.task_id for event in await read_all(store)] == ["theirs", "own"]
 

@@ -20,7 +20,7 @@ from holdfast.core.schedule import CODE
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.core.upkeep_rules import failed_with_parent
 from holdfast.engine.sweeper import Retention, Sweeper
-from holdfast.queue.why import look, reasons_of
+from holdfast.queue.why import reasons_of
 from holdfast.store.port import Rank, RowHeld
 from holdfast.store.store import Store, is_held
 from tests.conformance.tasks.helpers import (
@@ -110,7 +110,7 @@ async def test_a_parent_ends_while_a_child_is_held(store: Store, other: Other) -
     assert await soon(store.cascades()) == [], "nothing can be done now"
     assert await store.held_cascades() == [("p", "b")]
     assert await soon(store.settle("p")) == 0
-    view = await store.snapshot(lambda now: look("b", now))
+    view = await store.reads.situation("b")
     assert view is not None
     assert [reason.code for reason in reasons_of(view)] == ["held"]
     await other.let_go()

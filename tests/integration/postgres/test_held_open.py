@@ -21,7 +21,7 @@ from holdfast.core.ledger import EntryKey, EntryRequest, Runner
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
-from holdfast.store.inserts import LINK_BATCH
+from holdfast.store.inserts import LINK_BATCH, Inserts
 from holdfast.store.ledger import EntryStore
 from holdfast.store.port import Rank
 from holdfast.store.store import Store, is_held
@@ -93,7 +93,7 @@ async def test_an_open_enqueue_under_a_limit_holds_nothing_up(store: Store, call
     limited = {"type": "limited", "rules": (("key", ONE),)}
     await put(store, "first", **limited)
     running = await claim_one(store)
-    await store.insert_in_tx(caller.connection, [asked(store, "inside", **limited)])
+    await store.insert([asked(store, "inside", **limited)], tx=caller.connection)
     await put_plain(store, 3)
     await soon(put(store, "second", **limited))
     assert len(await soon(claim(store))) == 3
@@ -112,7 +112,7 @@ async def test_an_open_enqueue_under_a_new_limit_holds_nothing_up(
 ) -> None:
     """The row of the limit does not exist yet; both would make it."""
     limited = {"type": "limited", "rules": (("new", ONE),)}
-    await store.insert_in_tx(caller.connection, [asked(store, "inside", **limited)])
+    await store.insert([asked(store, "inside", **limited)], tx=caller.connection)
     await soon(put(store, "outside", **limited))
     running = await soon(claim_one(store))
     assert isinstance(await soon(complete(store, running)), Transition)
@@ -153,7 +153,7 @@ async def test_the_same_key_in_an_open_transaction_keeps_no_limit_and_no_parent(
     keyed = {"type": "limited", "rules": rules, "idempotency_key": "k"}
     await put(store, "runs", type="limited", rules=rules)
     running = await claim_one(store)
-    await store.insert_in_tx(caller.connection, [asked(store, "inside", **keyed)])
+    await store.insert([asked(store, "inside", **keyed)], tx=caller.connection)
     same = fresh(store, "outside", **keyed, depends_on=after("parent"))
     waiting = asyncio.create_task(store.insert([same]))
     await _until_one_waits(caller.connection)
@@ -189,7 +189,7 @@ async def test_an_open_enqueue_of_a_child_costs_no_lease(
     await put_plain(store, 5)
     running = await claim(store)
     child = asked(store, "child", depends_on=after("parent"))
-    await store.insert_in_tx(caller.connection, [child])
+    await store.insert([child], tx=caller.connection)
     for _ in range(5):
         clock.set(clock.now() + 6.0)
         assert await beat(store, *running) == set()
@@ -208,7 +208,7 @@ async def test_a_parent_in_line_is_claimed_while_its_child_is_not_committed(
 ) -> None:
     await put(store, "parent")
     child = asked(store, "child", depends_on=after("parent"))
-    await store.insert_in_tx(caller.connection, [child])
+    await store.insert([child], tx=caller.connection)
     parent = await soon(claim_one(store))
     assert isinstance(await soon(runner_says(store, parent, Report("0.5"))), Transition)
     await caller.commit()
@@ -225,7 +225,7 @@ async def test_a_parent_that_ends_before_the_commit_is_found_by_the_link(
     await put(store, "parent")
     parent = await claim_one(store)
     edges = after("parent", policy=policy)
-    await store.insert_in_tx(caller.connection, [asked(store, "child", depends_on=edges)])
+    await store.insert([asked(store, "child", depends_on=edges)], tx=caller.connection)
     if end == "completes":
         await soon(complete(store, parent))
     else:
@@ -246,7 +246,7 @@ async def test_a_link_leaves_what_is_rolled_back_and_what_is_not_committed(
 ) -> None:
     await put(store, "parent")
     child = asked(store, "child", depends_on=after("parent"))
-    await store.insert_in_tx(caller.connection, [child])
+    await store.insert([child], tx=caller.connection)
     assert (await soon(store.link())).done == 0
     await caller.rollback()
     assert (await store.link()).done == 0
@@ -259,7 +259,7 @@ async def test_a_parent_that_is_held_is_linked_later(store: Store, caller: Calle
     await put(store, "other")
     connection = caller.connection
     group = [asked(store, f"of-{p}", depends_on=after(p)) for p in ("parent", "other")]
-    await store.insert_in_tx(connection, group)
+    await store.insert(group, tx=connection)
     await caller.commit()
     async with connection.transaction():
         await connection.execute("SELECT FROM holdfast_task WHERE id = 'parent' FOR UPDATE")
@@ -274,7 +274,7 @@ async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller
     names = [f"a-{n:05}" for n in range(LINK_BATCH + 1)]
     children = [asked(store, name, depends_on=after("a")) for name in names]
     connection = caller.connection
-    await store.insert_in_tx(connection, [*children, asked(store, "free", depends_on=after("b"))])
+    await store.insert([*children, asked(store, "free", depends_on=after("b"))], tx=connection)
     for _ in range(2):
         await complete(store, await claim_one(store))
     await caller.commit()
@@ -298,7 +298,7 @@ async def test_a_held_parent_with_many_children_keeps_no_other_parent(
     children = [asked(store, depends_on=after("a")) for _ in range(2 * LINK_BATCH)]
     others = [asked(store, f"of-{parent}", depends_on=after(parent)) for parent in ("b", "c")]
     connection = caller.connection
-    await store.insert_in_tx(connection, children + others)
+    await store.insert(children + others, tx=connection)
     await caller.commit()
     async with connection.transaction():
         await connection.execute("SELECT FROM holdfast_task WHERE id = 'a' FOR UPDATE")
@@ -314,7 +314,7 @@ async def test_a_parent_whose_step_is_in_an_open_transaction_is_linked(
     """The step only needs the row to stay; it may take minutes."""
     await put(store, "parent")
     parent = await claim_one(store)
-    await store.insert_in_tx(caller.connection, [asked(store, "child", depends_on=after("parent"))])
+    await store.insert([asked(store, "child", depends_on=after("parent"))], tx=caller.connection)
     await caller.commit()
     stepping = Caller(await asyncpg.connect(pg_dsn))
     await stepping.begin()
@@ -331,7 +331,7 @@ async def _leave_bad_child(store: Store, caller: Caller) -> None:
     await put(store, "ended")
     parent = await claim_one(store)
     group = [asked(store, child, depends_on=after("ended")) for child in ("a-bad", "b-good")]
-    await store.insert_in_tx(caller.connection, group)
+    await store.insert(group, tx=caller.connection)
     await caller.connection.execute("UPDATE holdfast_task SET status = 'no' WHERE id = 'a-bad'")
     await complete(store, parent)
     await caller.commit()
@@ -380,11 +380,11 @@ async def test_a_committed_insert_raises_nothing_when_its_link_fails(
     await put(store, "parent")
     running = await claim_one(store)
 
-    async def failing_link(_: object) -> int:
+    async def failing_link(*_: object) -> int:
         raise ValueError("a row cannot be read")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "link_these", failing_link)
+        patch.setattr(Inserts, "link_these", failing_link)
         keyed = asked(store, "child", depends_on=after("parent"), idempotency_key="k")
         assert (await store.insert([keyed]))[0].created
     assert "a row cannot be read" in caplog.text
@@ -401,7 +401,7 @@ async def test_an_edge_that_was_met_is_not_judged_when_its_parent_is_pruned(
     await complete(store, await claim_one(store))
     await put(store, "open")
     edges = after("done", "open")
-    await store.insert_in_tx(caller.connection, [asked(store, "child", depends_on=edges)])
+    await store.insert([asked(store, "child", depends_on=edges)], tx=caller.connection)
     await caller.commit()
     later = clock.now() + 1.0
     await store.prune(before=later, dead_before=later, feed_before=0.0)
@@ -418,7 +418,7 @@ async def test_two_links_settle_an_edge_to_a_pruned_parent_once(
     await put(store, "open", delay_seconds=1_000.0)
     edges = after("pruned", "open", policy=DependencyPolicy.IGNORE)
     connection = caller.connection
-    await store.insert_in_tx(connection, [asked(store, "child", depends_on=edges)])
+    await store.insert([asked(store, "child", depends_on=edges)], tx=connection)
     await complete(store, running)
     later = clock.now() + 1.0
     await store.prune(before=later, dead_before=later, feed_before=0.0)
@@ -442,7 +442,7 @@ async def test_a_parent_that_was_pruned_before_the_link(
         asked(store, "strict", depends_on=after("parent")),
         asked(store, "easy", depends_on=after("parent", policy=DependencyPolicy.IGNORE)),
     ]
-    await store.insert_in_tx(caller.connection, group)
+    await store.insert(group, tx=caller.connection)
     await complete(store, parent)
     later = clock.now() + 1.0
     await store.prune(before=later, dead_before=later, feed_before=0.0)
@@ -466,7 +466,7 @@ async def test_racing_links_and_ends_leave_nothing_blocked(
         connection = await asyncpg.connect(pg_dsn)
         async with connection.transaction():
             child = asked(store, f"child-{task.id}", depends_on=after(task.id))
-            await store.insert_in_tx(connection, [child])
+            await store.insert([child], tx=connection)
         await connection.close()
         await others[0].link()
 

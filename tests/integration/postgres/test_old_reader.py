@@ -235,7 +235,7 @@ async def test_who_may_have_missed_something_is_told_when_to_look_again(
     bench: SlowBench, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where looks from the front are dear, on a busy server, an idle node sleeps no longer than that."""
-    monkeypatch.setattr("holdfast.store.postgres.floors.CHEAP_SECONDS", 0.0)
+    monkeypatch.setattr("holdfast.store.fast.floors.CHEAP_SECONDS", 0.0)
     store, other = await bench.open(), await bench.open()
     await put_plain(store, 1)
     held = await claim_one(other)

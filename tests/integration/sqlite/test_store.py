@@ -82,7 +82,7 @@ async def test_a_caller_of_the_standard_library_is_refused(
     """Its copy of SQLite does not see the locks of ours: both writing would destroy the file."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(InvalidInput, match="open the file with apsw"):
-        await store.insert_in_tx(connection, [asked(store, "carried")])
+        await store.insert([asked(store, "carried")], tx=connection)
     connection.close()
     assert await all_tasks(store) == []
     await bench.close()
@@ -93,7 +93,7 @@ async def test_a_caller_of_apsw_carries_an_enqueue(
 ) -> None:
     connection = apsw.Connection(path)
     with connection:
-        await store.insert_in_tx(connection, [asked(store, "carried")])
+        await store.insert([asked(store, "carried")], tx=connection)
     connection.close()
     assert await claim_ids(store) == ["carried"]
     await bench.close()

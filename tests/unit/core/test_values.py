@@ -255,7 +255,9 @@ def test_the_row_of_a_request() -> None:
     assert task.payload_json == '{"a":2,"b":1}'
     assert task.options.timeout_seconds == 3.0
     assert not submission.is_plain
-    assert submit(EnqueueRequest(type="work"), task_id="t", now=NOW).is_plain
+    plain = EnqueueRequest(type="work")
+    assert submit(plain, task_id="t", now=NOW, id_given=False).is_plain
+    assert not submit(plain, task_id="t", now=NOW).is_plain, "the caller may repeat its id"
 
 
 def test_the_size_of_a_payload_is_counted_in_bytes() -> None:

@@ -14,6 +14,7 @@ from holdfast.core.node import definitions, difference
 from holdfast.engine.handlers import Defaults, for_task
 from holdfast.engine.namesakes import Namesakes, options_of
 from holdfast.queue.define import TypeOptions, type_config
+from holdfast.store.rows import NodeRow
 from holdfast.testing import harness
 
 OPTIONS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2) | st.text(max_size=2))
@@ -72,11 +73,13 @@ def test_a_node_without_options_or_not_live_is_not_compared(
     assert definitions(description) == definitions(description | {"type_options": []}) == {}
     silent, spoken = codec.dumps(description), codec.dumps(description | {"type_options": {}})
     with caplog.at_level(logging.WARNING):
-        mine.compare([("old", 0.0, 100.0, silent), ("gone", 0.0, 1.0, spoken)], 100.0)
-        mine.compare([("a", 0.0, 100.0, spoken)], 100.0)
+        mine.compare([NodeRow("old", 0.0, 100.0, silent), NodeRow("gone", 0.0, 1.0, spoken)], 100.0)
+        mine.compare([NodeRow("a", 0.0, 100.0, spoken)], 100.0)
         assert caplog.messages == []
         for _ in range(3):
-            mine.compare([("b", 0.0, 100.0, spoken), ("c", 0.0, 100.0, spoken)], 100.0)
+            mine.compare(
+                [NodeRow("b", 0.0, 100.0, spoken), NodeRow("c", 0.0, 100.0, spoken)], 100.0
+            )
     assert len(caplog.messages) == 1
     assert "by b with different options: max_attempts 5 and default" in caplog.messages[0]
 
@@ -86,7 +89,8 @@ async def test_changed_options_are_announced_while_running(queue: TaskQueue) -> 
     async with harness(queue) as h:
         queue.register_handler("send", idle, max_attempts=6)
         await h.engine.heartbeat.step()
-        [(name, _, config)] = await (await queue.open()).store.query("types")
-        assert (name, codec.loads(config)["max_attempts"]) == ("send", 6)
+        [registered] = await (await queue.open()).store.reads.types()
+        config = codec.loads_object(registered.config_json)
+        assert (registered.name, config["max_attempts"]) == ("send", 6)
         [node] = await queue.get_nodes()
         assert node.type_options == {"send": {"max_attempts": 6}}

@@ -11,7 +11,7 @@ import pytest
 from holdfast import Status, Task, TaskQueue
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.engine.batcher import STREAK_MAX, Batcher
+from holdfast.engine.batcher import Batcher
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
 from holdfast.errors import StoreUnavailable
 from holdfast.testing import harness
@@ -124,48 +124,6 @@ async def test_a_failed_batch_raises_only_for_its_callers() -> None:
     assert failed == [False, True, True, False, False, False]
     assert [answers[0], *answers[3:]] == [0, 3, 4, 5]
     assert await batcher.put(8) == 8
-
-
-async def test_a_repeated_caller_is_alone_until_another_caller_comes() -> None:
-    answers: list[bool] = []
-
-    async def one(item: int) -> int:
-        answers.append(batcher.is_alone())
-        return item
-
-    async def flush(items: list[int]) -> list[int]:
-        return items
-
-    batcher: Batcher[int, int] = Batcher(one, flush, 4)
-    for n in range(3):
-        await batcher.put(n)
-    await asyncio.create_task(batcher.put(4))
-    await batcher.put(5)
-    assert answers == [False, True, True, False, False]
-
-
-async def test_a_caller_that_is_alone_yields_to_others() -> None:
-    async def one(item: int) -> int:
-        batcher.is_alone()
-        return item
-
-    async def flush(items: list[int]) -> list[int]:
-        return items
-
-    batcher: Batcher[int, int] = Batcher(one, flush, 4)
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    beside = asyncio.create_task(others())
-    for n in range(10 * STREAK_MAX):
-        await batcher.put(n)
-    beside.cancel()
-    assert turns >= 9
 
 
 @pytest.mark.parametrize("turns", range(6))

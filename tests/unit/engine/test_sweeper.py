@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Self, cast
 
 import pytest
 
 from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.engine import sweeper
+from holdfast.store.rows import NodeRow
 from holdfast.store.scripts.edges import Linked
 from holdfast.store.store import Swept
 from holdfast.testing import harness
@@ -33,6 +35,19 @@ async def test_pruning_continues_at_once_while_there_is_more(
         assert (await queue.get_stats()).completed == 0
 
 
+class Pruning:
+    """The upkeep of a store: every duty asks `pruned` how many rows there were to remove."""
+
+    def __init__(self, pruned: Callable[[str, int], int]) -> None:
+        self._pruned = pruned
+
+    def __getattr__(self, duty: str) -> Any:
+        async def prune(*, limit: int = 0, **_: object) -> int:
+            return self._pruned(duty, limit)
+
+        return prune
+
+
 class Jumping:
     """A store whose time jumps during a sweep, as when the clock of a server is read again just then."""
 
@@ -46,8 +61,21 @@ class Jumping:
     def now(self) -> float:
         return self.at
 
-    async def query(self, _: str) -> list[tuple[object, ...]]:
-        return [("other", 0.0, self.at, f'{{"lease_seconds": {self._lease_seconds}}}')]
+    @property
+    def reads(self) -> Self:
+        return self
+
+    @property
+    def upkeep(self) -> Pruning:
+        return Pruning(self.pruned)
+
+    def pruned(self, duty: str, limit: int) -> int:
+        """How many rows a duty found to remove."""
+        return 0
+
+    async def nodes(self) -> list[NodeRow]:
+        info = f'{{"lease_seconds": {self._lease_seconds}}}'
+        return [NodeRow("other", 0.0, self.at, info)]
 
     async def cascades(self) -> list[str]:
         return []
@@ -66,14 +94,8 @@ class Jumping:
     async def counters(self) -> list[object]:
         return []
 
-    async def run(self, _: object) -> int:
-        return 0
-
     async def prune(self, **_: object) -> int:
         return 0
-
-    async def execute(self, name: str, **_: object) -> list[object]:
-        return []
 
 
 async def test_a_jump_of_time_during_a_sweep_gives_runners_time_to_renew() -> None:
@@ -143,16 +165,17 @@ class Growing:
     async def counters(self) -> list[object]:
         return []
 
-    async def run(self, _: object) -> int:
-        return 0
-
     async def prune(self, **_: object) -> int:
         return 0
 
-    async def execute(self, name: str, *, limit: int = 0, **_: object) -> list[int]:
-        pruned = min(self.entries, limit) if name == "prune_entries" else 0
+    @property
+    def upkeep(self) -> Pruning:
+        return Pruning(self.pruned)
+
+    def pruned(self, duty: str, limit: int) -> int:
+        pruned = min(self.entries, limit) if duty == "prune_entries" else 0
         self.entries -= pruned
-        return [1] * pruned
+        return pruned
 
 
 async def test_pruning_of_the_ledger_continues_until_a_batch_is_not_full() -> None:
@@ -195,16 +218,12 @@ class Quiet(Jumping):
         self._do("prune")
         return 0
 
-    async def execute(self, name: str, **_: object) -> list[object]:
-        self._do(name)
-        return []
-
-    async def run(self, script: Any) -> int:
-        self._do(script.func.__name__)
+    def pruned(self, duty: str, limit: int) -> int:
+        self._do(duty)
         return 0
 
 
-DUTIES = ("lose", "prune", "prune_entries", "prune_limits", "prune_counters", "prune_types")
+DUTIES = ("lose_nodes", "prune", "prune_entries", "prune_limits", "prune_counters", "prune_types")
 
 
 def sweeping(store: object) -> sweeper.Sweeper:

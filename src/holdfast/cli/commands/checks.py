@@ -67,15 +67,17 @@ async def schema(queue: TaskQueue, _: float) -> Check:
 
 async def durability(queue: TaskQueue, _: float) -> Check:
     """What an acknowledged write needs to survive a power loss, as the server is set up."""
-    rows = await (await queue.open()).store.query("durability")
-    off = [name for name, value in rows if value in WEAK]
+    settings = await (await queue.open()).store.reads.durability()
+    off = [name for name, value in settings.items() if value in WEAK]
     if off:
         text = (
             f"{', '.join(off)} is off: a power loss may take acknowledged writes or damage the database; "
             "turn it on in postgresql.conf"
         )
         return Check("durability", Level.WARN, text)
-    return Check("durability", Level.OK, ", ".join(f"{name} is {value}" for name, value in rows))
+    return Check(
+        "durability", Level.OK, ", ".join(f"{name} is {value}" for name, value in settings.items())
+    )
 
 
 async def hints(queue: TaskQueue, _: float) -> Check:

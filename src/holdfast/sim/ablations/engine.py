@@ -8,10 +8,10 @@ from holdfast.core import decide as deciding, limit
 from holdfast.engine import dispatcher, sweeper
 from holdfast.queue.tasks import Tasks
 from holdfast.sim.ablations.swap import Ablation, Swap, statement
-from holdfast.store import store as stores
+from holdfast.store.fast import finish, sqlite as shortcuts
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply, cascade, insert, work
-from holdfast.store.sqlite import connection, dialect
+from holdfast.store.sqlite import connection
 
 BITTEN: Final = (("cascade_batch", "1"), ("children", "4"))
 
@@ -31,7 +31,7 @@ def _fence() -> list[Swap]:
             "t.id = r.id",
         ),
     )
-    return [*swaps, (apply, "decide", unfenced), (stores, "decide", unfenced)]
+    return [*swaps, (apply, "decide", unfenced), (finish, "decide", unfenced)]
 
 
 def _claims_by_fence() -> list[Swap]:
@@ -42,7 +42,7 @@ def _feed_record() -> list[Swap]:
     def silent(*_: Any) -> Script[None]:
         yield from ()
 
-    return [(dialect, "record", silent)]
+    return [(shortcuts, "record", silent)]
 
 
 def _idempotency() -> list[Swap]:

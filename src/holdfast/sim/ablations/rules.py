@@ -17,7 +17,7 @@ from holdfast.core import (
 from holdfast.core.priority import Share
 from holdfast.core.task import Priority, Task
 from holdfast.sim.ablations.swap import Ablation, Swap, statement
-from holdfast.store.sqlite import dialect
+from holdfast.store.fast import sqlite as shortcuts
 
 CROWDED: Final = (
     *(("nodes", "1"), ("max_workers", "1"), ("act_seconds", "1.0"), ("clients", "3")),
@@ -32,7 +32,7 @@ def _due() -> list[Swap]:
 
 
 def _priority() -> list[Swap]:
-    return [(dialect, "Priority", tuple(reversed(Priority)))]
+    return [(shortcuts, "Priority", tuple(reversed(Priority)))]
 
 
 def _ageing() -> list[Swap]:

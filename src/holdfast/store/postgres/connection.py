@@ -7,7 +7,7 @@ statement waits long for a lock.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
@@ -15,9 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import asyncpg
 
 from holdfast.core.address import shown_url
-from holdfast.core.task import Priority, Status, Task
 from holdfast.errors import BadConfig, StoreUnavailable
-from holdfast.store.columns import Column
+from holdfast.store.columns import Column, to_task
 from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import Statement, Statements, only_reads
 
@@ -72,8 +71,6 @@ STRAINED: Final = (
 )
 """The server cannot do it now; the connection itself is sound."""
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
-_STATUS: Final = {status.value: status for status in Status}
-_PRIORITY: Final = {priority.value: priority for priority in Priority}
 
 
 class PostgresStatement(NamedTuple):
@@ -157,12 +154,6 @@ async def execute(connection: Connection, call: StatementCall) -> Rows:
     if prepared.returns == "task":
         return [to_task(record) for record in records]
     return records
-
-
-def to_task(record: Iterable[Any]) -> Task:
-    """A task from its columns, in order."""
-    task_id, kind, queue, priority, status, *rest = record
-    return Task(task_id, kind, queue, _PRIORITY[priority], _STATUS[status], *rest)
 
 
 async def run(connection: Connection, script: Script[T]) -> T:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.core import codec, limit as rules
+from holdfast.core.claiming import HELD_SECONDS
 from holdfast.core.decide import Transition, left_running
 from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
@@ -23,8 +24,6 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
 
 UNPARK_MAX: Final = 100
-HELD_SECONDS: Final = 0.05
-"""How soon to come back to a row that another transaction of ours holds."""
 
 Limits = dict[str, Limit]
 

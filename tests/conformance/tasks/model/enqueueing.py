@@ -28,22 +28,20 @@ class Enqueueing(Hands):
     )
     def insert(self, priority: Priority, queue: str, delay: float) -> None:
         self.tick()
-        self.insert_one(self.asked(priority=priority, queue=queue, delay_seconds=delay))
+        self.add(self.asked(priority=priority, queue=queue, delay_seconds=delay))
         self.did("insert")
 
     @rule(queue=st.sampled_from(QUEUES), delay=st.sampled_from([0.0, 0.0, 5.0]))
     def insert_alone(self, queue: str, delay: float) -> None:
         self.tick()
-        submission = self.asked(queue=queue, delay_seconds=delay)
-        self.both(lambda store: store.insert_one(submission))
-        self.model.add(submission.task.id, {})
+        self.add(self.asked(id_given=False, queue=queue, delay_seconds=delay))
         self.did("insert_alone")
 
     @rule(count=st.integers(1, 3), queue=st.sampled_from(QUEUES))
     def insert_plain(self, count: int, queue: str) -> None:
         self.tick()
-        group = [self.asked(queue=queue) for _ in range(count)]
-        self.both(lambda store: store.insert_plain(group))
+        group = [self.asked(id_given=False, queue=queue) for _ in range(count)]
+        self.both(lambda store: store.insert(group))
         for submission in group:
             self.model.add(submission.task.id, {})
         self.did("insert_plain")
@@ -56,7 +54,7 @@ class Enqueueing(Hands):
     @rule()
     def insert_and_claim(self) -> None:
         self.tick()
-        submission = self.asked()
+        submission = self.asked(id_given=False)
         claim = wanted(100, queues=QUEUES)
         _, claimed = self.both(lambda store: store.insert_and_claim([submission], claim))
         self.model.add(submission.task.id, {})
@@ -98,11 +96,11 @@ class Enqueueing(Hands):
         for _ in range(count):
             self.tick()
             submission = self.asked(type="limited", rules=((f"limited/{key}{rate}", limit),))
-            self.insert_one(submission)
+            self.add(submission)
             self.limited.add(submission.task.id)
         self.did("insert_limited")
 
-    def insert_one(self, submission: Submission) -> None:
+    def add(self, submission: Submission) -> None:
         self.both(lambda store: store.insert([submission]))
         self.model.add(submission.task.id, {})
 
@@ -214,8 +212,8 @@ class Enqueueing(Hands):
     def claim_next(self, queues: tuple[str, ...], node: str) -> None:
         self.tick()
         if self.is_first_certain(queues):
-            tasks = self.both(lambda store: store.claim_next(wanted(1, queues=queues, node=node)))
-            self.took(tasks, "claim_next")
+            first = wanted(1, queues=queues, node=node, expected=1)
+            self.took(self.both(lambda store: store.claim(first)).tasks, "claim_next")
 
     def is_first_certain(self, queues: tuple[str, ...]) -> bool:
         """Of tasks that one transaction let in at the same moment, each database has its own first."""

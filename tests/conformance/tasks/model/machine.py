@@ -155,8 +155,8 @@ class Hands(RuleBasedStateMachine):
     def has(self, status: Status) -> bool:
         return status in self.model.status.values()
 
-    def asked(self, **fields: Any) -> Submission:
-        """A request under an id of its own."""
+    def asked(self, *, id_given: bool = True, **fields: Any) -> Submission:
+        """A request under an id of its own, which the caller chose or the queue made."""
         self.number += 1
         defaults: dict[str, Any] = {
             "type": "work",
@@ -164,7 +164,9 @@ class Hands(RuleBasedStateMachine):
             "options": TaskOptions(max_deaths=MAX_DEATHS),
         }
         request = EnqueueRequest(**(defaults | fields))
-        return submit(request, task_id=f"t{self.number:04}", now=self.clock.now())
+        return submit(
+            request, task_id=f"t{self.number:04}", now=self.clock.now(), id_given=id_given
+        )
 
     @invariant()
     def all_three_agree(self) -> None:

@@ -32,36 +32,6 @@ SELECT set_config('lock_timeout', :milliseconds::text, true);
 INSERT INTO holdfast_task ({new}, nth, history)
 SELECT {new:r}, r.nth, :record_id::text FROM {rows: @new, nth integer};
 
--- name: insert_plain
--- Rows, their facts and the counters in one statement: one round trip, one commit. What the rows have in
--- common comes once, as shapes; the rest as three texts, which costs far less than arrays. The ids are
--- ours and new; one that exists after all (a repeated request) refuses the whole, and the caller looks.
--- The record is written last: an unread WITH runs after the main statement.
--- index: holdfast_task_pkey
-WITH recorded AS (
-    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
-    VALUES (:record_id::text::bigint, :events_count::int, :now::float8, :events_json::text, :deltas_json::text)
-    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
-)
-INSERT INTO holdfast_task (id, payload_json, {shape}, status, created_at, updated_at, due_at, nth, history)
-SELECT i.id, i.payload::text, {shape:s}, 'queued', :now::float8, :now::float8, :now::float8 + s.delay, i.nth,
-    :record_id::text
-FROM ROWS FROM (unnest(string_to_array(:ids::text, E'\n')), json_array_elements(:payloads::json),
-                unnest(string_to_array(:places::text, ','))) WITH ORDINALITY AS i(id, payload, place, nth)
-JOIN unnest({shape[]}, :delay::float8[]) WITH ORDINALITY AS s({shape}, delay, place)
-    ON s.place = i.place::int;
-
--- name: insert_one
--- One task and its fact with plain values: what a single caller waits for.
--- index: holdfast_task_pkey
-WITH recorded AS (
-    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
-    VALUES (:record_id::text::bigint, 1, :now::float8, :events_json::text, :deltas_json::text)
-    RETURNING CASE WHEN :hint::text <> '' THEN pg_notify('holdfast_work', :hint::text) END
-)
-INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
-VALUES ({plain?}, 'queued', :now::float8, :now::float8, :due_at::float8, :record_id::text);
-
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
 -- index: holdfast_task_pkey
@@ -78,41 +48,6 @@ RETURNING t.id;
 -- index: holdfast_task_pkey
 UPDATE holdfast_task SET history = right(history || ',' || :record_id::text, 2000)
 WHERE id = ANY(:ids::text[]);
-
--- name: complete_plain
--- The common end of a task that nobody waits for and no limit counts: fenced, with its fact, in one
--- statement. Rows that do not match are left to the general path, which says why; only then are the facts
--- and the counters picked apart here.
--- index: holdfast_task_pkey
--- returns: id
-WITH done AS (
-    UPDATE holdfast_task t SET status = 'completed', version = t.version + 1, updated_at = :now::float8,
-        finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result::text,
-        history = right(t.history || ',' || :record_id::text, 2000)
-    FROM (SELECT * FROM ROWS FROM (
-              unnest(string_to_array(:ids::text, E'\n')), unnest(string_to_array(:fences::text, ',')),
-              unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json))
-              WITH ORDINALITY AS u(id, fence, version, result, nth)
-          LIMIT :count::int) r
-    -- "Is running" is said by the lease, so that the planner is not led to the index of all that runs.
-    WHERE t.id = r.id AND t.fence = r.fence::bigint AND t.version = r.version::bigint
-      AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
-    RETURNING t.id, t.queue, t.type, t.priority, r.nth
-), recorded AS (
-    INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
-    SELECT :record_id::text::bigint, n, :now::float8,
-        CASE WHEN n = :count::int THEN :events_json::text
-             ELSE (SELECT '[' || string_agg(f.fact::text, ',' ORDER BY f.nth) || ']'
-                   FROM json_array_elements(:events_json::json) WITH ORDINALITY f(fact, nth)
-                   WHERE f.nth IN (SELECT nth FROM done)) END,
-        CASE WHEN n = :count::int THEN :deltas_json::text
-             ELSE (SELECT json_agg(d)::text FROM (
-                       SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
-                       FROM done, (VALUES ('running', -1), ('completed', 1)) s(status, sign)
-                       GROUP BY queue, type, priority, s.status, s.sign) x) END
-    FROM (SELECT count(*) AS n FROM done) c WHERE n > 0
-)
-SELECT id FROM done;
 
 -- name: extend_leases
 -- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.

@@ -8,27 +8,6 @@ WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS 
   AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
 ORDER BY due_at, rowid LIMIT :limit;
 
--- name: scan_lane
--- The same as `pick_lane`, but only where the rows are and whether a limit counts them.
--- index: holdfast_task_ready
--- returns: row_id limited
-SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
-WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
-  AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
-ORDER BY due_at, rowid LIMIT :limit;
-
--- name: take_rows
--- index: holdfast_task (rowid)
-UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
-    attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
-    lease_until = :now + :lease_seconds, history = substr(history || ',' || :record_id, -2000)
-WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
-
--- name: get_rows
--- index: holdfast_task (rowid)
--- returns: task
-SELECT {task:t} FROM json_each(:row_ids) r JOIN holdfast_task t ON t.rowid = r.value;
-
 -- name: lock_queued
 -- index: holdfast_task (primary key)
 -- returns: task
@@ -59,22 +38,3 @@ FROM (
             WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
             ORDER BY due_at LIMIT 1) AS due_at
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
-
--- name: start_one
--- A new task that runs with its first commit, both facts in one call: unless its queue is paused or somebody
--- in these queues is before it in line. Then nothing is written; the number of rows says so.
--- index: holdfast_task_ready, holdfast_task (primary key), holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
-SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
-                                                          ORDER BY first_offset DESC LIMIT 1), 1)
-        FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json
-WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at IS NOT NULL)
-  AND NOT EXISTS (
-    SELECT 1 FROM json_each(:queues) q CROSS JOIN json_each('[0,1,2,3]') p CROSS JOIN holdfast_task t
-    WHERE t.queue = q.value AND t.priority = p.value AND t.status = 'queued' AND t.gate IS NULL
-      AND t.due_at <= :now);
-INSERT INTO holdfast_task ({plain}, status, attempts, version, fence, created_at, updated_at, due_at, started_at,
-    node, lease_until, history)
-SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
-    CAST(last_insert_rowid() AS text)
-WHERE changes() = 1;

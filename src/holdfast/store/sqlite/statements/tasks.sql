@@ -31,31 +31,6 @@ SELECT :milliseconds WHERE 0;
 -- index: holdfast_task (primary key)
 INSERT INTO holdfast_task ({new}, history) SELECT {new:r}, :record_id FROM {rows: @new, nth integer};
 
--- name: insert_plain
--- An id that exists is left alone; the caller looks closer when fewer rows changed.
--- index: holdfast_task (primary key)
-INSERT OR IGNORE INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, request_hash, history)
-SELECT {plain:r}, 'queued', :now, :now, :now + r.delay, r.request_hash, :record_id
-FROM {rows: @plain, delay real, request_hash text};
-
--- name: insert_one
--- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
--- and new; one that exists after all refuses the whole, and the caller looks.
--- index: holdfast_task (primary key), holdfast_feed (primary key)
-INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
-VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
-                                                           ORDER BY first_offset DESC LIMIT 1), 1)
-         FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json);
-INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
-VALUES ({plain?}, 'queued', :now, :now, :due_at, CAST(last_insert_rowid() AS text));
-
--- name: changed_by
--- Which of these were written by this batch.
--- index: holdfast_task (primary key)
--- returns: id
-SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
-  AND (history = :record_id OR history LIKE '%,' || :record_id);
-
 -- name: write_tasks
 -- The version in the WHERE is the guard: nothing is written over a state that was not seen.
 -- index: holdfast_task (primary key)
@@ -72,17 +47,6 @@ RETURNING id;
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET history = substr(history || ',' || :record_id, -2000)
 WHERE id IN (SELECT value FROM json_each(:ids));
-
--- name: complete_plain
--- The common end of a task that nobody waits for and no limit counts. Rows that do not match are left to
--- the general path, which says why.
--- index: holdfast_task (primary key)
-UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
-    finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
-    history = substr(t.history || ',' || :record_id, -2000)
-FROM {rows: id text, fence integer, version integer, result_json text}
-WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
-  AND t.has_dependents = 0 AND t.limits IS NULL;
 
 -- name: extend_leases
 -- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.

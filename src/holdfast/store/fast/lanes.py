@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from holdfast.core.claiming import ClaimRequest
 from holdfast.core.task import Priority, Task
-from holdfast.store.postgres.floors import FRONT, SLACK_SECONDS, Floors, Place
+from holdfast.store.fast.floors import FRONT, SLACK_SECONDS, Floors, Place
 
 Firsts: TypeAlias = dict[tuple[str, int], Place]
 """By queue and priority."""
@@ -31,18 +31,18 @@ class Lanes:
         self.is_flowing = False
         """The claim before got all that it asked for."""
 
-    def look(self, claim: ClaimRequest) -> Look:
+    def look(self, claim: ClaimRequest) -> LaneScan:
         """A look is about to begin."""
         if claim.types != self.types:
             self.floors.forget()
             self.types = claim.types
-        return Look(self, claim)
+        return LaneScan(self, claim)
 
     def distrust(self) -> None:
         self.floors.distrust()
 
 
-class Look:
+class LaneScan:
     """One claim: where it starts in each lane, and what it saw."""
 
     __slots__ = ("_begun", "_claim", "_lanes", "_starts")

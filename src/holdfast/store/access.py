@@ -1,0 +1,41 @@
+"""What the parts of a store share: its driver, its dialect, its ids and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from holdfast.core.ids import Ids
+from holdfast.store.port import Dialect, Driver
+from holdfast.store.script import Script, call, one
+
+T = TypeVar("T")
+
+
+class Access:
+    """One for each store."""
+
+    __slots__ = ("dialect", "driver", "ids", "now")
+
+    def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
+        self.driver = driver
+        self.dialect = dialect
+        self.ids = ids
+        self.now = driver.now
+
+    def mark(self) -> int:
+        """A number that no other transaction has."""
+        return self.ids.record(self.now())
+
+    async def write(self, make: Callable[[], Script[T]]) -> T:
+        """Runs a script that writes, in one transaction."""
+        return await self.driver.write(make, mark=self.mark)
+
+    async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
+        """The same for a script that is given what it needs, and the time."""
+        now = self.now()
+        return await self.driver.write(lambda: make(self.dialect, self.ids, now), mark=self.mark)
+
+    async def rows(self, statement: str, **params: Any) -> list[Any]:
+        """The rows of one statement that reads."""
+        return await self.driver.read(lambda: one(call(statement, **params)))

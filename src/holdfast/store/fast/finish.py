@@ -1,0 +1,43 @@
+"""Completions of tasks that no limit counts and no task waits for, in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.claiming import SMALL
+from holdfast.core.command import Complete, Instruction
+from holdfast.core.decide import Ruling, Transition, decide
+from holdfast.core.task import Task
+from holdfast.store.access import Access
+from holdfast.store.port import RecordExists, RowHeld
+
+
+async def finish(
+    access: Access, ended: Sequence[tuple[Task, Instruction]]
+) -> list[Ruling] | dict[int, Ruling]:
+    """The rulings when all could be written; else those that were, by their index in `ended`. The rest, and
+    what is not as the runner believes, is left to the general way."""
+    now = access.now()
+    plain: dict[str, int] = {}
+    moves: list[Transition] = []
+    for n, (task, instruction) in enumerate(ended):
+        # One outcome of a task: that of another run of it goes the general way, in its turn.
+        if type(instruction.command) is Complete and not task.limits and task.id not in plain:
+            moved = decide(task, instruction, now)
+            if type(moved) is Transition:
+                plain[task.id] = n
+                moves.append(moved)
+    if not plain:
+        return {}
+    record_id = access.ids.record(now)
+    try:
+        written = await access.driver.write_one(
+            lambda: access.dialect.fast.complete_plain(moves, now=now, record_id=record_id),
+            small=len(plain) <= SMALL,
+        )
+    except (RecordExists, RowHeld):
+        # A row that is held fails the statement for all; the general way passes over it.
+        return {}
+    if len(written) == len(ended):
+        return list(moves)
+    return {n: moves[i] for i, (task_id, n) in enumerate(plain.items()) if task_id in written}

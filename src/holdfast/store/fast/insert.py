@@ -1,0 +1,106 @@
+"""Inserts of plain tasks: no dependencies, no limits, and an id that no earlier request can have had.
+
+Promises: a request whose answer was lost may be repeated. A row that exists after all leaves the whole group
+to the general way. Never: a look into the store first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.claiming import Claimed, ClaimRequest
+from holdfast.core.submit import Submission
+from holdfast.core.task import QUEUED, Task
+from holdfast.store.access import Access
+from holdfast.store.fast.lone_caller import LoneCaller
+from holdfast.store.port import RowExists
+from holdfast.store.script import Script
+from holdfast.store.scripts.insert import Inserted
+
+
+class FastInserts:
+    """The shortcuts of `Store.insert` and `Store.insert_and_claim`. None is answered for what needs the
+    general way; nothing was written then."""
+
+    __slots__ = ("_access", "_lone")
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._lone = LoneCaller()
+
+    async def insert(self, group: Sequence[Submission], *, hint: str) -> list[Inserted] | None:
+        if len(group) == 1:
+            return await self._insert_one(group[0], hint)
+        self._lone.others_came()
+        if not group or False in [submission.is_plain for submission in group]:
+            return None
+        access = self._access
+        now = access.now()
+        record_id = access.ids.record(now)
+        try:
+            new = await access.driver.write_one(
+                lambda: access.dialect.fast.insert_plain(
+                    group, now=now, record_id=record_id, hint=hint
+                )
+            )
+        except RowExists:
+            if not await self._is_ours(group[0].task.id, record_id):
+                return None
+            new = {submission.task.id for submission in group}
+        return _inserted(group, new)
+
+    async def _insert_one(self, submission: Submission, hint: str) -> list[Inserted] | None:
+        """What a single caller waits for. It was made just now, so it is recorded at that time."""
+        if not submission.is_plain:
+            return None
+        access, task = self._access, submission.task
+        record_id = access.ids.record(task.created_at)
+        statement = access.dialect.fast.insert_one(
+            task, now=task.created_at, record_id=record_id, hint=hint
+        )
+        try:
+            small = access.driver.is_quick and await self._lone.is_back()
+            await access.driver.call(statement, small=small)
+        except RowExists:
+            if not await self._is_ours(task.id, record_id):
+                return None
+        return [Inserted(task.id, QUEUED, True)]
+
+    async def insert_and_claim(
+        self, group: Sequence[Submission], claim: ClaimRequest
+    ) -> tuple[list[Inserted], Claimed] | None:
+        """In one commit; a single task that nothing is before starts with its insert."""
+        access = self._access
+        fast, now = access.dialect.fast, access.now()
+        first, second = access.ids.record(now), access.ids.record(now)
+
+        def script() -> Script[tuple[set[str], Claimed]]:
+            new = yield from fast.insert_plain(group, now=now, record_id=first, hint="")
+            claimed, _ = yield from fast.claim(claim, now=now, record_id=second)
+            return new, claimed
+
+        try:
+            if len(group) == 1 and (started := await self._start_one(group[0].task, claim, now)):
+                return [Inserted(started.id, QUEUED, True)], Claimed([started])
+            new, claimed = await access.driver.write_one(script, small=True)
+        except RowExists:
+            return None
+        return _inserted(group, new), claimed
+
+    async def _start_one(self, task: Task, claim: ClaimRequest, now: float) -> Task | None:
+        start = self._access.dialect.fast.start_one(task, claim, now=now)
+        if start is None:
+            return None
+        statement, started = start
+        written = await self._access.driver.call(statement, small=True)
+        return started if written[0] else None
+
+    async def _is_ours(self, task_id: str, record_id: int) -> bool:
+        """Whether a row that exists was inserted with this record: by a first run without an answer. Else the
+        request itself was repeated, and the general way answers it."""
+        rows = await self._access.rows("task_history", id=task_id)
+        return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
+
+
+def _inserted(group: Sequence[Submission], new: set[str]) -> list[Inserted]:
+    return [Inserted(submission.task.id, QUEUED, submission.task.id in new) for submission in group]

@@ -1,0 +1,160 @@
+"""SQLite's shortcuts: one writer, so a transaction reads without locks what it is about to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.core import decide
+from holdfast.core.claiming import Claimed, ClaimRequest
+from holdfast.core.decide import Transition
+from holdfast.core.submit import Submission
+from holdfast.core.task import Priority, Status, Task
+from holdfast.store.columns import plain_values
+from holdfast.store.fast.texts import insert_one, insert_started
+from holdfast.store.script import Script, StatementCall, call, call_rows
+from holdfast.store.scripts.claim import claim_these
+from holdfast.store.scripts.limits import lock_of
+from holdfast.store.scripts.work import Recorder, counted, record, shifted
+
+
+class SqliteFast:
+    """See `holdfast.store.port.FastPaths`."""
+
+    __slots__ = ("_recorder",)
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
+        return StatementCall("insert_one", insert_one(task, now))
+
+    def insert_plain(
+        self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
+    ) -> Script[set[str]]:
+        tasks = [submission.task for submission in group]
+        if len(tasks) == 1:
+            yield self.insert_one(tasks[0], now=now, record_id=record_id, hint=hint)
+            return {tasks[0].id}
+        record_id = yield from self._recorder.record_ref(record_id)
+        ids = [task.id for task in tasks]
+        rows = [(*plain_values(task), task.due_at - task.created_at) for task in tasks]
+        changed = yield call_rows("insert_plain", rows, now=now, record_id=str(record_id))
+        inserted = set(ids)
+        if changed[0] != len(tasks):
+            rows = yield call("changed_by", ids=ids, record_id=str(record_id))
+            inserted = {row[0] for row in rows}
+            tasks = [task for task in tasks if task.id in inserted]
+        events = [decide.enqueued(task, now) for task in tasks]
+        yield from record(self._recorder, record_id, now, events, counted(tasks))
+        return inserted
+
+    def start_one(
+        self, task: Task, claim: ClaimRequest, *, now: float
+    ) -> tuple[StatementCall, Task] | None:
+        if task.queue not in claim.queues or task.type not in claim.types:
+            return None
+        if task.due_at > task.created_at:  # A delay counts from the commit.
+            return None
+        born = replace(task, created_at=now, updated_at=now, due_at=now)
+        moved = decide.claim(born, node=claim.node, lease_seconds=claim.lease_seconds, now=now)
+        after = moved.after
+        params = insert_started(moved, now)
+        params["queues"] = claim.queues
+        params["node"] = after.node
+        params["lease_until"] = after.lease_until
+        return StatementCall("start_one", params), after
+
+    def claim(
+        self, claim: ClaimRequest, *, now: float, record_id: int
+    ) -> Script[tuple[Claimed, list[str]]]:
+        places = yield from _scan_next(claim, now)
+        row_ids = [row_id for row_id, _ in places]
+        if any(limited for _, limited in places):
+            picked = yield call("get_rows", row_ids=row_ids)
+            limits = yield from lock_of(picked, wait=True)
+            claimed = yield from claim_these(
+                picked, claim, limits, now=now, record_id=record_id, recorder=self._recorder
+            )
+            return claimed, []
+        return Claimed((yield from self._take(row_ids, claim, now, record_id))), []
+
+    def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
+        places = yield from _scan_next(replace(claim, limit=1), now)
+        row_ids = [row_id for row_id, limited in places if not limited]
+        return (yield from self._take(row_ids, claim, now, record_id))
+
+    def _take(
+        self, row_ids: list[int], claim: ClaimRequest, now: float, record_id: int
+    ) -> Script[list[Task]]:
+        if not row_ids:
+            return []
+        record_id = yield from self._recorder.record_ref(record_id)
+        yield call(
+            "take_rows",
+            row_ids=row_ids,
+            now=now,
+            node=claim.node,
+            lease_seconds=claim.lease_seconds,
+            record_id=str(record_id),
+        )
+        taken: list[Task] = yield call("get_rows", row_ids=row_ids)
+        events = [decide.started(task, now) for task in taken]
+        deltas = shifted(taken, Status.QUEUED, Status.RUNNING)
+        yield from record(self._recorder, record_id, now, events, deltas)
+        return taken
+
+    def complete_plain(
+        self, done: Sequence[Transition], *, now: float, record_id: int
+    ) -> Script[set[str]]:
+        record_id = yield from self._recorder.record_ref(record_id)
+        rows = [
+            (move.before.id, move.before.fence, move.before.version, move.after.result_json)
+            for move in done
+        ]
+        changed = yield call_rows("complete_plain", rows, now=now, record_id=str(record_id))
+        ids = {row[0] for row in rows}
+        if changed[0] != len(rows):
+            written = yield call("changed_by", ids=sorted(ids), record_id=str(record_id))
+            ids = {row[0] for row in written}
+            done = [move for move in done if move.after.id in ids]
+        events = [move.events[0] for move in done]
+        deltas = shifted([move.after for move in done], Status.RUNNING, Status.COMPLETED)
+        yield from record(self._recorder, record_id, now, events, deltas)
+        return ids
+
+    def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
+        """One connection with one cache of statements: nothing is worth it."""
+        return ()
+
+
+def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]:
+    """Where the next tasks are, in order, and whether a limit counts each."""
+    queues = yield from open_queues(claim.queues)
+    places: list[tuple[int, int]] = []
+    for priority in Priority:
+        for queue in queues:
+            missing = claim.limit - len(places)
+            if missing > 0:
+                places += yield lane("scan_lane", queue, priority, claim.types, now, missing)
+    return places
+
+
+def lane(
+    statement: str,
+    queue: str,
+    priority: Priority,
+    types: Sequence[str],
+    due: float,
+    limit: int,
+) -> StatementCall:
+    """Reads the first tasks of one queue and priority that are due."""
+    return call(statement, queue=queue, priority=int(priority), types=types, now=due, limit=limit)
+
+
+def open_queues(queues: Sequence[str]) -> Script[list[str]]:
+    """Those of these queues that are not paused."""
+    rows = yield call("queues")
+    paused = {name for name, paused_at, _, _ in rows if paused_at is not None}
+    return [name for name in queues if name not in paused]

@@ -1,0 +1,113 @@
+"""Typed reads of what surrounds tasks: dependencies, nodes, queues, types, schedules, limits, dead letters.
+
+Promises: rows come as structs, by name. Never: writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holdfast.core.limit import Limit
+from holdfast.core.schedule import Schedule
+from holdfast.core.task import Task
+from holdfast.store.access import Access
+from holdfast.store.rows import (
+    DeadLetterGroup,
+    Dependency,
+    NodeRow,
+    QueuePause,
+    TypeRow,
+    read_dependencies,
+    read_limits,
+    read_nodes,
+    read_queues,
+)
+from holdfast.store.scripts.feed import Count
+from holdfast.store.situation import Situation, read_situation
+
+
+class Reads:
+    """The reads of one store."""
+
+    __slots__ = ("_access",)
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def dependencies(self, task_id: str) -> list[Dependency]:
+        """The tasks that this one depends on."""
+        return await self._access.driver.read(lambda: read_dependencies(task_id))
+
+    async def dependents(self, task_id: str, limit: int) -> list[str]:
+        """The ids of the tasks that wait for this one."""
+        return [row[0] for row in await self._access.rows("dependents", id=task_id, limit=limit)]
+
+    async def nodes(self) -> list[NodeRow]:
+        return await self._access.driver.read(read_nodes)
+
+    async def queues(self) -> list[QueuePause]:
+        return await self._access.driver.read(read_queues)
+
+    async def types(self) -> list[TypeRow]:
+        return [TypeRow(*row) for row in await self._access.rows("types")]
+
+    async def schedules(self) -> list[Schedule]:
+        return [Schedule(*row) for row in await self._access.rows("schedules")]
+
+    async def limits(self, names: Sequence[str]) -> list[Limit]:
+        """Those of these names that exist."""
+        return await self._access.driver.read(lambda: read_limits(names))
+
+    async def counters(self) -> list[Count]:
+        """As of the last count: counting writes, this does not."""
+        return await self._access.rows("counters")
+
+    async def dead_groups(self, limit: int) -> list[DeadLetterGroup]:
+        """By error fingerprint, the largest first."""
+        return [
+            DeadLetterGroup(*row) for row in await self._access.rows("dead_groups", limit=limit)
+        ]
+
+    async def count_dead(
+        self,
+        *,
+        type: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        before: float | None = None,
+    ) -> int:
+        """The number of dead letters that match. `before`: those that died until then."""
+        rows = await self._access.rows(
+            "count_dead", type=type, queue=queue, fingerprint=fingerprint, before=before
+        )
+        return int(rows[0][0])
+
+    async def find_dead(
+        self,
+        *,
+        type: str | None = None,
+        queue: str | None = None,
+        fingerprint: str | None = None,
+        before: float | None = None,
+        limit: int,
+        skip: int = 0,
+    ) -> list[Task]:
+        """The dead letters that match, the latest first."""
+        return await self._access.rows(
+            "find_dead",
+            type=type,
+            queue=queue,
+            fingerprint=fingerprint,
+            before=before,
+            limit=limit,
+            skip=skip,
+        )
+
+    async def situation(self, task_id: str) -> Situation | None:
+        """A task and what it may wait for, at one moment. None if there is no such task."""
+        access = self._access
+        return await access.driver.snapshot(lambda: read_situation(task_id, access.now()))
+
+    async def durability(self) -> dict[str, str]:
+        """The settings of the database that an acknowledged write depends on."""
+        return {row[0]: row[1] for row in await self._access.rows("durability")}

@@ -1,0 +1,79 @@
+"""Rows of what surrounds tasks, as structs: dependencies, nodes, pauses, types, dead letters, limits.
+
+The scripts here read them, alone (`reads.py`) or with others at one moment (`situation.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.core.dependency import DependencyPolicy
+from holdfast.core.limit import Limit
+from holdfast.store.script import Script, call
+from holdfast.store.scripts.limits import to_limit
+
+
+class Dependency(msgspec.Struct, frozen=True):
+    """A task that another one waits for."""
+
+    parent_id: str
+    policy: DependencyPolicy
+    is_settled: bool
+
+
+class NodeRow(msgspec.Struct, frozen=True):
+    """A node as it registered; `info_json` is what it says about itself."""
+
+    id: str
+    started_at: float
+    seen_at: float
+    info_json: str
+
+
+class QueuePause(msgspec.Struct, frozen=True):
+    """A queue that is paused, or was."""
+
+    name: str
+    paused_at: float | None
+    paused_by: str | None
+    reason: str | None
+
+
+class TypeRow(msgspec.Struct, frozen=True):
+    """A type as a node registered it."""
+
+    name: str
+    queue: str
+    config_json: str
+
+
+class DeadLetterGroup(msgspec.Struct, frozen=True):
+    """Dead letters with one fingerprint."""
+
+    fingerprint: str
+    count: int
+    first_at: float
+    last_at: float
+    sample_id: str
+
+
+def read_dependencies(task_id: str) -> Script[list[Dependency]]:
+    return [
+        Dependency(parent_id, DependencyPolicy(policy), bool(settled))
+        for parent_id, policy, settled in (yield call("dependencies", id=task_id))
+    ]
+
+
+def read_nodes() -> Script[list[NodeRow]]:
+    return [NodeRow(*row) for row in (yield call("nodes"))]
+
+
+def read_queues() -> Script[list[QueuePause]]:
+    return [QueuePause(*row) for row in (yield call("queues"))]
+
+
+def read_limits(names: Sequence[str]) -> Script[list[Limit]]:
+    """The limits of these names that exist."""
+    return [to_limit(row) for row in (yield call("get_limits", names=list(names)))]

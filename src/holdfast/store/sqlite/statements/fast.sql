@@ -1,0 +1,76 @@
+-- Shortcuts (store/fast): what the core would decide for plain tasks, in single statements.
+
+-- name: insert_plain
+-- An id that exists is left alone; the caller looks closer when fewer rows changed.
+-- index: holdfast_task (primary key)
+INSERT OR IGNORE INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
+SELECT {plain:r}, 'queued', :now, :now, :now + r.delay, :record_id FROM {rows: @plain, delay real};
+
+-- name: insert_one
+-- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
+-- and new; one that exists after all refuses the whole, and the caller looks.
+-- index: holdfast_task (primary key), holdfast_feed (primary key)
+INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
+VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
+                                                           ORDER BY first_offset DESC LIMIT 1), 1)
+         FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json);
+INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
+VALUES ({plain?}, 'queued', :now, :now, :due_at, CAST(last_insert_rowid() AS text));
+
+-- name: start_one
+-- A new task that runs with its first commit, both facts in one call: unless its queue is paused or somebody
+-- in these queues is before it in line. Then nothing is written; the number of rows says so.
+-- index: holdfast_task_ready, holdfast_task (primary key), holdfast_feed (primary key)
+INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
+SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
+                                                          ORDER BY first_offset DESC LIMIT 1), 1)
+        FROM holdfast_feed), :events_count, :now, :events_json, :deltas_json
+WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT 1 FROM json_each(:queues) q CROSS JOIN json_each('[0,1,2,3]') p CROSS JOIN holdfast_task t
+    WHERE t.queue = q.value AND t.priority = p.value AND t.status = 'queued' AND t.gate IS NULL
+      AND t.due_at <= :now);
+INSERT INTO holdfast_task ({plain}, status, attempts, version, fence, created_at, updated_at, due_at, started_at,
+    node, lease_until, history)
+SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
+    CAST(last_insert_rowid() AS text)
+WHERE changes() = 1;
+
+-- name: scan_lane
+-- The same as `pick_lane`, but only where the rows are and whether a limit counts them.
+-- index: holdfast_task_ready
+-- returns: row_id limited
+SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
+WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
+  AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
+ORDER BY due_at, rowid LIMIT :limit;
+
+-- name: take_rows
+-- index: holdfast_task (rowid)
+UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
+    attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
+    lease_until = :now + :lease_seconds, history = substr(history || ',' || :record_id, -2000)
+WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
+
+-- name: get_rows
+-- index: holdfast_task (rowid)
+-- returns: task
+SELECT {task:t} FROM json_each(:row_ids) r JOIN holdfast_task t ON t.rowid = r.value;
+
+-- name: complete_plain
+-- The common end of a task that nobody waits for and no limit counts. Rows that do not match are left to
+-- the general path, which says why.
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
+    finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
+    history = substr(t.history || ',' || :record_id, -2000)
+FROM {rows: id text, fence integer, version integer, result_json text}
+WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'
+  AND t.has_dependents = 0 AND t.limits IS NULL;
+
+-- name: changed_by
+-- Which of these were written by this batch.
+-- index: holdfast_task (primary key)
+-- returns: id
+SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
+  AND (history = :record_id OR history LIKE '%,' || :record_id);

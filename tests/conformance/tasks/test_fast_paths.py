@@ -1,0 +1,329 @@
+"""The shortcuts of a store are copies of the core's rules: `core.decide` is the oracle of every one.
+
+The row that a shortcut leaves is the one that the rule gives, and its events are those of the rule. What a
+shortcut cannot do goes the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from holdfast.clock import VirtualClock
+from holdfast.core import decide
+from holdfast.core.command import Complete, Instruction
+from holdfast.core.decide import Refusal, Transition
+from holdfast.core.event import NEW_EVENTS, NewEvent
+from holdfast.core.limit import LimitRule
+from holdfast.core.submit import Submission
+from holdfast.core.task import Status, Task, TaskOptions
+from holdfast.store.scripts import admin
+from holdfast.store.store import Store
+from tests.backends import Bench
+from tests.conformance.tasks.helpers import (
+    asked,
+    check_counters,
+    claim,
+    complete,
+    fresh,
+    get,
+    kinds,
+    put,
+    put_plain,
+    read_all,
+    shown,
+    wanted,
+)
+
+STRANGE: dict[str, Any] = {
+    "type": 'a "quoted" \\ type',
+    "queue": "ünï",
+    "priority": "low",
+    "payload": {"text": 'quote " slash \\ line\n zero \x00'},
+    "metadata": {"trace": "abc"},
+    "max_attempts": 7,
+    "options": TaskOptions(timeout_seconds=3.0),
+}
+FIELDS = pytest.mark.parametrize(
+    "fields", [{}, STRANGE, {"delay_seconds": 5.0}], ids=["few", "strange", "delayed"]
+)
+
+
+class Spy:
+    """Notes which shortcuts were taken."""
+
+    def __init__(self, store: Store) -> None:
+        self._fast: Any = store._dialect.fast
+        self.taken: list[str] = []
+        store._dialect.fast = self  # type: ignore[misc]
+
+    def __getattr__(self, name: str) -> Any:
+        self.taken.append(name)
+        return getattr(self._fast, name)
+
+
+def born(submission: Submission, now: float) -> Task:
+    """What an insert makes of a request: a delay counts from then."""
+    task = submission.task
+    due_at = now + (task.due_at - task.created_at)
+    return replace(task, created_at=now, updated_at=now, due_at=due_at)
+
+
+async def recorded(store: Store, task_id: str) -> list[NewEvent]:
+    return [
+        NewEvent(event.kind, event.at, event.task_id, event.type, event.data)
+        for event in await store.history(task_id)
+    ]
+
+
+async def check_row(store: Store, after: Task, events: Sequence[NewEvent]) -> None:
+    """The store has this task, with these as its latest events."""
+    assert await get(store, after.id) == after
+    decided = NEW_EVENTS.decode(msgspec.json.encode(events))
+    assert (await recorded(store, after.id))[-len(events) :] == decided
+    await check_counters(store)
+
+
+# -- inserts -----------------------------------------------------------------------------------------
+
+
+@FIELDS
+@pytest.mark.parametrize("count", [1, 3])
+async def test_an_insert_leaves_what_the_core_decides(
+    store: Store, count: int, fields: dict[str, Any]
+) -> None:
+    spy = Spy(store)
+    group = [fresh(store, f"t{n}", **fields) for n in range(count)]
+    inserted = await store.insert(group)
+    assert [(each.status, each.created) for each in inserted] == [(Status.QUEUED, True)] * count
+    assert set(spy.taken) <= {"insert_one", "insert_plain"}
+    assert spy.taken
+    for submission in group:
+        after = born(submission, store.now())
+        await check_row(store, after, [decide.enqueued(after, store.now())])
+
+
+async def test_the_general_way_leaves_the_same(store: Store) -> None:
+    group = [fresh(store, "1", **STRANGE), fresh(store, "2", **STRANGE)]
+    await store.insert([fresh(store, "alone", **STRANGE)])
+    await store.insert(group)
+    spy = Spy(store)
+    await store.insert([asked(store, "general", **STRANGE)])
+    assert spy.taken == [], "an id of the caller's may be repeated"
+    rows = [shown(await get(store, name)) | {"id": ""} for name in ("alone", "1", "2", "general")]
+    assert rows[0] == rows[1] == rows[2] == rows[3]
+    events = [(e.kind, e.type, e.at, e.data) for e in await read_all(store)]
+    assert events[0] == events[1] == events[2] == events[3]
+
+
+async def test_a_repeated_insert_writes_nothing_twice(store: Store) -> None:
+    first, second = fresh(store, "a"), fresh(store, "b")
+    answers = [(await store.insert([first]))[0] for _ in range(2)]
+    assert [each.created for each in answers] == [True, False]
+    inserted = await store.insert([first, second])
+    assert [each.created for each in inserted] == [False, True]
+    assert await kinds(store, "a") == ["task.enqueued"]
+    assert len(await read_all(store)) == 2
+    await check_counters(store)
+
+
+# -- claims ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("expected", [None, 8, 1])
+async def test_a_claim_leaves_what_the_core_decides(
+    store: Store, clock: VirtualClock, expected: int | None
+) -> None:
+    await store.insert([fresh(store, "t", **STRANGE), fresh(store, "later", delay_seconds=60.0)])
+    before = await get(store, "t")
+    clock.set(clock.now() + 1)
+    spy = Spy(store)
+    asked_for = wanted(
+        1 if expected == 1 else 10,
+        node='a "node"',
+        queues=("default", "ünï"),
+        types=("work", STRANGE["type"]),
+        lease_seconds=7.0,
+        expected=expected,
+    )
+    [after] = (await store.claim(asked_for)).tasks
+    assert spy.taken == ["claim_next" if expected == 1 else "claim"]
+    move = decide.claim(before, node='a "node"', lease_seconds=7.0, now=clock.now())
+    assert after == move.after
+    await check_row(store, move.after, move.events)
+
+
+async def first_ids(store: Store, **fields: Any) -> list[str]:
+    """The first in line, when it is expected to be the only one."""
+    return [task.id for task in (await store.claim(wanted(1, expected=1, **fields))).tasks]
+
+
+async def test_the_first_is_the_most_urgent_and_then_the_oldest(
+    store: Store, clock: VirtualClock
+) -> None:
+    for name, priority, queue in (
+        ("low", "low", "default"),
+        ("late", "high", "default"),
+        ("other queue", "high", "mail"),
+        ("later", "high", "default"),
+        ("urgent", "critical", "mail"),
+    ):
+        await put(store, name, priority=priority, queue=queue)
+        clock.set(clock.now() + 0.001)
+    taken: list[str] = []
+    while got := await first_ids(store, queues=("default", "mail")):
+        taken += got
+    assert taken == ["urgent", "late", "later", "other queue", "low"]
+
+
+async def test_what_cannot_start_is_left_alone(store: Store, clock: VirtualClock) -> None:
+    await put(store, "not due", delay_seconds=5.0)
+    await put(store, "of another type", type="strange")
+    await put(store, "of a paused queue", queue="mail")
+    await pause(store, "mail")
+    assert await first_ids(store, queues=("default", "mail")) == []
+    assert await first_ids(store, queues=("default",), types=("work", "strange")) == [
+        "of another type"
+    ]
+    clock.set(clock.now() + 5.0)
+    assert await first_ids(store, queues=("default", "mail")) == ["not due"]
+
+
+async def pause(store: Store, queue: str) -> None:
+    await store.run(
+        lambda dialect, ids, now: admin.pause_queue(
+            dialect, ids, now, name=queue, actor="me", reason=""
+        )
+    )
+
+
+async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Store) -> None:
+    await put(store, "limited", rules=(("key", LimitRule(max_running=1)),))
+    await put(store, "behind")
+    assert await first_ids(store) == []
+    assert (await get(store, "limited")).status is Status.QUEUED
+    assert {task.id for task in await claim(store, 5)} == {"limited", "behind"}
+
+
+async def test_what_another_node_took_is_not_waited_for(shared_bench: Bench) -> None:
+    store, other = await shared_bench.open(), await shared_bench.open()
+    await put(store, "a")
+    assert await first_ids(store) == ["a"]
+    assert await first_ids(other) == []
+
+
+# -- inserted and claimed in one commit --------------------------------------------------------------
+
+
+async def take_in(store: Store, *names: str, limit: int = 10, **fields: Any) -> list[str]:
+    """The ids of what started."""
+    group = [fresh(store, name, **fields) for name in names]
+    _, claimed = await store.insert_and_claim(group, wanted(limit))
+    for task in claimed.tasks:
+        assert task == await get(store, task.id), "what the runner gets is what the store has"
+    await check_counters(store)
+    return [task.id for task in claimed.tasks]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_what_starts_with_its_insert_is_what_the_core_decides(
+    store: Store, clock: VirtualClock, count: int
+) -> None:
+    group = [fresh(store, f"t{n}", payload=[n]) for n in range(count)]
+    clock.set(clock.now() + 1)  # Handed in a while after it was made.
+    inserted, claimed = await store.insert_and_claim(group, wanted(lease_seconds=7.0))
+    assert [each.created for each in inserted] == [True] * count
+    assert len(claimed.tasks) == count
+    for submission, after in zip(group, claimed.tasks, strict=True):
+        task = born(submission, clock.now())
+        move = decide.claim(task, node="node-a", lease_seconds=7.0, now=clock.now())
+        assert after == move.after
+        await check_row(store, after, [decide.enqueued(task, clock.now()), *move.events])
+    events = await read_all(store)
+    assert [event.position.offset for event in events] == list(range(1, 2 * count + 1))
+    assert isinstance(await complete(store, claimed.tasks[0]), Transition)
+
+
+async def test_what_waited_before_goes_first(store: Store, clock: VirtualClock) -> None:
+    [waiting] = await put_plain(store, 1)
+    clock.set(clock.now() + 1)
+    assert await take_in(store, "new", limit=1) == [waiting]
+    assert await take_in(store, "newer") == ["new", "newer"]
+
+
+async def test_a_task_that_is_due_later_does_not_hold_up_a_new_one(store: Store) -> None:
+    await put_plain(store, 1, delay_seconds=60.0)
+    assert await take_in(store, "a") == ["a"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"delay_seconds": 5.0}, {"queue": "elsewhere"}, {"type": "unknown-here"}]
+)
+async def test_what_may_not_start_here_and_now_waits(store: Store, fields: dict[str, Any]) -> None:
+    assert await take_in(store, "a", **fields) == []
+    assert (await get(store, "a")).status is Status.QUEUED
+
+
+async def test_a_paused_queue_starts_nothing(store: Store) -> None:
+    await pause(store, "default")
+    assert await take_in(store, "a") == []
+    assert (await get(store, "a")).status is Status.QUEUED
+
+
+async def test_an_insert_that_is_repeated_starts_nothing_twice(store: Store) -> None:
+    task = fresh(store, "a")
+    await store.insert_and_claim([task], wanted())
+    inserted, claimed = await store.insert_and_claim([task], wanted())
+    assert ([each.created for each in inserted], claimed.tasks) == ([False], [])
+    assert (await get(store, "a")).fence == 1
+
+
+async def test_several_start_in_their_order(store: Store) -> None:
+    assert await take_in(store, "a", "b", "c", limit=2) == ["a", "b"]
+
+
+# -- completions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("result", ["null", '{"text":"a \\"quoted\\" \\\\ line"}'])
+async def test_a_completion_leaves_what_the_core_decides(
+    store: Store, clock: VirtualClock, count: int, result: str
+) -> None:
+    await put_plain(store, count)
+    running = await claim(store)
+    clock.set(clock.now() + 1)
+    ended = [(task, Instruction(task.id, Complete(result), fence=task.fence)) for task in running]
+    spy = Spy(store)
+    rulings = await store.finish(ended)
+    assert spy.taken == ["complete_plain"]
+    for (before, instruction), ruling in zip(ended, rulings, strict=True):
+        move = decide.decide(before, instruction, clock.now())
+        assert isinstance(move, Transition)
+        assert ruling == move
+        await check_row(store, move.after, move.events)
+
+
+async def test_one_stale_outcome_keeps_no_other_from_being_written(
+    store: Store, clock: VirtualClock
+) -> None:
+    await put_plain(store, 3)
+    running = await claim(store)
+    await store.finish(
+        [(running[1], Instruction(running[1].id, Complete("0"), fence=running[1].fence))]
+    )
+    kept = await get(store, running[1].id)
+    clock.set(clock.now() + 1)
+    ended = [(task, Instruction(task.id, Complete("1"), fence=task.fence)) for task in running]
+    rulings = await store.finish(ended)
+    assert isinstance(rulings[1], Refusal)
+    assert await get(store, kept.id) == kept
+    for n in (0, 2):
+        move = decide.decide(*ended[n], clock.now())
+        assert isinstance(move, Transition)
+        assert rulings[n] == move
+        await check_row(store, move.after, move.events)

@@ -1,0 +1,40 @@
+"""A caller that comes back and back while no other does may have its write done on the spot."""
+
+from __future__ import annotations
+
+import asyncio
+
+from holdfast.store.fast.lone_caller import STREAK_MAX, LoneCaller
+
+
+async def test_a_caller_that_comes_back_is_alone_until_another_comes() -> None:
+    caller = LoneCaller()
+    answers = [await caller.is_back() for _ in range(3)]
+    answers.append(await asyncio.create_task(caller.is_back()))
+    answers.append(await caller.is_back())
+    assert answers == [False, True, True, False, False]
+
+
+async def test_a_group_means_that_others_came() -> None:
+    caller = LoneCaller()
+    await caller.is_back()
+    caller.others_came()
+    assert not await caller.is_back()
+    assert await caller.is_back()
+
+
+async def test_a_lone_caller_leaves_turns_to_others() -> None:
+    caller = LoneCaller()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    for _ in range(10 * STREAK_MAX):
+        await caller.is_back()
+    beside.cancel()
+    assert turns >= 9
