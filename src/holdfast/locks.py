@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holdfast.primitives.locks import (
         FAMILIES,
         AsyncRedlock,
+        Audit,
         BlockingEfficiencyLocks,
         BlockingLease,
         BlockingLocks,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "AsyncRedlock",
+    "Audit",
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",

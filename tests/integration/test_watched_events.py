@@ -12,6 +12,7 @@ from holdfast.core.lease import LeaseGranted, LeaseRequest
 from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.primitives.locks.locks import Locks
 from holdfast.store.scripts import leases, nodes
+from tests.statements import execute
 
 
 async def told(queue: TaskQueue, family: str) -> list[Event]:
@@ -41,7 +42,7 @@ async def test_a_silent_node_is_lost_once_and_may_come_back(shared_url: str) -> 
     store = stores[0]
     info = '{"lease_seconds":2.0}'
     seen_at = store.now() - 60
-    await store.execute("join_node", id="silent", now=seen_at, info_json=info)
+    await execute(store, "join_node", id="silent", now=seen_at, info_json=info)
     await store.heartbeat("alive", info, [], 2.0)
     sweeps = (each.run(partial(nodes.lose, forget_before=0.0)) for each in stores * 3)
     assert sum(await asyncio.gather(*sweeps)) == 1

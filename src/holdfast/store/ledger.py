@@ -54,20 +54,16 @@ class EntryStore:
         except RowHeld:
             return rules.started(rules.uncommitted(ask, self._store.now()))
 
-    async def get(self, place: EntryKey) -> Entry | None:
-        rows = await self._store.query(
-            "get_entry", scope=place.scope, operation=place.operation, key=place.key
-        )
-        return scripts.entry(rows[0]) if rows else None
+    async def get(self, entry_key: EntryKey) -> Entry | None:
+        return await self._store.read(lambda: scripts.get(entry_key))
 
     async def unfinished(self, scope: str | None, limit: int) -> list[Entry]:
         now = self._store.now()
-        rows = await self._store.query("unfinished_entries", now=now, scope=scope, limit=limit)
-        return [scripts.entry(row) for row in rows]
+        return await self._store.read(lambda: scripts.unfinished(scope, limit, now))
 
     async def prune(self, limit: int) -> int:
-        gone = await self._store.execute("prune_entries", now=self._store.now(), limit=limit)
-        return len(gone)
+        """Removes expired entries. Returns how many."""
+        return await self._store.upkeep.prune_entries(now=self._store.now(), limit=limit)
 
     async def _write(
         self,

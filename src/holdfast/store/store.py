@@ -7,7 +7,7 @@ write of a runner is fenced. Never: decides (the core does), never hands out SQL
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
 from holdfast.core.command import Expire, Instruction
@@ -25,7 +25,7 @@ from holdfast.store.port import HELD_SECONDS, Dialect, Driver, Rank, RowHeld, Wa
 from holdfast.store.reads import Reads
 from holdfast.store.runs import HELD_LEASE_SECONDS, Swept, ending, finish, held_up, is_held
 from holdfast.store.schedules import ScheduleStore
-from holdfast.store.script import Script, StatementCall, one
+from holdfast.store.script import Script
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
 from holdfast.store.scripts.edges import Linked, Links, Pair
 from holdfast.store.scripts.feed import Page, Reset
@@ -356,18 +356,10 @@ class Store:
             limit_seconds=CARRIED_SECONDS,
         )
 
-    async def query(self, statement: str, **params: Any) -> list[Any]:
-        """The rows of one named statement that reads: for parts with statements of their own (locks, ledger,
-        orders). Others ask `reads`."""
-        return await self._access.rows(statement, **params)
-
-    async def execute(
-        self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
-    ) -> list[Any]:
-        """One named statement that writes what has no events: for parts with statements of their own."""
-        return await self._driver.write_one(
-            lambda: one(StatementCall(statement, dict(params), rows))
-        )
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Runs a script that only reads: for parts with scripts of their own (locks, orders). Others ask
+        `reads`."""
+        return await self._driver.read(make)
 
     async def prune(
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000

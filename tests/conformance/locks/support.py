@@ -13,7 +13,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.metrics import Metrics
 from holdfast.primitives.locks import FAMILIES, Locks
 from holdfast.primitives.locks.backend import LockBackend, Make, MemoryBackend, StoreBackend
-from holdfast.store.script import Rows
+from holdfast.store.script import Script
 from holdfast.store.scripts import leases as scripts
 from tests.backends import Bench, SqliteBench
 
@@ -46,8 +46,8 @@ class FaultyBackend(LockBackend):
     async def run_in_tx(self, connection: object, make: Make[T]) -> T:
         return await self.backend.run_in_tx(connection, make)
 
-    async def query(self, statement: str, **params: Any) -> Rows:
-        return await self._pass(lambda: self.backend.query(statement, **params))
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        return await self._pass(lambda: self.backend.read(make))
 
     def reading(self) -> float:
         return self.backend.reading()

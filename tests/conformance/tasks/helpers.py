@@ -16,6 +16,7 @@ from holdfast.core.submit import EnqueueRequest, Submission, submit
 from holdfast.core.task import Failure, FailureKind, Status, Task
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
+from tests.statements import query
 
 TYPES = ("work", "other", "limited")
 _numbers = itertools.count(1)
@@ -182,7 +183,7 @@ async def check_counters(store: Store) -> None:
 async def check_limits(store: Store, *names: str) -> None:
     """Every limit counts what runs under it and what is parked at it."""
     tasks = await all_tasks(store)
-    rows = await store.query("get_limits", names=list(names))
+    rows = await query(store, "get_limits", names=list(names))
     for name, _, running, parked, *_ in rows:
         assert running == sum(t.status is Status.RUNNING and name in t.limit_names for t in tasks)
         assert parked == sum(t.status is Status.QUEUED and t.gate == name for t in tasks)

@@ -29,6 +29,7 @@ from tests.conformance.tasks.helpers import (
     status,
     statuses,
 )
+from tests.statements import query
 
 
 async def test_a_child_waits_for_its_parent(store: Store) -> None:
@@ -119,7 +120,7 @@ async def test_a_parent_that_is_done_is_not_waited_for(store: Store) -> None:
     assert inserted[0].status is Status.QUEUED
     await put(store, "d", depends_on=after("p", "q"))
     assert (await get(store, "d")).waiting_on == 1
-    rows = await store.query("dependencies", id="d")
+    rows = await query(store, "dependencies", id="d")
     assert [tuple(row) for row in rows] == [("p", "fail", 1), ("q", "fail", 0)]
     await finish_all(store)
     assert await status(store, "d") is Status.COMPLETED
@@ -163,7 +164,7 @@ async def test_a_child_dies_with_its_parent_whichever_of_the_two_came_first(
     assert (dead.status, dead.attempts) == (Status.FAILED, 0)
     assert (dead.failure.kind, dead.failure.cause) == (FailureKind.DEPENDENCY, "p")
     assert await kinds(store, "c") == ["task.enqueued", "task.failed", "task.dead"]
-    assert [tuple(row) for row in await store.query("dependencies", id="c")] == [("p", "fail", 0)]
+    assert [tuple(row) for row in await query(store, "dependencies", id="c")] == [("p", "fail", 0)]
     await check_counters(store)
     if end == "failed":
         await order(store, "p", Replay("ann"))
@@ -277,7 +278,7 @@ async def test_a_wide_graph_settles_at_once(store: Store) -> None:
     await store.insert([asked(store, f"c{n:03}", depends_on=after("p")) for n in range(300)])
     await complete(store, await claim_one(store))
     assert len(await store.find(status=Status.QUEUED, limit=500)) == 300
-    dependents = await store.query("dependents", id="p", limit=1000)
+    dependents = await query(store, "dependents", id="p", limit=1000)
     assert len(dependents) == 300
     await check_counters(store)
 

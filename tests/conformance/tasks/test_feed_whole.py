@@ -20,6 +20,7 @@ from holdfast.store.store import Store
 from proof.lab.servers import Postgres
 from tests.backends import Bench, PostgresBench
 from tests.conformance.tasks.helpers import asked, fresh, get
+from tests.statements import query
 
 
 async def insert(store: Store, count: int) -> None:
@@ -66,8 +67,8 @@ async def test_a_page_fetches_the_records_that_it_shows(store: Store) -> None:
     for _ in range(3):
         await store.insert([fresh(store) for _ in range(100)])
     await store.head()
-    assert len(await store.query("read_records", after=0, limit=10)) == 1
-    assert len(await store.query("read_records", after=95, limit=10)) == 2
+    assert len(await query(store, "read_records", after=0, limit=10)) == 1
+    assert len(await query(store, "read_records", after=95, limit=10)) == 2
     read: list[int] = []
     position = None
     while len(read) < 300:

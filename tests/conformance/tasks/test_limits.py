@@ -32,6 +32,7 @@ from tests.conformance.tasks.helpers import (
     runner_says,
     wanted,
 )
+from tests.statements import execute, query
 
 ONE = LimitRule(max_running=1)
 TWO = LimitRule(max_running=2)
@@ -283,19 +284,19 @@ async def test_a_limit_outlives_its_pruning(store: Store, clock: VirtualClock) -
     """A limit that nobody uses is forgotten; tasks that name it bring it back when they start."""
     for n in range(4):
         await put_limited(store, f"{n}", "key", ONE, delay_seconds=7200.0)
-    await store.execute("prune_limits", before=clock.now(), limit=100)
+    await execute(store, "prune_limits", before=clock.now(), limit=100)
     clock.set(clock.now() + 7200.0)
     assert len(await claim(store, 10)) == 1
     await check_limits(store, "key")
-    assert len(await store.query("get_limits", names=["key"])) == 1
+    assert len(await query(store, "get_limits", names=["key"])) == 1
 
 
 async def test_a_limit_in_use_is_not_forgotten(store: Store, clock: VirtualClock) -> None:
     await put_limited(store, "a", "held", ONE)
     await put_limited(store, "b", "idle", ONE)
     await complete(store, (await claim(store, 10, types=("limited",)))[1])
-    await store.execute("prune_limits", before=clock.now() + 1, limit=100)
-    rows = await store.query("get_limits", names=["held", "idle"])
+    await execute(store, "prune_limits", before=clock.now() + 1, limit=100)
+    rows = await query(store, "get_limits", names=["held", "idle"])
     assert [row[0] for row in rows] == ["held"]
 
 

@@ -26,6 +26,7 @@ from tests.conformance.tasks.helpers import (
     read_all,
     runner_says,
 )
+from tests.statements import execute, query
 
 
 async def pause(store: Store, name: str, reason: str = "") -> None:
@@ -44,10 +45,10 @@ async def resume(store: Store, name: str) -> None:
 
 async def test_pausing_a_queue_says_who_and_why(store: Store, clock: VirtualClock) -> None:
     await pause(store, "mail", "deploy")
-    rows = [tuple(row) for row in await store.query("queues")]
+    rows = [tuple(row) for row in await query(store, "queues")]
     assert rows == [("mail", clock.now(), "ann", "deploy")]
     await resume(store, "mail")
-    assert [tuple(row) for row in await store.query("queues")] == [("mail", None, None, None)]
+    assert [tuple(row) for row in await query(store, "queues")] == [("mail", None, None, None)]
     events = await read_all(store)
     assert [(event.kind, event.data) for event in events] == [
         ("queue.paused", {"queue": "mail", "actor": "ann", "reason": "deploy"}),
@@ -57,30 +58,31 @@ async def test_pausing_a_queue_says_who_and_why(store: Store, clock: VirtualCloc
 
 async def test_types_are_known_to_all(store: Store) -> None:
     rows: list[tuple[object, ...]] = [("a", "default", "{}"), ("b", "mail", "{}")]
-    await store.execute("register_types", rows, now=1.0, node="n1")
-    await store.execute("register_types", [("b", "other", '{"x":1}')], now=2.0, node="n2")
-    assert [tuple(row) for row in await store.query("types")] == [
+    await execute(store, "register_types", rows, now=1.0, node="n1")
+    await execute(store, "register_types", [("b", "other", '{"x":1}')], now=2.0, node="n2")
+    assert [tuple(row) for row in await query(store, "types")] == [
         ("a", "default", "{}"),
         ("b", "other", '{"x":1}'),
     ]
 
 
 async def test_nodes_come_beat_and_go(store: Store) -> None:
-    await store.execute("join_node", id="n1", now=1.0, info_json="{}")
-    await store.execute("beat_node", id="n1", now=5.0, info_json='{"busy":1}')
-    await store.execute("join_node", id="n2", now=2.0, info_json="{}")
-    assert [tuple(row) for row in await store.query("nodes")] == [
+    await execute(store, "join_node", id="n1", now=1.0, info_json="{}")
+    await execute(store, "beat_node", id="n1", now=5.0, info_json='{"busy":1}')
+    await execute(store, "join_node", id="n2", now=2.0, info_json="{}")
+    assert [tuple(row) for row in await query(store, "nodes")] == [
         ("n1", 1.0, 5.0, '{"busy":1}'),
         ("n2", 2.0, 2.0, "{}"),
     ]
-    await store.execute("prune_nodes", before=3.0)
-    assert [row[0] for row in await store.query("nodes")] == ["n1"]
-    await store.execute("forget_node", id="n1")
-    assert await store.query("nodes") == []
+    await execute(store, "prune_nodes", before=3.0)
+    assert [row[0] for row in await query(store, "nodes")] == ["n1"]
+    await execute(store, "forget_node", id="n1")
+    assert await query(store, "nodes") == []
 
 
 async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") -> Schedule:
-    await store.execute(
+    await execute(
+        store,
         "put_schedule",
         name="tick",
         type="work",
@@ -93,7 +95,7 @@ async def put_schedule(store: Store, next_at: float, spec: str = "@every 60") ->
         owner=None,
         announced_at=None,
     )
-    return Schedule(*(await store.query("schedules"))[0])
+    return Schedule(*(await query(store, "schedules"))[0])
 
 
 async def fire(store: Store, schedule: Schedule) -> Inserted | None:
@@ -113,7 +115,7 @@ async def test_a_schedule_fires_once_however_many_try(
     fired = await asyncio.gather(*(fire(store, schedule) for store in stores * 3))
     assert len([each for each in fired if each is not None]) == 1
     assert len(await all_tasks(stores[0])) == 1
-    after = Schedule(*(await stores[0].query("schedules"))[0])
+    after = Schedule(*(await query(stores[0], "schedules"))[0])
     assert (after.next_at, after.fired_at) == (clock.now() + 60.0, clock.now())
     assert await fire(stores[1], schedule) is None
     assert await fire(stores[1], after) is not None
@@ -124,8 +126,8 @@ async def test_an_unchanged_schedule_keeps_its_time(store: Store, clock: Virtual
     assert (await put_schedule(store, clock.now() + 99)).next_at == first.next_at
     changed = await put_schedule(store, clock.now() + 5, spec="@every 5")
     assert changed.next_at == clock.now() + 5
-    await store.execute("drop_schedule", name="tick")
-    assert await store.query("schedules") == []
+    await execute(store, "drop_schedule", name="tick")
+    assert await query(store, "schedules") == []
 
 
 async def test_dead_letters_by_group_and_filter(store: Store, clock: VirtualClock) -> None:
@@ -136,12 +138,12 @@ async def test_dead_letters_by_group_and_filter(store: Store, clock: VirtualCloc
     await put(store, "other", type="other", queue="mail")
     other = await claim_one(store, queues=("mail",))
     await runner_says(store, other, failing("a", final=True))
-    groups = [tuple(row)[:4] for row in await store.query("dead_groups", limit=10)]
+    groups = [tuple(row)[:4] for row in await query(store, "dead_groups", limit=10)]
     assert [(g[0], g[1]) for g in groups] == [("print a", 3), ("print b", 1)]
 
     async def found(**wanted: object) -> list[str]:
         fields = {"fingerprint": None, "type": None, "queue": None, "before": None} | wanted
-        tasks = await store.query("find_dead", **{"limit": 10, "skip": 0, **fields})
+        tasks = await query(store, "find_dead", **{"limit": 10, "skip": 0, **fields})
         return [task.id for task in tasks]
 
     assert len(await found()) == 4
@@ -239,8 +241,8 @@ async def test_figures_of_what_is_gone_are_forgotten(
     await store.prune(before=later, dead_before=later, feed_before=0.0)
     await check_counters(store)
     assert len(await bench.sql("SELECT queue FROM holdfast_counter")) > 1
-    assert len(await store.execute("prune_counters", limit=3)) == 3
-    while await store.execute("prune_counters", limit=3):
+    assert len(await execute(store, "prune_counters", limit=3)) == 3
+    while await execute(store, "prune_counters", limit=3):
         pass
     assert [row[0] for row in await bench.sql("SELECT queue FROM holdfast_counter")] == ["default"]
     await check_counters(store)
@@ -250,11 +252,11 @@ async def test_figures_of_what_is_gone_are_forgotten(
 
 async def test_a_type_is_forgotten_when_nothing_names_it(store: Store, clock: VirtualClock) -> None:
     rows = [(name, "default", "{}") for name in ("work", "other", "live", "old", "new")]
-    await store.execute("register_types", rows[:-1], now=clock.now() - 100.0, node="n")
-    await store.execute("register_types", rows[-1:], now=clock.now(), node="n")
+    await execute(store, "register_types", rows[:-1], now=clock.now() - 100.0, node="n")
+    await execute(store, "register_types", rows[-1:], now=clock.now(), node="n")
     await put(store, "waits", type="other")
     await store.counters()
     await put_schedule(store, clock.now())  # of type "work"
-    await store.execute("join_node", id="n", now=clock.now(), info_json='{"types": ["live"]}')
-    await store.execute("prune_types", before=clock.now() - 50.0)
-    assert [row[0] for row in await store.query("types")] == ["live", "new", "other", "work"]
+    await execute(store, "join_node", id="n", now=clock.now(), info_json='{"types": ["live"]}')
+    await execute(store, "prune_types", before=clock.now() - 50.0)
+    assert [row[0] for row in await query(store, "types")] == ["live", "new", "other", "work"]

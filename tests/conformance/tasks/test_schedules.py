@@ -23,6 +23,7 @@ from holdfast.store.scripts import schedules
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
 from tests.conformance.tasks.helpers import all_tasks, asked
+from tests.statements import execute, query
 
 
 def every(
@@ -52,11 +53,11 @@ async def put_unchecked(store: Store, schedule: Schedule, next_at: float) -> Non
     """As a newer version would, whose specs this one does not know."""
     fields = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
     del fields["fired_at"], fields["paused"]
-    await store.execute("put_schedule", **fields | {"next_at": next_at})
+    await execute(store, "put_schedule", **fields | {"next_at": next_at})
 
 
 async def row(store: Store, name: str) -> Schedule | None:
-    found = [Schedule(*each) for each in await store.query("schedules")]
+    found = [Schedule(*each) for each in await query(store, "schedules")]
     return next((each for each in found if each.name == name), None)
 
 

@@ -20,6 +20,7 @@ from holdfast.errors import (
     UnknownType,
 )
 from holdfast.testing import Harness, harness
+from tests.statements import execute
 
 
 async def echo(task: Task) -> object:
@@ -86,7 +87,7 @@ async def test_why_says_when_no_node_has_a_handler(queue: TaskQueue) -> None:
         await h.run_until_idle()
         handle = await queue.enqueue("echo", delay=100)
         backend = await queue.open()
-        await backend.store.execute("forget_node", id=h.engine.config.node)
+        await execute(backend.store, "forget_node", id=h.engine.config.node)
         assert await codes(queue, handle) == ["not-due", "no-handler"]
 
 
@@ -401,7 +402,7 @@ async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
         [node] = await queue.get_nodes()
         assert node.types == ["echo"]
         backend = await queue.open()
-        await backend.store.execute("join_node", id="gone", now=0.0, info_json="{}")
+        await execute(backend.store, "join_node", id="gone", now=0.0, info_json="{}")
         assert [listed.id for listed in await queue.get_nodes()] == [node.id]
         assert {listed.id for listed in await queue.get_nodes(live=False)} == {"gone", node.id}
         assert (await queue.get_stats()).nodes == 1

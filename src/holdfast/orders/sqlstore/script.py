@@ -78,6 +78,15 @@ def write(change: WriteSet) -> Script[None]:
         yield call(own("write_order_freeze"), **change.freeze)
 
 
+def get(ids: list[str]) -> Script[Rows]:
+    return (yield call(own("get_orders"), ids=ids))
+
+
+def get_freeze() -> Script[tuple[Any, ...]]:
+    rows = yield call(own("get_order_freeze"))
+    return tuple(rows[0])
+
+
 def page(statement: str, size: int, **params: Any) -> Script[Rows]:
     """All rows of a list, `size` at a time; each begins with its number."""
     found: Rows = []

@@ -101,7 +101,8 @@ class SqlOrders(AsyncOrderStore):
         return verdict.answer
 
     async def get(self, client_order_id: str) -> Order | None:
-        rows = await self._store.query(own("get_orders"), ids=[check_reference(client_order_id)])
+        order_id = check_reference(client_order_id)
+        rows = await self._store.read(lambda: script.get([order_id]))
         return to_order(rows[0]) if rows else None
 
     async def orders(self) -> list[Order]:
@@ -117,7 +118,7 @@ class SqlOrders(AsyncOrderStore):
         return await self._pages(own("page_symbol_orders"), symbol=check_symbol(symbol))
 
     async def freeze_state(self) -> FreezeState:
-        return to_freeze((await self._store.query(own("get_order_freeze")))[0])
+        return to_freeze(await self._store.read(script.get_freeze))
 
     async def forget(self) -> int:
         """Drops answers that retention no longer covers; call it now and then."""

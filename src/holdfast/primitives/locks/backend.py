@@ -40,7 +40,9 @@ class LockBackend(Protocol):
         """Runs the script in the caller's open transaction."""
         ...
 
-    async def query(self, statement: str, **params: Any) -> Rows: ...
+    async def read(self, make: Callable[[], Script[T]]) -> T:
+        """Runs a script that only reads."""
+        ...
 
     def reading(self) -> float:
         """The store's time. It may go backwards; each lease row keeps its own high-water mark."""
@@ -54,7 +56,7 @@ class StoreBackend:
         self._store = store
         self.open = store.open
         self.close = store.close
-        self.query = store.query
+        self.read = store.read
         self.reading = store.now
 
     async def run(self, make: Make[T], *, repeatable: bool = True) -> T:
@@ -126,9 +128,9 @@ class MemoryBackend:
     async def run_in_tx(self, connection: object, make: Make[T]) -> T:
         raise InvalidInput("locks in memory have no transactions: use `await lease.verify()`")
 
-    async def query(self, statement: str, **params: Any) -> Rows:
+    async def read(self, make: Callable[[], Script[T]]) -> T:
         with self._mutex:
-            return self._execute(StatementCall(statement, params))
+            return self._run(make())
 
     def _execute(self, statement: StatementCall) -> Rows:
         rows: Iterable[Any] = getattr(self, f"_{statement.name}")(**statement.params)

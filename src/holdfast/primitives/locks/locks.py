@@ -182,8 +182,8 @@ class Locks(LocksBase[Lease]):
             check_name("after", after, most=rules.RESOURCE_MAX)
         check_page(limit)
         await self.open()
-        rows = await self._backend.query("leases_after", after=after, limit=limit)
-        return [_info(rules.LeaseRow(*row), self._backend.reading()) for row in rows]
+        leases = await self._backend.read(lambda: scripts.held_after(after, limit))
+        return [_info(lease, self._backend.reading()) for lease in leases]
 
     async def show(self, resource: str) -> LeaseInfo:
         """One resource, its waiters in queue order, and its revocations, latest first."""
@@ -200,7 +200,7 @@ class Locks(LocksBase[Lease]):
         """Counts waiters and the age of the oldest; also sets the gauges."""
         await self.open()
         now = self._backend.reading()
-        depth, oldest_at = (await self._backend.query("waiter_stats", now=now))[0]
+        depth, oldest_at = await self._backend.read(lambda: scripts.count_waiting(now))
         stats = QueueStats(depth, 0.0 if oldest_at is None else max(0.0, now - oldest_at))
         self._meter.gauge(meters.DEPTH, stats.depth)
         self._meter.gauge(meters.OLDEST, stats.oldest_seconds)
@@ -297,18 +297,13 @@ class Locks(LocksBase[Lease]):
                 now = self._backend.reading()
                 if self._wakes:
                     claims = list(self._wakes)
-                    rows = await self._backend.query(
-                        "ready_waiters", claims=claims, limit=len(claims), now=now
-                    )
-                    for row in rows:
-                        self._wake(row[0])
+                    for claim_id in await self._backend.read(partial(scripts.ready, claims, now)):
+                        self._wake(claim_id)
                 held = {(lease.claim_id, lease.fence): lease for lease in self._held}
                 if held:
                     names = [lease.resource for lease in held.values()]
-                    rows = await self._backend.query(
-                        "holding_claims", resources=names, limit=len(names)
-                    )
-                    for key in held.keys() - {tuple(row) for row in rows}:
+                    holders = await self._backend.read(partial(scripts.holders, names))
+                    for key in held.keys() - holders:
                         held[key].check_store()
         finally:
             self._is_checking = False

@@ -227,6 +227,30 @@ def show(resource: str, now: float) -> Script[Shown | None]:
     return Shown(lease, [Waiter(*row) for row in waiters], [Audit(*row) for row in audit])
 
 
+def held_after(after: str, limit: int) -> Script[list[LeaseRow]]:
+    """Held leases, sorted by resource, from the one behind `after` on."""
+    rows = yield call("leases_after", after=after, limit=limit)
+    return [LeaseRow(*row) for row in rows]
+
+
+def count_waiting(now: float) -> Script[tuple[int, float | None]]:
+    """The number of waiters, and when the oldest of them asked."""
+    [(depth, oldest_at)] = yield call("waiter_stats", now=now)
+    return depth, oldest_at
+
+
+def ready(claims: list[str], now: float) -> Script[list[str]]:
+    """Those of these claims that are first in line for a lease that is free."""
+    rows = yield call("ready_waiters", claims=claims, limit=len(claims), now=now)
+    return [row[0] for row in rows]
+
+
+def holders(resources: list[str]) -> Script[set[tuple[str, int]]]:
+    """The claim and the fence that hold each of these resources."""
+    rows = yield call("holding_claims", resources=resources, limit=len(resources))
+    return {(claim_id, fence) for claim_id, fence in rows}
+
+
 def _locked(resource: str, now: float) -> Script[LeaseRow]:
     rows = yield call("lock_lease", resource=resource, now=now)
     return LeaseRow(*rows[0])

@@ -132,6 +132,12 @@ def get(place: EntryKey) -> Script[Entry | None]:
     return entry(rows[0]) if rows else None
 
 
+def unfinished(scope: str | None, limit: int, now: float) -> Script[list[Entry]]:
+    """Entries of calls in progress whose lease has ended."""
+    rows = yield call("unfinished_entries", now=now, scope=scope, limit=limit)
+    return [entry(row) for row in rows]
+
+
 def entry(row: Any) -> Entry:
     scope, operation, key, fingerprint, state, *rest = row
     return Entry(EntryKey(scope, operation, key), fingerprint, State(state), *rest)

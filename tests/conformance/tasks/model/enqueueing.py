@@ -13,6 +13,7 @@ from holdfast.core.task import Priority, Status, Task
 from holdfast.store.scripts import schedules as scripts
 from tests.conformance.tasks.helpers import wanted
 from tests.conformance.tasks.model.machine import QUEUES, Hands
+from tests.statements import query
 
 picks = st.integers(min_value=0, max_value=1_000)
 EVERY = "@every 5"
@@ -133,7 +134,7 @@ class Enqueueing(Hands):
     def fire(self, times: int) -> None:
         """One task for a moment, however many instances see that it is due."""
         self.tick(5.0)
-        found = [self.run(store.query("schedules")) for store in self.stores]
+        found = [self.run(query(store, "schedules")) for store in self.stores]
         assert [tuple(row) for row in found[0]] == [tuple(row) for row in found[1]]
         schedules = [Schedule(*row) for row in found[0]]
         for schedule in schedules:
@@ -159,7 +160,7 @@ class Enqueueing(Hands):
 
     @rule()
     def unschedule(self) -> None:
-        if self.run(self.sqlite.query("schedules")):
+        if self.run(query(self.sqlite, "schedules")):
             self.both(
                 lambda store: store.run(
                     lambda dialect, ids, now: scripts.remove(
@@ -172,7 +173,7 @@ class Enqueueing(Hands):
     @rule()
     def hold_schedule(self) -> None:
         """Paused and resumed: its next time is one that lies ahead."""
-        if not self.run(self.sqlite.query("schedules")):
+        if not self.run(query(self.sqlite, "schedules")):
             return
         self.tick()
         self.both(

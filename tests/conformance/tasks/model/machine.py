@@ -25,6 +25,7 @@ from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
 from tests.conformance.tasks.helpers import all_tasks, read_all, shown
 from tests.conformance.tasks.model.model import MAX_ATTEMPTS, MAX_DEATHS, Model
+from tests.statements import query
 
 T = TypeVar("T")
 BATCHES = (1, 2, 3, 1_000)
@@ -189,7 +190,7 @@ class Hands(RuleBasedStateMachine):
 
     def limits(self, store: Store, tasks: Any) -> list[Any]:
         names = sorted({name for t in tasks for name in t.limit_names})
-        return self.run(store.query("get_limits", names=names))
+        return self.run(query(store, "get_limits", names=names))
 
 
 def check_figures(tasks: list[Task], counters: list[Any], limits: list[Any]) -> None:
