@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from holdfast.primitives.locks import (
         FAMILIES,
         AsyncRedlock,
-        Audit,
         BlockingEfficiencyLocks,
         BlockingLease,
         BlockingLocks,
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "AsyncRedlock",
-    "Audit",
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",

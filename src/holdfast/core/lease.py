@@ -9,7 +9,7 @@ row; it never goes back.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -62,6 +62,19 @@ class LeaseRow(msgspec.Struct, frozen=True):
     clock_at: float = 0.0
     """The clock of the lease: the latest time at which a request was judged."""
     last_ticket: int = 0
+
+
+class Audit(NamedTuple):
+    """A change that an operator made to a lease."""
+
+    resource: str
+    at: float
+    action: str
+    actor: str
+    reason: str
+    fence: int
+    claim_id: str
+    owner: str
 
 
 class Waiter(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ Promises: a revocation is recorded with who and why; a resource that is not held
 
 from __future__ import annotations
 
-from holdfast.primitives.locks import Audit, LeaseInfo, Locks
+from holdfast.core.lease import Audit
+from holdfast.primitives.locks import LeaseInfo, Locks
 from holdfast.queue.by import By
 
 

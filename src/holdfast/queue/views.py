@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.event import Event
+from holdfast.core.lease import Audit
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Status, Task
-from holdfast.primitives.locks import Audit, LeaseInfo
+from holdfast.primitives.locks import LeaseInfo
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView

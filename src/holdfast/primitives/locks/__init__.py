@@ -16,12 +16,10 @@ from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLock
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
 from holdfast.primitives.locks.meters import FAMILIES
 from holdfast.primitives.locks.redlock import AsyncRedlock, Redlock
-from holdfast.store.scripts.leases import Audit
 
 __all__ = [
     "FAMILIES",
     "AsyncRedlock",
-    "Audit",
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",

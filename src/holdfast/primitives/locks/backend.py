@@ -14,10 +14,10 @@ from msgspec.structs import astuple, replace
 
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
-from holdfast.core.lease import LeaseRow, Waiter, opens_at
+from holdfast.core.lease import Audit, LeaseRow, Waiter, opens_at
 from holdfast.errors import InvalidInput
 from holdfast.store.script import Rows, Script, StatementCall
-from holdfast.store.scripts.leases import Audit, Hinter, Teller
+from holdfast.store.scripts.leases import Hinter, Teller
 from holdfast.store.store import Store
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Generic, Self, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.core.lease import LossReason
+from holdfast.core.lease import Audit, LossReason
 from holdfast.core.steps import settled
 from holdfast.errors import NotRunning
 from holdfast.metrics import Meter
@@ -24,7 +24,6 @@ from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLock
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
 from holdfast.primitives.portal import Portal
-from holdfast.store.scripts.leases import Audit
 
 L = TypeVar("L", bound=HeldLease)
 B = TypeVar("B", bound="BlockingHeldLease[Any]")

@@ -22,7 +22,7 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
 from holdfast.core.check import check_name, check_page, check_text, check_whole
 from holdfast.core.ids import Ids
-from holdfast.core.lease import LeaseDenied, LeaseGranted, LeaseRequest, LossReason, Waiter
+from holdfast.core.lease import Audit, LeaseDenied, LeaseGranted, LeaseRequest, LossReason, Waiter
 from holdfast.errors import BadConfig, LeaseLost, NotFound
 from holdfast.metrics import Meter, NullMeter
 from holdfast.primitives.locks import meters
@@ -33,7 +33,6 @@ from holdfast.primitives.locks.memory import memory_space
 from holdfast.primitives.locks.nodes import is_redis
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
-from holdfast.store.scripts.leases import Audit
 
 WAITER_SECONDS: Final = 3.0
 """A waiter keeps its place this long after its last request. Any number of dead waiters delay those behind

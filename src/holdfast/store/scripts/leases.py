@@ -15,6 +15,7 @@ from holdfast.core import lease as rules
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.core.lease import (
+    Audit,
     LeaseDenied,
     LeaseGranted,
     LeaseRequest,
@@ -69,19 +70,6 @@ class Teller:
         yield from record(
             self._speaker, record_id, now, [NewEvent(kind, now, "", "", data)], Counter()
         )
-
-
-class Audit(NamedTuple):
-    """What an operator did."""
-
-    resource: str
-    at: float
-    action: str
-    actor: str
-    reason: str
-    fence: int
-    claim_id: str
-    owner: str
 
 
 class Shown(NamedTuple):
