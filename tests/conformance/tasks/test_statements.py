@@ -111,18 +111,6 @@ def test_every_statement_is_used(dialect: str) -> None:
     assert [name for name in sorted(names(dialect)) if f'"{name}"' not in code] == []
 
 
-def test_no_caller_outside_the_store_names_a_statement() -> None:
-    """They ask `store.reads` and the verbs. Locks and orders are parts with statements of their own."""
-    named = re.compile(r"store\w*\.(?:query|execute)\(")
-    callers = {
-        str(path.relative_to(SRC))
-        for path in SRC.rglob("*.py")
-        if named.search(path.read_text("utf-8"))
-    }
-    own = {"orders", "primitives", "store"}
-    assert {caller for caller in callers if Path(caller).parts[0] not in own} == set()
-
-
 def test_same_results_under_the_same_names() -> None:
     ours, theirs = loaded("sqlite"), loaded("postgres")
     # A fast path may answer in the way that suits its dialect.

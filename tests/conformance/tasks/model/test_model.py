@@ -53,19 +53,15 @@ RULES = {
 ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
     "run_in_tx",
-    # By every insert with parents, and one by one when `link` fails: tests/conformance/test_held_open.py.
+    # By every insert with parents, and one by one when `link` fails: tests/integration/postgres/test_held_open.py.
     "link_these",
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.
     "warm_up",
     # One by one, when a sweep fails: tests/unit/engine/test_outcomes.py.
     "expired",
-    # Types and what else has no event: tests/conformance/tasks/test_places.py.
-    "execute",
     # A new epoch ends what the model knows of the feed: tests/conformance/tasks/test_feed_whole.py.
     "new_epoch",
-    # One moment for several reads: tests/integration/test_why_snapshot.py.
-    "snapshot",
 }
 KINDS_ELSEWHERE = {
     # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_places.py.
