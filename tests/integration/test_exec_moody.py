@@ -283,7 +283,7 @@ def test_an_adapter_error_about_one_order_stops_no_step(desk: Desk) -> None:
     first, second = desk.place("1"), desk.place("2")
     desk.exchange.breaks["find", first] = RuntimeError("bad reply")
     desk.exchange.says(second, state=E.CANCELED)
-    with pytest.raises(ExchangeFailed, match=f"the first is {first}: bad reply"):
+    with pytest.raises(ExchangeFailed, match=f"the first about {first}: bad reply"):
         desk.step()
     assert desk.state(second) is S.CANCELED
     assert desk.reason == ""
