@@ -22,7 +22,7 @@ from holdfast.orders.model.order import ZERO, Order, OrderState, Side
 from holdfast.orders.model.rules import check_consistent, check_id, check_symbol
 
 ORDERS_MAX: Final = 100_000
-TOLD_MAX: Final = 10
+SHOWN_MAX: Final = 10
 _line: Final = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -49,10 +49,8 @@ def read_orders_jsonl(path: Path, now: float) -> Import:
         except (HoldfastError, msgspec.DecodeError, UnicodeDecodeError) as error:
             bad.append(f"line {number}: {error}")
     if bad:
-        more = f" (and {len(bad) - TOLD_MAX} more)" if len(bad) > TOLD_MAX else ""
-        raise InvalidInput(
-            f"{path} was not imported, nothing of it: {'; '.join(bad[:TOLD_MAX])}{more}"
-        )
+        more = f" (and {len(bad) - SHOWN_MAX} more)" if len(bad) > SHOWN_MAX else ""
+        raise InvalidInput(f"{path} was not imported: {'; '.join(bad[:SHOWN_MAX])}{more}")
     return Import(orders=tuple(found.values()))
 
 
