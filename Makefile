@@ -16,7 +16,7 @@ BIN := .venv/bin
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/:/' | awk -F': +' '{printf "  make %-9s %s\n", $$1, $$2}'
 
-setup:  ## make .venv: the locked tools and libraries, and holdfast itself
+setup:  ## create .venv with the locked tools and libraries, and holdfast itself
 	@$(PYTHON) scripts/setup.py
 
 test: setup  ## run every test
@@ -32,23 +32,23 @@ fmt: setup  ## format the code and fix what can be fixed
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-demo: setup  ## watch holdfast survive a bad day
+demo: setup  ## run the demo with failures, a killed worker and its recovery
 	$(BIN)/holdfast demo
 
-sim: setup  ## live through many bad days in virtual time (SEEDS=200 or SIM_MINUTES=60, FIRST=0)
+sim: setup  ## run the simulator in virtual time (SEEDS=200 or SIM_MINUTES=60, FIRST=0)
 	$(BIN)/holdfast simulate --seed $(FIRST) --processes $(WORKERS) \
 		$(if $(SIM_MINUTES),--minutes $(SIM_MINUTES),--seeds $(SEEDS))
 
-chaos: setup  ## kill, freeze, cut and fill real processes, peers beside (about 25 minutes)
+chaos: setup  ## faults on real processes, with peers for comparison (about 25 minutes)
 	$(BIN)/python -m proof chaos
 
-endurance: setup  ## an old reader, an hour of memory, sizes, pruning (MINUTES=60, ARGS="--quick")
+endurance: setup  ## long runs with an old reader, memory, sizes, pruning (MINUTES=60, ARGS="--quick")
 	$(BIN)/python -m proof endurance --minutes $(MINUTES) $(ARGS)
 
-bench: setup  ## measure
+bench: setup  ## measure Holdfast and its peers
 	$(BIN)/python -m proof bench
 
-lock: setup  ## resolve requirements/dev.txt anew (UPGRADE=1 takes the newest versions)
+lock: setup  ## resolve requirements/dev.txt again (UPGRADE=1 takes the newest versions)
 	$(BIN)/uv pip compile pyproject.toml --output-file requirements/dev.txt --quiet \
 		--universal --python-version 3.11 --generate-hashes \
 		--extra postgres --extra redis --extra uvloop --extra metrics \
@@ -57,6 +57,6 @@ lock: setup  ## resolve requirements/dev.txt anew (UPGRADE=1 takes the newest ve
 		--custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade)
 	@! grep -nE '://|file:|index-url|find-links' requirements/dev.txt
 
-clean:  ## remove what can be made again
+clean:  ## remove generated files
 	rm -rf .venv build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Proof that Holdfast holds: `bench`, `chaos` and `endurance` over one `lab`."""
+"""Programs that measure and stress Holdfast: `bench`, `chaos` and `endurance` over one `lab`."""

@@ -7,8 +7,8 @@ import sys
 
 PROGRAMS = {
     "bench": "Holdfast and its peers, measured side by side",
-    "chaos": "real processes are killed, frozen, cut off and starved of disk, peers beside",
-    "endurance": "an old reader, an hour of memory, sizes, pruning",
+    "chaos": "faults on real processes, networks, servers and disks, with peers for comparison",
+    "endurance": "long runs: an old reader, memory, sizes, pruning",
 }
 
 

@@ -7,7 +7,7 @@ from importlinter.domain.imports import ModuleExpression
 
 
 class ProtectedIfPresent(ProtectedContract):
-    """import-linter's `protected`, where naming a module that nobody has made yet is no error."""
+    """import-linter's `protected`; a module that does not exist yet is not an error."""
 
     type_name = "protected_if_present"
 

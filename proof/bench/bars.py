@@ -1,4 +1,4 @@
-"""The bars: ratios that Holdfast has to reach against peers and floors of the same run."""
+"""The bars: ratios to peers and floors of the same run that Holdfast must reach."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ CRASH_TASKS = 20
 
 @dataclass(frozen=True)
 class Bar:
-    """One line of the last table."""
+    """One row of the last table."""
 
     scenario: str
     bar: str
     measured: str
     reached: bool | None
-    """None: something needed was not measured."""
+    """None: a needed figure was not measured."""
 
 
 def _peers(store: str) -> list[str]:
@@ -28,18 +28,18 @@ def _peers(store: str) -> list[str]:
 
 
 class _Judge:
-    """Ratios over the medians of a run."""
+    """Ratios of the medians of a run."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
 
     def drain(self, subject: str) -> float | None:
-        """Settled rate where the store can tell, else until the last handler."""
+        """Settled rate if the store can count, else the rate until the last handler."""
         settled = self.results.median("drain", subject, "settled_rate")
         return settled or self.results.median("drain", subject, "rate")
 
     def rate(self, scenario: str, subject: str) -> float | None:
-        """Tasks a second."""
+        """Tasks per second."""
         return self.results.median(scenario, subject, "rate")
 
     def best(
@@ -48,7 +48,7 @@ class _Judge:
         """Name and value of the best subject."""
         found = [(v, name) for name in names if (v := value(name)) is not None]
         if not found:
-            return "nobody", None
+            return "none", None
         chosen = min(found) if least else max(found)
         return chosen[1], chosen[0]
 
@@ -76,7 +76,7 @@ def _at_most(scenario: str, value: float | None, bar: float, unit: str) -> Bar:
 
 
 def judge(results: Results) -> list[Bar]:
-    """All bars, in the order of the issue."""
+    """All bars, in the order of the table."""
     j = _Judge(results)
     return [
         *_drains(j),

@@ -1,4 +1,5 @@
-"""How a queue is measured: throughput, latency, depth, memory, a crash. The same code for every subject."""
+"""How a queue is measured: throughput, latency, depth, memory, a crash. The code is the same for every
+subject."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ NS = 1e9
 POLL = 0.005
 IDLE_SETTLE_SECONDS = 5.0
 WARM_UP = 20
-"""First tasks of a latency measurement, not counted."""
+"""First tasks of a latency measurement, which are not counted."""
 BURST = 1_000
 BURST_SKIP = 200
-"""The first handlers of a burst are not counted: the claim before them cannot be."""
+"""The first handlers of a burst are not counted, because their claim started before the clock."""
 
 
 async def enqueue_one(subject: QueueSubject, n: int) -> Result:
-    """One caller, one task after another, each acknowledged before the next."""
+    """One caller enqueues tasks one after another, each acknowledged before the next."""
     enqueue = subject.enqueue
     started = time.perf_counter()
     if inspect.iscoroutinefunction(enqueue):
@@ -43,7 +44,7 @@ async def enqueue_one(subject: QueueSubject, n: int) -> Result:
 
 
 async def enqueue_concurrent(subject: QueueSubject, n: int, callers: int) -> Result:
-    """``callers`` at once (tasks of one loop, or threads), each one task after another."""
+    """``callers`` at once (tasks of one loop, or threads), each enqueues one task after another."""
     enqueue, each = subject.enqueue, n // callers
 
     async def caller(base: int) -> None:
@@ -65,7 +66,7 @@ async def enqueue_concurrent(subject: QueueSubject, n: int, callers: int) -> Res
 
 
 async def enqueue_bulk(subject: QueueSubject, n: int) -> Result:
-    """All at once by the bulk API."""
+    """All tasks through the bulk API."""
     assert subject.enqueue_many is not None, "no bulk API"
     started = time.perf_counter()
     await settle(subject.enqueue_many("noop", range(n)))
@@ -77,9 +78,8 @@ async def drain(
 ) -> Result:
     """``n`` tasks wait; workers start; the clock runs from the first handler to the last.
 
-    ``settled_rate`` ends when the store holds no unfinished task, ``from_go_rate`` starts when the
-    loaded worker processes were released (so it contains their connecting).
-    """
+    ``settled_rate`` ends when the store has no unfinished task. ``from_go_rate`` starts when the loaded
+    worker processes are released, so it includes their connects."""
     reader = Reader(probe_folder())
     reader.clear()
     await fill(subject, kind, n)
@@ -104,7 +104,7 @@ async def drain(
 
 
 async def cpu_scaling(subject: QueueSubject, n: int, limit: float = 120) -> Result:
-    """Handlers that compute: one worker process, then two, back to back."""
+    """Handlers that compute: one worker process, then two."""
     one = await drain(subject, n, 1, "cpu", limit)
     two = await drain(subject, n, 2, "cpu", limit)
     assert one["rate"] is not None
@@ -113,8 +113,8 @@ async def cpu_scaling(subject: QueueSubject, n: int, limit: float = 120) -> Resu
 
 
 async def latency(subject: QueueSubject, n: int, interval: float, *, apart: bool = False) -> Result:
-    """Idle worker, a task every ``interval`` seconds: from before the enqueue to the handler. ``apart``: in
-    another process, whatever the subject prefers."""
+    """Idle worker, a task every ``interval`` seconds: from before the enqueue to the handler. ``apart``:
+    in another process, even if the subject prefers one process."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = None
@@ -143,7 +143,7 @@ async def latency(subject: QueueSubject, n: int, interval: float, *, apart: bool
 
 
 async def idle(subject: QueueSubject, seconds: float) -> Result:
-    """What a worker with nothing to do costs, after it has run one task and settled."""
+    """The cost of an idle worker that has run one task before."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = workers(subject, 1)
@@ -162,7 +162,7 @@ async def idle(subject: QueueSubject, seconds: float) -> Result:
 
 
 async def depth_shallow(subject: QueueSubject, bursts: int) -> Result:
-    """Drain rate with 1,000 waiting: bursts into an idle worker, the first one not counted."""
+    """Drain rate with 1,000 waiting tasks: bursts into an idle worker, the first one not counted."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = workers(subject, 1)
@@ -182,13 +182,13 @@ async def depth_shallow(subject: QueueSubject, bursts: int) -> Result:
 
 
 async def depth_fill(subject: QueueSubject, waiting: int) -> Result:
-    """Only fill: the harness lets the store rest before :func:`depth_deep`."""
+    """Only fills: the harness lets the store rest before :func:`depth_deep`."""
     await fill(subject, "noop", waiting)
     return {}
 
 
 async def depth_deep(subject: QueueSubject, window: int) -> Result:
-    """Drain rate over the first ``window`` tasks of a deep queue, in a worker that starts now."""
+    """Drain rate over the first ``window`` tasks of a deep queue, in a new worker."""
     reader = Reader(probe_folder())
     reader.clear()
     tree = workers(subject, 1)
@@ -261,7 +261,7 @@ def _ended(reader: Reader) -> set[int]:
 
 
 async def fill(subject: QueueSubject, kind: str, n: int) -> None:
-    """Put ``n`` tasks into the store by the fastest way that the queue has."""
+    """Enqueues ``n`` tasks in the fastest way that the queue has."""
     if subject.enqueue_many is not None:
         await settle(subject.enqueue_many(kind, range(n)))
         return
@@ -276,7 +276,7 @@ def workers(subject: QueueSubject, processes: int, concurrency: int = 0) -> Work
 
 
 async def until(condition: Callable[[], bool], limit: float, what: str) -> None:
-    """Wait for ``condition``; ``what`` names it in the error after ``limit`` seconds."""
+    """Waits for ``condition``; ``what`` names it in the error after ``limit`` seconds."""
     end = time.monotonic() + limit
     while not condition():
         if time.monotonic() > end:
@@ -286,7 +286,7 @@ async def until(condition: Callable[[], bool], limit: float, what: str) -> None:
 
 
 async def until_hits(tree: WorkerTree, reader: Reader, n: int, limit: float) -> None:
-    """Wait until ``n`` handlers have finished."""
+    """Waits until ``n`` handlers have finished."""
     end = time.monotonic() + limit
     while (done := reader.count()) < n:
         if not tree.alive() or time.monotonic() > end:
@@ -297,7 +297,7 @@ async def until_hits(tree: WorkerTree, reader: Reader, n: int, limit: float) -> 
 
 
 async def until_settled(subject: QueueSubject, limit: float) -> int:
-    """Wait until the store shows nothing unfinished; return when (``monotonic_ns``)."""
+    """Waits until the store has no unfinished task; returns when (``monotonic_ns``)."""
     end = time.monotonic() + limit
     while left := await settle(subject.unfinished()):
         if time.monotonic() > end:

@@ -1,6 +1,6 @@
 """Counts and timestamps of handlers, cheap and alike for every subject and process.
 
-Each worker process appends 16-byte records to a memory-mapped file of its own; the measuring side
+Each worker process appends 16-byte records to its own memory-mapped file; the measuring side
 reads the headers while the work runs and the records afterwards. ``time.monotonic_ns`` is one clock
 for all processes of a Linux machine. A hit costs about a microsecond.
 """
@@ -152,6 +152,6 @@ class Reader:
         return [Run(word, int(number), int(at)) for word, number, at in parts]
 
     def clear(self) -> None:
-        """Forget everything (between two measurements, with no worker alive)."""
+        """Deletes all records (between two measurements, with no worker alive)."""
         for path in self.path.glob("*"):
             path.unlink()

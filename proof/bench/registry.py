@@ -1,7 +1,7 @@
-"""Who is measured, in which scenarios, with how many tasks.
+"""Which subjects are measured, in which scenarios, with how many tasks.
 
-Sizes aim at about three seconds a measurement, from the rates in the research notes; ``--quick``
-divides them. A size of 0 means that the subject does not take part.
+Sizes aim at about three seconds per measurement; ``--quick`` divides them. A size of 0 means that the
+subject does not take part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was measured: samples by scenario, subject and metric, and why some are missing."""
+"""Measurements: samples by scenario, subject and metric, and why some are missing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Results:
     skipped: dict[str, str] = field(default_factory=dict)
 
     def add(self, scenario: str, subject: str, measured: dict[str, float | None]) -> None:
-        """Keep one round's measurements."""
+        """Adds the measurements of one round."""
         row = self.samples.setdefault(scenario, {}).setdefault(subject, {})
         for key, value in measured.items():
             if value is not None:
                 row.setdefault(key, []).append(value)
 
     def fail(self, scenario: str, subject: str, reason: str) -> None:
-        """Keep why a measurement is missing."""
+        """Records why a measurement is missing."""
         self.failures.setdefault(scenario, {})[subject] = reason
 
     def median(self, scenario: str, subject: str, metric: str) -> float | None:

@@ -49,12 +49,12 @@ class Stores:
         return self.postgres.dsn(database)
 
     def rest(self, url: str) -> None:
-        """Bring a store to where it is some minutes after a large insert, as autovacuum would."""
+        """Brings a store to its state some minutes after a large insert, as autovacuum would."""
         if url.startswith("postgresql"):
             query(url, "vacuum analyze", "checkpoint")
 
     def drop(self, url: str) -> None:
-        """Throw one away."""
+        """Removes one store."""
         if url.startswith("sqlite"):
             shutil.rmtree(Path(url.removeprefix("sqlite:///")).parent, ignore_errors=True)
         elif url.startswith("postgresql"):
@@ -70,16 +70,16 @@ class Stores:
 
 
 class Runner:
-    """Measures subjects; a failure is kept as a result and never ends the run."""
+    """Measures subjects. A failure is recorded as a result and never ends the run."""
 
     def __init__(self, stores: Stores, results: Results, logs: Path, *, quick: bool) -> None:
-        """Use ``stores``, fill ``results``, write what the subjects say below ``logs``."""
+        """Uses ``stores``, fills ``results``, writes the output of subjects below ``logs``."""
         self.stores, self.results, self.logs, self.quick = stores, results, logs, quick
         self.pythons: dict[str, Path] = {}
         logs.mkdir(parents=True, exist_ok=True)
 
     def prepare(self, subjects: list[Measured]) -> list[Measured]:
-        """Make the environments; return the subjects that can run."""
+        """Creates the environments; returns the subjects that can run."""
         ready = []
         for spec in subjects:
             reason = spec.missing()
@@ -114,7 +114,7 @@ class Runner:
                 )
 
     def measure(self, scenario: Scenario, spec: Measured, requests: list[dict[str, Any]]) -> str:
-        """Each request in a fresh process on an empty store; return a line about the figures."""
+        """Each request in a fresh process on an empty store; returns a line with the figures."""
         began = time.monotonic()
         measured: dict[str, float | None] = {}
         try:

@@ -1,4 +1,4 @@
-"""What is measured: each scenario is one operation of a subject with its sizes."""
+"""The scenarios: each is one operation of a subject with its sizes."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Scenario:
     metrics: tuple[Metric, ...]
     quick_divisor: int = 5
     rising: bool = True
-    """More is better."""
+    """Whether a larger figure is better."""
     once: bool = False
-    """Measured in the first round only (slow, and counted rather than timed)."""
+    """Measured in the first round only: it is slow, and counted rather than timed."""
 
     def requests(self, spec: Measured, *, quick: bool) -> list[dict[str, Any]]:
         """Build the requests for a subject; none if it does not take part."""

@@ -1,7 +1,7 @@
-"""How fast the simulator is, on one core: `python -m proof.bench.simulator`.
+"""The speed of the simulator on one core: `python -m proof.bench.simulator`.
 
-Three figures: nodes that do nothing but heartbeats through the network into the store; a cluster of whole
-engines with nothing to do; seeds as they are drawn. In processor time, which a busy machine changes less.
+Three figures: nodes that only send heartbeats through the network into the store; a cluster of idle
+engines; seeds as they are drawn. In processor time, which depends less on other load of the machine.
 """
 
 from __future__ import annotations

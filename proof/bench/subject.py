@@ -1,4 +1,4 @@
-"""What is measured: a queue, a key-value store, a lock. The loops are the same for every subject."""
+"""Subjects: a queue, a key-value store, a lock. The measuring loops are the same for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = "bench"
 
 
 class QueueSubject(Subject):
-    """How it is measured is in `operations`; a subject may replace one by a method ``op_<name>``."""
+    """`operations` measures it; a subject may replace an operation by a method ``op_<name>``."""
 
     settles = False
     """True: `unfinished` is exact, so that a drain also reports when the store was done."""
@@ -29,10 +29,10 @@ class QueueSubject(Subject):
         raise NotImplementedError
 
     enqueue_many: Callable[[str, Sequence[int]], Any] | None = None
-    """Bulk API, if the queue has one: all ``args`` in calls of whatever size suits the queue."""
+    """Bulk API, if the queue has one: all ``args`` in calls of a size that suits the queue."""
 
     def calls(self) -> Any:
-        """Calls that the store has answered so far, from all clients; None where it does not count them."""
+        """Store calls so far, from all clients; None if the store does not count them."""
         return None
 
     def start_embedded(self) -> Any:
@@ -74,11 +74,11 @@ class LockSubject(Subject):
     """A lock on one Redis; one caller, no contention."""
 
     def once(self) -> None:
-        """Takes the lock and gives it back; raises if either fails."""
+        """Acquires and releases the lock; raises if either fails."""
         raise NotImplementedError
 
     def op_locks(self, n: int) -> Result:
-        """Pairs of acquire and release a second."""
+        """Pairs of acquire and release per second."""
         once = self.once
         for _ in range(LOCK_WARM_UP):
             once()

@@ -1,1 +1,1 @@
-"""Real processes on their worst day: Holdfast and its peers, side by side (`make chaos`)."""
+"""Faults on real processes: Holdfast and its peers, side by side (`make chaos`)."""

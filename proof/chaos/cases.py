@@ -1,4 +1,4 @@
-"""The cases: the fault that each brings on a stage, and the stores on which it makes sense.
+"""The cases: the fault of each, and the stores that it applies to.
 
 A function calls `stage.strike()` when its fault begins and `stage.heal()` when it is over.
 """
@@ -36,25 +36,25 @@ TIME_LIMIT = "5ms"
 
 
 async def nothing(_stage: Stage) -> None:
-    """Most cases leave nothing behind."""
+    """The cleanup of most cases: nothing."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A fault by name."""
+    """A named fault."""
 
     name: str
     title: str
     stores: frozenset[str]
     strike: Callable[[Stage], Awaitable[None]]
     clean_up: Callable[[Stage], Awaitable[None]] = nothing
-    """After the load."""
+    """Cleanup after the load."""
     needs_proxy: bool = False
     needs_small_disk: bool = False
     subjects: frozenset[str] = frozenset()
-    """Which take part; empty: all."""
+    """The subjects that take part; empty: all."""
     is_burst: bool = False
-    """Takes long to drain."""
+    """Whether draining takes long."""
 
 
 async def restart(stage: Stage) -> None:
@@ -85,8 +85,8 @@ async def kill_repeatedly(stage: Stage) -> None:
 
 
 async def old_reader(stage: Stage) -> None:
-    """A reader begins, never ends, and holds its snapshot while thousands of jobs come and go: no dead row
-    can be removed. The rate is measured while it still holds on."""
+    """A reader holds its snapshot while thousands of jobs come and go, so no dead row can be removed. The
+    rate is measured while it still holds the snapshot."""
     assert isinstance(stage.store, PostgresStore)
     stage.strike()
     await stage.store.hold_snapshot()
@@ -100,7 +100,7 @@ async def end_reader(stage: Stage) -> None:
 
 
 async def burst(stage: Stage) -> None:
-    """Very many jobs at once, on top of the steady load."""
+    """A burst of jobs on top of the steady load."""
     stage.strike()
     stage.call("burst", n=stage.plan.burst)
     stage.heal()
@@ -115,7 +115,7 @@ async def worker_kill(stage: Stage) -> None:
 
 
 async def zombie(stage: Stage) -> None:
-    """One of two workers is stopped with jobs running, for longer than its lease, and then goes on."""
+    """One of two workers is stopped with jobs running for longer than its lease, and then continued."""
     stage.strike()
     stage.workers[0].signal(signal.SIGSTOP)
     await asyncio.sleep(LEASE_SECONDS + STOPPED_BEYOND_SECONDS)
@@ -124,8 +124,8 @@ async def zombie(stage: Stage) -> None:
 
 
 async def disk_full(stage: Stage) -> None:
-    """The disk of the store is full for some seconds, then it has room again. The ballast takes every byte
-    that is given back meanwhile. A server that gave up is started again after the disk has room."""
+    """The disk of the store is full for some seconds. The ballast file also takes space that is freed
+    meanwhile. A server that gave up is started again after the disk has room."""
     stage.strike()
     for _ in range(int(FULL_SECONDS / REFILL_SECONDS)):
         stage.disk.fill()
@@ -148,7 +148,7 @@ async def cut(stage: Stage) -> None:
 
 
 async def half_open(stage: Stage) -> None:
-    """Every connection of the workers goes silent and stays open; new ones are sound."""
+    """All connections of the workers go silent and stay open; new ones work."""
     stage.strike()
     stage.notes["connections_frozen"] = stage.proxy.links
     stage.proxy.freeze()
@@ -156,7 +156,7 @@ async def half_open(stage: Stage) -> None:
 
 
 async def slow(stage: Stage) -> None:
-    """The network between workers and server is slow: each chunk late, the link narrow, for some seconds."""
+    """The network between workers and server is slow for some seconds: latency and low bandwidth."""
     stage.strike()
     stage.proxy.slow(latency_seconds=LATENCY_SECONDS, bytes_per_second=BYTES_PER_SECOND)
     await asyncio.sleep(SLOW_SECONDS)
@@ -165,8 +165,8 @@ async def slow(stage: Stage) -> None:
 
 
 async def answer_lost(stage: Stage) -> None:
-    """Again and again a statement of a worker reaches the server, which carries it out and commits; then the
-    connection is reset before the answer."""
+    """Repeatedly, a statement of a worker reaches the server, which commits it; then the connection is
+    reset before the answer arrives."""
     stage.strike()
     for _ in range(LOST_ANSWERS):
         stage.proxy.lose_answer()
@@ -176,20 +176,20 @@ async def answer_lost(stage: Stage) -> None:
 
 
 async def open_transaction(stage: Stage) -> None:
-    """A caller enqueues in its own transaction, which holds a limit and names running jobs as parents, and
-    leaves that transaction open for longer than a lease."""
+    """A caller enqueues in its own transaction, which holds a limit and has running jobs as parents. The
+    transaction stays open for longer than a lease."""
     stage.strike()
     stage.notes |= stage.call("hold", seconds=LEASE_SECONDS + OPEN_BEYOND_SECONDS)
     stage.heal()
 
 
 async def isolation(stage: Stage) -> None:
-    """Every transaction of the database is serializable from now on, unless a session says otherwise."""
+    """The database makes serializable the default isolation of all sessions."""
     await _set_for_all(stage, default_transaction_isolation="serializable")
 
 
 async def time_limits(stage: Stage) -> None:
-    """The database ends statements, and transactions that idle, after a few milliseconds from now on."""
+    """The database limits statements and idle transactions to a few milliseconds."""
     await _set_for_all(
         stage, statement_timeout=TIME_LIMIT, idle_in_transaction_session_timeout=TIME_LIMIT
     )

@@ -1,6 +1,6 @@
-"""What handlers did: an append-only file of each process, beside the queue and out of its reach.
+"""The journal of handlers: an append-only file per process, outside the queue under test.
 
-Promises: a line is one write, so a process that is killed leaves whole lines; `time.monotonic_ns` is one
+Promises: a line is one write, so a killed process leaves only complete lines; `time.monotonic_ns` is one
 clock for all processes of a Linux machine.
 """
 
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from proof.lab.subject import probe_folder
 
-START, END, TOLD = "start", "end", "told"
+START, END, ACKNOWLEDGED = "start", "end", "acknowledged"
 _open: dict[int, int] = {}
-"""The file of this process; a fork makes its own."""
+"""The file of this process; a forked process opens another one."""
 
 
 class Line(NamedTuple):
-    """A job started or ended in a process; or its enqueue was acknowledged."""
+    """A job started or ended in a process, or its enqueue was acknowledged."""
 
     word: str
     job: int
@@ -44,14 +44,14 @@ def note(word: str, jobs: int | list[int], task: object = "-", attempt: object =
 
 
 async def run_async(job: int, ms: int, task: object, attempt: object = 0) -> None:
-    """Body of every handler that awaits."""
+    """Body of every async handler."""
     note(START, job, task, attempt)
     await asyncio.sleep(ms / 1000)
     note(END, job, task, attempt)
 
 
 def run(job: int, ms: int, task: object, attempt: object = 0) -> None:
-    """Body of every handler that blocks."""
+    """Body of every blocking handler."""
     note(START, job, task, attempt)
     time.sleep(ms / 1000)
     note(END, job, task, attempt)
@@ -66,7 +66,7 @@ class Reader:
         self.lines: list[Line] = []
 
     def update(self) -> list[Line]:
-        """Everything so far."""
+        """Everything written so far."""
         for path in sorted(self._path.glob("*.journal")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))

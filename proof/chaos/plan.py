@@ -1,23 +1,23 @@
-"""How long things take and how much is offered: the same for every subject."""
+"""Durations and load of a case: the same for every subject."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 LEASE_SECONDS = 6
-"""Lease, visibility timeout, heartbeat timeout: whatever a queue calls it."""
+"""Lease, visibility timeout or heartbeat timeout of a queue."""
 SLOTS = 16
 """Jobs that one worker process may run at once."""
 WORKERS = 2
 SHORT_MS = 10
 LONG_MS = 300
 LONG_EVERY = 5
-"""Every fifth job is a long one, so that a killed worker always has some running."""
+"""Every fifth job is long, so that a killed worker always has running jobs."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Seconds of the phases of one case."""
+    """Durations of the phases of one case, in seconds."""
 
     rate: int = 100
     """Jobs offered each second."""

@@ -42,7 +42,7 @@ def row(outcome: Outcome) -> list[str]:
 
 
 def full(outcomes: Sequence[Outcome]) -> str:
-    """One table a case."""
+    """One table per case."""
     parts = []
     for case in CASES:
         rows = [row(outcome) for outcome in outcomes if outcome.case == case.name]
@@ -63,7 +63,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def _cell(outcome: Outcome | None) -> str:
-    """Recovered, how soon, and whatever was not as it should be."""
+    """Recovered, after how long, and every problem."""
     if outcome is None or outcome.failed:
         return "" if outcome is None else "failed"
     back = outcome.back_after_seconds

@@ -1,4 +1,4 @@
-"""One run: a fresh store, two workers, a steady load, the fault, the recovery, the reckoning."""
+"""One run: a fresh store, two workers, a steady load, the fault, the recovery, the figures."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ FIRST_SECONDS = 30.0
 SHORT_SECONDS = 0.5
 SETTLE_SECONDS = 20.0
 SETTLED_SHARE = 0.5
-"""Of a second's jobs, unfinished: those that run."""
+"""Share of a second's jobs that may be unfinished: those that run."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one subject did in one case. A share is of the base rate; None: never, or not known."""
+    """The result of one subject in one case. A share is of the base rate; None: never, or unknown."""
 
     case: str
     subject: str
     base_rate: float = 0.0
     during: float | None = None
-    """None: the fault is a moment."""
+    """None: the fault has no duration."""
     recovered: float = 0.0
     back_after_seconds: float | None = None
-    told: int = 0
+    acknowledged: int = 0
     lost: int = 0
     unfinished: int | None = None
     ended_twice: int = 0
     handler_ended_twice: int | None = None
-    """By the journals, so the same measure for all; whether the system took both ends is `ended_twice`."""
+    """Counted from the journals, so the measure is the same for all; `ended_twice` says whether the
+    system accepted both ends."""
     ran_twice: int = 0
     enqueued_twice: int = 0
     refused: int = 0
@@ -53,7 +54,7 @@ class Outcome:
 
     @property
     def needed_restart(self) -> bool:
-        """A worker died by itself, or nothing moved any more."""
+        """Whether a worker ended by itself, or no job made progress any more."""
         return self.workers_died > 0 or self.recovered == 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +68,7 @@ class Outcome:
 async def run(
     case: Case, spec: SubjectSpec, python: Path, plan: Plan, folder: Path, log: Path
 ) -> Outcome:
-    """A failure of the subject before the fault is an outcome too."""
+    """A failure of the subject before the fault is a result too."""
     try:
         async with _stage(case, spec, python, plan, folder, log) as stage:
             return await _live_through(case, spec, stage)
@@ -107,7 +108,7 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
     await asyncio.sleep(plan.warm)
     base_from = time.monotonic()
     await asyncio.sleep(plan.base)
-    # What was left from the start would make the base look better than what is offered.
+    # A backlog from the start would make the base rate higher than the offered rate.
     base = min(rate(stage.ends(), base_from, time.monotonic()), float(plan.rate))
     await case.strike(stage)
     await _recover(stage, base)
@@ -131,7 +132,7 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
         during=_during(ends, phases, base),
         recovered=round(last / base, 3) if base else 0.0,
         back_after_seconds=back_after(ends, phases, base),
-        told=count.told,
+        acknowledged=count.acknowledged,
         lost=max(0, count.never_ended - (unfinished or 0)),
         unfinished=unfinished,
         ended_twice=count.handler_ended_twice if twice is None else int(twice),
@@ -146,7 +147,7 @@ async def _live_through(case: Case, spec: SubjectSpec, stage: Stage) -> Outcome:
 
 
 async def _settle(stage: Stage) -> None:
-    """Until what gathered while the workers started is done: the base must be a steady state."""
+    """Waits until the backlog of the start is done: the base must be a steady state."""
     until = time.monotonic() + SETTLE_SECONDS
     while stage.call("unfinished")["unfinished"] > stage.plan.rate * SETTLED_SHARE:
         if time.monotonic() > until:
@@ -162,7 +163,7 @@ def _during(ends: list[float], phases: Phases, base: float) -> float | None:
 
 
 async def _recover(stage: Stage, base: float) -> None:
-    """The load goes on until the rate is back, within bounds."""
+    """Continues the load until the rate is back, within bounds."""
     plan = stage.plan
     while True:
         await asyncio.sleep(POLL_SECONDS)
@@ -174,7 +175,7 @@ async def _recover(stage: Stage, base: float) -> None:
 
 
 async def _drain(stage: Stage, limit: float) -> int | None:
-    """Until the store holds nothing unfinished; how much is left."""
+    """Waits until the store has no unfinished job; returns how many are left."""
     until = time.monotonic() + limit
     left: int | None = None
     while time.monotonic() < until:

@@ -1,8 +1,8 @@
 """Figures of one case from its journal: pure functions.
 
 A job counts once for throughput, with the first end of its handler. Lost: acknowledged to the producer,
-never ended, and not in the store any more (what still waits there is unfinished). Ran twice: started more
-than once, which every at-least-once queue may do. Ended twice: two ends that the system took for good; the
+never ended, and no longer in the store (a job that waits there is unfinished). Ran twice: started more
+than once, which every at-least-once queue may do. Ended twice: the system accepted two ends, so the
 effect is doubled.
 """
 
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from proof.chaos.journal import END, START, TOLD, Line
+from proof.chaos.journal import ACKNOWLEDGED, END, START, Line
 
 BACK = 0.9
 STEP_SECONDS = 0.1
@@ -21,20 +21,20 @@ STEP_SECONDS = 0.1
 
 @dataclass(frozen=True)
 class Phases:
-    """Moments of a run in seconds of the monotonic clock."""
+    """Times of a run in seconds of the monotonic clock."""
 
     base_from: float
     struck: float
     healed: float
     hushed: float
-    """The load ended."""
+    """When the load ended."""
 
 
 @dataclass(frozen=True)
 class Tally:
-    """What became of the jobs."""
+    """Counts of jobs by outcome."""
 
-    told: int
+    acknowledged: int
     never_ended: int
     ran_twice: int
     handler_ended_twice: int
@@ -42,22 +42,22 @@ class Tally:
 
 
 def tally(lines: Iterable[Line]) -> Tally:
-    """Counts jobs by what happened to them."""
-    told: set[int] = set()
+    """Counts jobs by outcome."""
+    acknowledged: set[int] = set()
     starts: Counter[int] = Counter()
     ends: Counter[int] = Counter()
     tasks: dict[int, set[str]] = {}
     for line in lines:
-        if line.word == TOLD:
-            told.add(line.job)
+        if line.word == ACKNOWLEDGED:
+            acknowledged.add(line.job)
         elif line.word == START:
             starts[line.job] += 1
             tasks.setdefault(line.job, set()).add(line.task)
         elif line.word == END:
             ends[line.job] += 1
     return Tally(
-        told=len(told),
-        never_ended=len(told - ends.keys()),
+        acknowledged=len(acknowledged),
+        never_ended=len(acknowledged - ends.keys()),
         ran_twice=sum(n > 1 for n in starts.values()),
         handler_ended_twice=sum(n > 1 for n in ends.values()),
         enqueued_twice=sum(len(ids) > 1 for ids in tasks.values()),

@@ -1,4 +1,4 @@
-"""One subject on one store: its worker processes, its producer, the proxy between, and what they did."""
+"""One subject on one store: its worker processes, its producer, the proxy between them, and the journals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALL_SECONDS = 120.0
 
 
 class Stage:
-    """What a case strikes."""
+    """The objects that a case acts on."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Stage:
         self.struck = self.healed = time.monotonic()
 
     def heal(self) -> None:
-        """The fault is over: what is still wrong is the subject's."""
+        """The fault is over: remaining problems are the subject's."""
         self.healed = time.monotonic()
 
     def hire(self, url: str) -> None:
@@ -67,15 +67,15 @@ class Stage:
             worker.go()
 
     def call(self, op: str, **more: Any) -> dict[str, Any]:
-        """An operation of the producer."""
+        """Calls an operation of the producer."""
         return self.session.call({"op": op, **more}, CALL_SECONDS)
 
     def ends(self) -> list[float]:
-        """First ends so far, by time."""
+        """First ends so far, in order of time."""
         return first_ends(self.reader.update())
 
     async def first_end(self, limit: float) -> None:
-        """Until some job has ended: the workers are at work."""
+        """Waits until the first job has ended."""
         until = time.monotonic() + limit
         while not any(line.word == END for line in self.reader.update()):
             if time.monotonic() > until or not any(worker.alive() for worker in self.workers):

@@ -1,7 +1,8 @@
-"""The stores that a case hurts: a PostgreSQL, Redis or SQLite of its own for every run.
+"""The stores of the cases: a separate PostgreSQL, Redis or SQLite for every run.
 
-PostgreSQL has its default settings; Redis keeps an append-only file (its default `everysec`), so that a crash
-of the server loses nothing that it has acknowledged. A store may live on a small RAM disk that can be filled.
+PostgreSQL has its default settings. Redis writes an append-only file (its default `everysec`), so that a
+crash of the server loses nothing that it has acknowledged. A store may be on a small RAM disk that can be
+filled.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ _SPARE = 1 << 20
 
 
 class Store:
-    """What a case may do to a store. What makes no sense for one raises."""
+    """What a case may do to a store. An operation that a store does not have raises."""
 
     def url(self, port: int = 0) -> str:
-        """Address, through another port if given."""
+        """The URL, through another port if given."""
         raise NotImplementedError
 
     @property
@@ -33,26 +34,26 @@ class Store:
         raise NotImplementedError
 
     def crash(self) -> None:
-        """As if the machine had lost power, but for the disk's cache."""
+        """A crash as by a power loss, except for the cache of the disk."""
         raise NotImplementedError
 
     def start_again(self) -> None:
-        """On the same port with the same data."""
+        """Starts it on the same port with the same data."""
         raise NotImplementedError
 
     def is_up(self) -> bool:
         return True
 
     async def kill_connections(self) -> int:
-        """Ends every connection of others; how many."""
+        """Ends every other connection; returns how many."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Ends it and removes its data."""
+        """Stops it and removes its data."""
 
 
 class ServerStore(Store):
-    """A server of its own."""
+    """A server for one run."""
 
     address = ""
 
@@ -90,7 +91,7 @@ class PostgresStore(ServerStore):
         self._server.end(signal.SIGQUIT)
 
     async def _operate(self) -> asyncpg.Connection[asyncpg.Record]:
-        """A session of the harness, which no limit of the database stops."""
+        """A session of the harness, without the database's limits."""
         unlimited = {"statement_timeout": "0"}
         return await asyncpg.connect(self.url(), timeout=5, server_settings=unlimited)
 
@@ -106,8 +107,8 @@ class PostgresStore(ServerStore):
         return len(rows)
 
     async def set_for_all(self, **settings: str) -> int:
-        """Defaults of the database, as an operator sets them. Every session is ended, so that no old one is
-        left; how many."""
+        """Sets defaults of the database, as an operator would. Ends every session, so that no old one is
+        left; returns how many."""
         connection = await self._operate()
         try:
             for name, value in settings.items():
@@ -117,7 +118,7 @@ class PostgresStore(ServerStore):
         return await self.kill_connections()
 
     async def hold_snapshot(self) -> None:
-        """A reader that began and never ends."""
+        """Opens a reader that never ends."""
         self._reader = await asyncpg.connect(self.url(), timeout=5)
         await self._reader.execute("begin isolation level repeatable read")
         await self._reader.fetch("select count(*) from pg_class")
@@ -170,7 +171,7 @@ STORES = {"postgres": PostgresStore, "redis": RedisStore, "sqlite": SqliteStore}
 
 
 class SmallDisk:
-    """A RAM disk of a fixed size, which a ballast file fills. Needs the right to mount."""
+    """A RAM disk of a fixed size, filled by a ballast file. Needs the right to mount."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -190,7 +191,7 @@ class SmallDisk:
             raise RuntimeError(message)
 
     def fill(self) -> None:
-        """Leaves nothing, and takes what is given back meanwhile."""
+        """Fills the disk, and takes space that is freed meanwhile."""
         with (self.folder / "ballast").open("ab", buffering=0) as ballast:
             with contextlib.suppress(OSError):
                 while True:

@@ -1,7 +1,7 @@
 """A queue as chaos drives it: a :class:`Chaotic` subject.
 
-The producer side paces jobs and never repeats one: an enqueue that fails is counted and let go, so that
-every job has one enqueue at most. Only what was acknowledged can be lost.
+The producer offers jobs at a fixed rate and never repeats one: an enqueue that fails is counted and
+dropped, so that every job has at most one enqueue. Only an acknowledged job can be lost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PUT_SECONDS = 10.0
 
 
 class Chaotic(Subject):
-    """A queue on its worst day."""
+    """A queue under faults."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
@@ -31,10 +31,11 @@ class Chaotic(Subject):
         self._pacing: asyncio.Task[None] | None = None
         self._puts: set[asyncio.Task[None]] = set()
 
-    # -- to be said by each queue ----------------------------------------------------------------------
+    # -- implemented by each queue
+    # -------------------------------------------------------------------
 
     async def put(self, job: int, ms: int) -> None:
-        """One job, back when acknowledged."""
+        """Enqueues one job; returns when it is acknowledged."""
         raise NotImplementedError
 
     async def put_many(self, jobs: Sequence[int], ms: int) -> None:
@@ -42,26 +43,26 @@ class Chaotic(Subject):
         raise NotImplementedError
 
     async def ended_twice(self) -> int | None:
-        """Jobs with two ends that the system took for good; None: it keeps no record, ask the journal."""
+        """Jobs with two ends that the system accepted; None: it has no record, use the journal."""
         return None
 
     async def hold(self, seconds: float) -> dict[str, Any]:
-        """Of queues that take part in `open-transaction`."""
+        """Only for queues that take part in `open-transaction`."""
         raise NotImplementedError
 
     async def more(self) -> dict[str, int]:
-        """Other figures of this queue."""
+        """Additional figures of this queue."""
         return {}
 
     # -- operations of the harness -----------------------------------------------------------------------
 
     async def op_pace(self, rate: int) -> dict[str, int]:
-        """Offers jobs from now on."""
+        """Starts offering jobs."""
         self._pacing = asyncio.create_task(self._pace(rate))
         return {}
 
     async def op_hush(self) -> dict[str, int]:
-        """Offers no more; waits for what is on its way."""
+        """Stops offering jobs; waits for enqueues in progress."""
         if self._pacing is not None:
             self._pacing.cancel()
             await asyncio.gather(self._pacing, return_exceptions=True)
@@ -70,21 +71,21 @@ class Chaotic(Subject):
         return {"offered": self._next, "refused": self._refused}
 
     async def op_burst(self, n: int) -> dict[str, int]:
-        """Many at once."""
+        """Enqueues many jobs at once."""
         jobs = list(range(self._next, self._next + n))
         self._next += n
         for start in range(0, n, BULK):
             part = jobs[start : start + BULK]
             try:
                 await self.put_many(part, SHORT_MS)
-            except Exception as error:  # whatever a queue raises
+            except Exception as error:  # a queue may raise any error
                 self._refuse(error, len(part))
             else:
-                journal.note(journal.TOLD, part)
+                journal.note(journal.ACKNOWLEDGED, part)
         return {}
 
     async def op_hold(self, seconds: float) -> dict[str, Any]:
-        """A caller's transaction that hands in a job and stays open for so long."""
+        """A caller's transaction that enqueues a job and stays open for this long."""
         return await self.hold(seconds)
 
     async def op_unfinished(self) -> dict[str, int]:
@@ -92,7 +93,7 @@ class Chaotic(Subject):
         return {"unfinished": int(await self.unfinished())}
 
     async def op_verdict(self) -> dict[str, Any]:
-        """At the end."""
+        """The final figures."""
         return {
             "ended_twice": await settle(self.ended_twice()),
             "refused": self._refused,
@@ -116,10 +117,10 @@ class Chaotic(Subject):
         try:
             async with asyncio.timeout(PUT_SECONDS):
                 await self.put(job, ms)
-        except Exception as error:  # whatever a queue raises
+        except Exception as error:  # a queue may raise any error
             self._refuse(error, 1)
         else:
-            journal.note(journal.TOLD, job)
+            journal.note(journal.ACKNOWLEDGED, job)
 
     def _refuse(self, error: Exception, jobs: int) -> None:
         self._refused += jobs

@@ -1,1 +1,1 @@
-"""Long runs: an old reader, flat memory, the size of what is kept, pruning."""
+"""Long runs: an old reader, memory, the size of finished tasks, pruning."""

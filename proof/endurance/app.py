@@ -1,6 +1,6 @@
-"""The queue of the endurance runs: a handler for every path in which something could pile up.
+"""The queue of the endurance runs: a handler for every path in which something could accumulate.
 
-A module, so that worker processes and handlers in processes of their own find it by name.
+A module, so that worker processes and process handlers can import it by name.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ queue = TaskQueue(
 
 
 ran = {"noop": 0}
-"""What this process has run."""
+"""Tasks that this process has run."""
 
 
 @queue.task
 async def noop(n: int) -> None:
-    """As little as there can be."""
+    """The smallest handler."""
     ran["noop"] += 1
 
 
@@ -71,7 +71,7 @@ async def slow_lane(n: int) -> None:
 
 @queue.task(key_concurrency=1)
 async def by_key(n: int) -> None:
-    """A limit for each key, and ever new keys."""
+    """A limit per key, and always new keys."""
 
 
 @queue.task(priority="high")
@@ -95,7 +95,7 @@ async def steps(n: int, ctx: Context) -> Snooze | int:
 
 @queue.task(priority="low")
 async def endless(n: int) -> None:
-    """Runs until somebody cancels it."""
+    """Runs until it is cancelled."""
     await asyncio.sleep(3600)
 
 

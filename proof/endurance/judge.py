@@ -7,7 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 GROWTH_MAX = 0.05
-"""More than this from the second quarter to the last is not flat."""
+"""A larger growth from the second quarter to the last is not flat."""
 NOISE = {
     "own_mb": 2.0,
     "rss_mb": 2.0,
@@ -16,7 +16,7 @@ NOISE = {
     "files": 3.0,
     "threads": 3.0,
 }
-"""What a figure may move by for no reason: allocators round, a round of work is at another place."""
+"""Noise of a figure: allocators round, and samples fall at different points of a round."""
 
 
 class Growth(NamedTuple):
@@ -50,7 +50,7 @@ def per_hour(seconds: Sequence[float], values: Sequence[float]) -> float:
 
 
 def is_level(values: Sequence[float], factor: float = 1.25) -> bool:
-    """Whether a size has stopped to grow: its greatest of the last third is hardly above that of the
+    """Whether a size has stopped growing: its maximum in the last third is hardly above that of the
     middle third."""
     third = len(values) // 3
     return max(values[2 * third :]) <= max(values[third : 2 * third]) * factor

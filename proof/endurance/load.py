@@ -1,4 +1,4 @@
-"""Processes of a run, and saturating load: a backlog that never ends, and the workers that drain it."""
+"""Processes of a run, and saturating load: an endless backlog, and the workers that drain it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ BACKLOG = 20_000
 WARM_SECONDS = 5.0
 SAMPLE_SECONDS = 5.0
 FOR_EVER = 604_800
-"""Seconds: nothing is pruned during a run."""
+"""In seconds: nothing is pruned during a run."""
 
 
 def process_of(role: str, log: Path, **settings: object) -> Reporting:
-    """One `proof.endurance.process`."""
+    """Starts one `proof.endurance.process`."""
     env = {f"ENDURANCE_{name.upper()}": str(value) for name, value in settings.items()}
     path = {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
     return Reporting("proof.endurance.process", role, log, env | path)
 
 
 class Load:
-    """On PostgreSQL a feeder and worker processes; on SQLite all of it in one, as it is embedded."""
+    """On PostgreSQL a feeder and worker processes; on SQLite everything in one process."""
 
     def __init__(self, url: str, log: Path, *, keep: float = FOR_EVER) -> None:
         self.url = url
@@ -44,7 +44,7 @@ class Load:
         if self.url.startswith("sqlite"):
             self._start("flood")
         else:
-            # One after the other: the first makes the tables.
+            # One after the other: the first creates the tables.
             self._start("feeder")
             for _ in range(WORKERS):
                 self._start("worker")
@@ -61,18 +61,19 @@ class Load:
             process.stop()
 
     def cpu_seconds(self) -> float:
-        """What its processes have used so far."""
+        """CPU time of its processes so far."""
         return sum(cpu_seconds(process.pid) for process in self._processes)
 
     def ran(self) -> float:
-        """Tasks so far."""
+        """Tasks run so far."""
         return sum(process.listen().get("ran", 0) for process in self._processes)
 
 
 def sampled(
     loads: list[Load], seconds: float, look: Callable[[int], dict[str, Any]]
 ) -> list[list[dict[str, Any]]]:
-    """For each load: how many tasks were run by when, and what `look` saw of its store then."""
+    """For each load: how many tasks were run at which time, and what `look` returned about its store
+    then."""
     started_at = time.monotonic()
     samples: list[list[dict[str, Any]]] = [[] for _ in loads]
     while time.monotonic() - started_at < seconds:
@@ -84,7 +85,7 @@ def sampled(
 
 
 def rate(samples: list[dict[str, Any]]) -> float:
-    """Tasks a second from the first sample to the last."""
+    """Tasks per second from the first sample to the last."""
     first, last = samples[0], samples[-1]
     return float((last["ran"] - first["ran"]) / (last["seconds"] - first["seconds"]))
 

@@ -34,7 +34,7 @@ def _postgres(root: Path) -> Postgres:
 
 
 class Session:
-    """What all runs share."""
+    """Shared by all runs."""
 
     def __init__(self, args: argparse.Namespace, root: Path) -> None:
         self.args = args

@@ -1,4 +1,4 @@
-"""Flat memory: the mixed load at a pace, on both stores at once, every process watched."""
+"""Flat memory: the mixed load at a fixed pace, on both stores at once, with every process sampled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT = 60
 
 
 class Watched:
-    """A process of ours under a name."""
+    """A process under a name."""
 
     def __init__(self, name: str, process: Reporting) -> None:
         self.name = name
@@ -103,7 +103,7 @@ def _backends(postmaster: int, database: str) -> list[int]:
 
 
 def _kept(samples: list[Sample]) -> list[Sample]:
-    """About one a minute of an hour, as far as people read them."""
+    """Keeps about one sample per minute for the report."""
     return [
         {
             "seconds": sample["seconds"],

@@ -1,4 +1,4 @@
-"""The mixed load: one round hands in a little of everything, and looks at it as users do."""
+"""The mixed load: one round enqueues some tasks of every kind, and reads them as users do."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from proof.endurance import app
 
 queue = app.queue
 RUN = os.getpid()
-"""Ids of one run are not those of another."""
+"""Ids of different runs must not collide."""
 
 
 async def plain(n: int) -> None:
-    """Callers that come together, and a batch."""
+    """Concurrent callers, and a batch."""
     await asyncio.gather(*(app.work.enqueue(n + i) for i in range(5)))
     await queue.enqueue_many([app.noop.request(i) for i in range(20)])
 
 
 async def failures(n: int) -> None:
-    """Retries, dead letters of three kinds."""
+    """Retries, and dead letters of three kinds."""
     await app.flaky.enqueue(n)
     await app.doomed.enqueue(n)
     if n % 5 == 0:
@@ -30,7 +30,7 @@ async def failures(n: int) -> None:
 
 
 async def dependencies(n: int) -> None:
-    """A parent that does well, and one that does not and takes its child with it."""
+    """A parent that succeeds, and one that fails together with its child."""
     good, bad = f"good-{RUN}-{n}", f"bad-{RUN}-{n}"
     await queue.enqueue_many(
         [
@@ -45,7 +45,7 @@ async def dependencies(n: int) -> None:
 
 
 async def limits(n: int) -> None:
-    """Concurrency, rate, and a limit for a key that nobody had before."""
+    """Concurrency, rate, and a limit for a new key."""
     for i in range(3):
         await app.narrow.enqueue(n + i)
     await app.slow_lane.enqueue(n)
@@ -53,7 +53,7 @@ async def limits(n: int) -> None:
 
 
 async def cancellations(n: int) -> None:
-    """Of what waits, and of what runs."""
+    """Cancels waiting and running tasks."""
     waiting = await app.work.options(delay=600).enqueue(n)
     await queue.cancel(waiting, reason="changed my mind")
     if n % 5 == 0:
@@ -63,7 +63,7 @@ async def cancellations(n: int) -> None:
 
 
 async def waits(n: int) -> None:
-    """Results that come, failures that come, patience that ends."""
+    """Waits for results, for failures, and until a timeout."""
     done = await app.work.enqueue(n)
     await done.result(timeout=30)
     dead = await app.doomed.enqueue(n)
@@ -87,7 +87,7 @@ async def keys(n: int) -> None:
 
 
 async def steps(n: int) -> None:
-    """Checkpoints, progress, snoozes, effects that happen once; threads and processes."""
+    """Checkpoints, progress, snoozes, steps that run once; threads and processes."""
     await app.steps.enqueue(n)
     await app.threaded.enqueue(n)
     if n % 10 == 0:
@@ -95,7 +95,7 @@ async def steps(n: int) -> None:
 
 
 async def looks(n: int) -> None:
-    """What a page of an operator asks, and what they do about dead letters."""
+    """The queries of an operator's page, and actions on dead letters."""
     if n % 10:
         return
     await queue.get_stats()
@@ -130,5 +130,5 @@ PARTS: tuple[Callable[[int], Awaitable[None]], ...] = (
 
 
 async def round_of(n: int) -> None:
-    """Everything once."""
+    """One round of everything."""
     await asyncio.gather(*(part(n) for part in PARTS))

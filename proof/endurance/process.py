@@ -1,7 +1,7 @@
 """One process of a run: ``python -m proof.endurance.process worker|mixed|feeder|embedded|flood``.
 
-Says how it is doing as JSON lines on stdout: counts that only the process itself can tell. Ends when its
-stdin does.
+Prints its figures as JSON lines on stdout: counts that only the process itself knows. Ends when its stdin
+is closed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ TELL_SECONDS = float(os.environ.get("ENDURANCE_TELL", "5"))
 ROUND_SECONDS = float(os.environ.get("ENDURANCE_ROUND", "1"))
 BACKLOG = int(os.environ.get("ENDURANCE_BACKLOG", "0"))
 COLLECT = os.environ.get("ENDURANCE_COLLECT", "1") == "1"
-"""Rubbish is counted out where memory is judged."""
+"""Runs a garbage collection first where memory is judged."""
 BATCH = 1_000
 seen = {"rounds": 0, "events": 0, "errors": 0, "enqueued": 0}
 
 
 def state() -> dict[str, float]:
-    """What is alive in this process."""
+    """Counts of live objects in this process."""
     if COLLECT:
         gc.collect()
     counts: dict[str, float] = {
@@ -42,7 +42,7 @@ def state() -> dict[str, float]:
 
 
 async def tell() -> None:
-    """Until the end."""
+    """Prints figures until the end."""
     while True:
         print(json.dumps(state()), flush=True)
         await asyncio.sleep(TELL_SECONDS)
@@ -59,7 +59,7 @@ async def subscribe() -> None:
 
 
 async def rounds() -> None:
-    """Mixed load at a pace; a round that fails is counted, and said."""
+    """Mixed load at a fixed pace; a failed round is counted and logged."""
     while True:
         begun = time.monotonic()
         try:
@@ -72,7 +72,7 @@ async def rounds() -> None:
 
 
 async def feed() -> None:
-    """Keeps a backlog of at least so many no-op tasks."""
+    """Keeps a backlog of at least this many no-op tasks."""
     while True:
         waiting = await app.queue.get_queue_size()
         if waiting >= BACKLOG:

@@ -1,4 +1,4 @@
-"""Pruning keeps up: short retention under saturating load, beside windows without pruning."""
+"""Pruning keeps up: short retention under saturating load, compared with windows without pruning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEEP_SECONDS = 5.0
 def run(
     *, root: Path, log: Path, postgres: Any, stores: tuple[str, ...], seconds: float
 ) -> dict[str, Any]:
-    """For each store: does what is kept stay level, and what does pruning cost."""
+    """For each store: whether the number of rows stays level, and the cost of pruning."""
     rows = []
     for store in stores:
         kept = _window(root, log, postgres, store, keep=FOR_EVER, seconds=seconds / 3)

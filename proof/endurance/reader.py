@@ -1,7 +1,7 @@
-"""An old reader: throughput while somebody else's session holds its snapshot, beside a clean run.
+"""An old reader: throughput while a foreign session holds its snapshot, compared with a clean run.
 
-The two run at the same time, each on a server of its own under the same load: whatever else the machine does
-hits both alike, so their ratio says what the snapshot costs. Which of them starts first alternates.
+Both run at the same time, each on a separate server under the same load. Other activity of the machine
+affects both alike, so their ratio is the cost of the snapshot. They take turns in starting first.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BAR = 0.9
 
 
 class OldReader:
-    """A session with the server's own settings that reads once and then holds its snapshot."""
+    """A session with the server's default settings that reads once and then holds its snapshot."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -44,7 +44,7 @@ class OldReader:
 
 
 def run(*, servers: tuple[Any, Any], log: Path, seconds: float, rounds: int) -> dict[str, Any]:
-    """So many times both at once."""
+    """Runs both at once, `rounds` times."""
     pairs = []
     for n in range(rounds):
         pairs.append(_pair(servers if n % 2 == 0 else servers[::-1], log, seconds))
@@ -78,7 +78,7 @@ def _pair(servers: tuple[Any, Any], log: Path, seconds: float) -> dict[str, Any]
 
 
 def _look(server: Any, load: Load, url: str) -> dict[str, Any]:
-    """All of the server, also what has ended, as autovacuum does."""
+    """Statistics of the whole server, including ended sessions, as autovacuum sees them."""
     pid = server.pid
     cpu = cpu_seconds(pid) + sum(cpu_seconds(each) for each in children(pid))
     return {"tables": tables(url), "cpu_seconds": round(load.cpu_seconds() + cpu, 2)}
@@ -95,7 +95,7 @@ def _window(samples: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _cpu_ms(samples: list[dict[str, Any]]) -> float:
-    """What a task costs everybody."""
+    """CPU time of all processes per task."""
     first, last = samples[0], samples[-1]
     used = last["cpu_seconds"] - first["cpu_seconds"]
     return float(used * 1_000 / (last["ran"] - first["ran"]))

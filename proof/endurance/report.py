@@ -1,4 +1,4 @@
-"""What is printed, and what is written."""
+"""The output of a run: printed tables and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Text: TypeAlias = Callable[[dict[str, Any]], str]
 
 
 def write(name: str, result: dict[str, Any], text: str, folder: Path = RESULTS) -> None:
-    """As JSON, and as a table for people."""
+    """Writes JSON, and a table as Markdown."""
     (folder / f"{name}.json").write_text(json.dumps(result, separators=(",", ":")) + "\n")
     (folder / f"{name}.md").write_text(text + "\n")
     sys.stdout.write(text + "\n\n")
@@ -38,7 +38,7 @@ def memory_text(result: dict[str, Any]) -> str:
     head = ["process", "figure", "second quarter", "last quarter", "an hour", "verdict"]
     intro = (
         f"Memory over {result['minutes']:g} minutes of mixed load, {result['cores_used']} cores used. "
-        "Medians of quarters of the run; own_mb is what a process shares with nobody, blocks are "
+        "Medians of quarters of the run; own_mb is private memory of a process, blocks are "
         "what Python's allocator has handed out, tasks those of asyncio."
     )
     return f"{intro}\n\n{markdown(head, rows)}"

@@ -1,4 +1,4 @@
-"""What a finished task costs in the database: full, pruned, and full again."""
+"""Bytes of a finished task in the database: full, pruned, and full again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES = {"in batches of 1,000": BATCH, "one by one": 1}
 
 
 def run(*, root: Path, postgres: Any, stores: tuple[str, ...], tasks: int) -> dict[str, Any]:
-    """Bytes for each finished task, by store and by how they came in."""
+    """Bytes per finished task, by store and by how the tasks were enqueued."""
     rows = []
     for store in stores:
         for n, (shape, batch) in enumerate(SHAPES.items()):
@@ -48,7 +48,7 @@ async def _measure(url: str, tasks: int, batch: int) -> dict[str, Any]:
 
 
 async def _prepare(url: str) -> float:
-    """Makes the tables; their size."""
+    """Creates the tables; returns their size."""
     queue = TaskQueue(url)
     await queue.open()
     await queue.stop()
@@ -56,7 +56,7 @@ async def _prepare(url: str) -> float:
 
 
 async def _fill(url: str, tasks: int, batch: int) -> None:
-    """So many tasks, handed in and finished."""
+    """Enqueues tasks and runs them to their end."""
     queue = TaskQueue(url, max_workers=100)
     done = asyncio.Event()
     left = tasks
@@ -83,7 +83,7 @@ async def _fill(url: str, tasks: int, batch: int) -> None:
 
 
 async def _prune(url: str) -> int:
-    """Everything that has ended, at once; then as a vacuum leaves it."""
+    """Prunes all ended tasks, then vacuums."""
     queue = TaskQueue(url)
     store = (await queue.open()).store
     gone, now = 0, store.now() + 1
@@ -95,7 +95,7 @@ async def _prune(url: str) -> int:
 
 
 def _settle(url: str) -> None:
-    """What the database does by itself some time later."""
+    """Checkpoint and vacuum, which the database would do later."""
     if url.startswith("sqlite"):
         query(url, "PRAGMA wal_checkpoint(TRUNCATE)")
     else:

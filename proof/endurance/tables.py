@@ -1,4 +1,4 @@
-"""What a database says about the tables that grow."""
+"""Statistics of the tables that grow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNTS = "SELECT (SELECT count(*) FROM holdfast_task), (SELECT count(*) FROM hol
 
 
 def tables(url: str) -> dict[str, dict[str, int]]:
-    """Sizes of the tables that grow, and what is dead in them."""
+    """Sizes of the tables that grow, and their dead rows."""
     rows = [dict(row) for row in query(url, TABLES)]
     return {row.pop("name"): row for row in rows}
 
@@ -25,7 +25,7 @@ def counts(url: str) -> dict[str, int]:
 
 
 def megabytes(url: str) -> float:
-    """What tasks and feed take with their indexes; in SQLite the whole file, without pages that are free."""
+    """Size of tasks and feed with their indexes; in SQLite the whole file without free pages."""
     if url.startswith("sqlite"):
         pages, free, size = (
             query(url, f"PRAGMA {name}")[0][0]

@@ -1,4 +1,4 @@
-"""Statements on sessions that are not Holdfast's, and databases for a while."""
+"""Statements on sessions outside Holdfast, and temporary databases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def _query(url: str, texts: tuple[str, ...]) -> list[Any]:
 
 
 def query(url: str, *texts: str) -> list[Any]:
-    """The rows of the last of these statements, all on one new session."""
+    """Runs the statements on one new session; returns the rows of the last."""
     if url.startswith("sqlite"):
         connection = apsw.Connection(url.removeprefix("sqlite:///"))
         connection.set_busy_timeout(10_000)
@@ -37,7 +37,7 @@ def query(url: str, *texts: str) -> list[Any]:
 
 @contextmanager
 def database(postgres: Postgres, name: str) -> Iterator[str]:
-    """An empty database, for a while; its URL."""
+    """A temporary empty database; yields its URL."""
     query(postgres.dsn(), f'CREATE DATABASE "{name}"')
     try:
         yield postgres.dsn(name)

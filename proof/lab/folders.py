@@ -1,5 +1,5 @@
-"""Scratch folders. Each is named after the process that owns it, so that a later run can sweep what a killed
-one left."""
+"""Scratch folders. Each is named after its process, so that a later run can remove what a killed run
+left."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def server_user() -> tuple[int, int]:
     """The user that runs the servers: the current one, or `nobody` for root, which PostgreSQL refuses."""
     if os.geteuid() != 0:
         return os.getuid(), os.getgid()
-    nobody = pwd.getpwnam("nobody")
-    return nobody.pw_uid, nobody.pw_gid
+    user = pwd.getpwnam("nobody")
+    return user.pw_uid, user.pw_gid
 
 
 def own_prefix() -> str:
-    """How the names of this process's folders start."""
+    """The prefix of this process's folders."""
     return f"{PREFIX}{os.getpid()}-"
 
 
@@ -48,7 +48,7 @@ def scratch() -> Path:
 
 
 def data_dir(chosen: Path | None = None) -> Path:
-    """A new folder on a real disk, which the servers' user can reach."""
+    """A new folder on a real disk, accessible to the servers' user."""
     candidates = [chosen] if chosen else [Path(tempfile.gettempdir()), Path("/var/tmp")]
     for base in candidates:
         if base.is_dir() and filesystem_of(base) not in RAM_FILESYSTEMS:

@@ -1,6 +1,6 @@
-"""Child processes that end with their parent, and what the kernel says about processes. Linux only.
+"""Child processes that end with their parent, and statistics of processes from the kernel. Linux only.
 
-Imports the standard library only: workers are also started from the environments of peers.
+Imports the standard library only: workers also start from the environments of peers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def start(
     log: Path | None = None,
     new_session: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """A process in the repository's folder, with pipes for stdin and stdout; stderr goes to `log`, or to the
-    parent's. The kernel kills it when its parent ends."""
+    """Starts a process in the repository's folder, with pipes for stdin and stdout; stderr goes to `log`,
+    or to the parent's. The kernel kills it when its parent ends."""
     stderr: IO[bytes] | None = log.open("ab") if log else None
     try:
         return subprocess.Popen(
@@ -50,8 +50,8 @@ def start(
 
 
 async def start_module(module: str, *arguments: object) -> asyncio.subprocess.Process:
-    """The same for a module, on an event loop. Its caller ends it: no hook runs before exec, which is not
-    safe in a process with threads."""
+    """The same for a module, on an event loop. The caller ends it: a hook before exec is not safe in a
+    process with threads."""
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", module, *map(str, arguments)),
         stdin=subprocess.PIPE,
@@ -66,7 +66,7 @@ def _end_with_parent() -> None:
 
 
 def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Closes its stdin, waits, and kills it when it has not ended after `seconds`."""
+    """Closes its stdin, waits, and kills it if it has not ended after `seconds`."""
     assert process.stdin
     assert process.stdout
     process.stdin.close()
@@ -79,7 +79,7 @@ def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 class WorkerTree:
-    """Worker processes of a subject with whatever they fork. They wait for `go`; each leads a session."""
+    """Worker processes of a subject with their children. They wait for `go`; each leads a session."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Reporting:
         self.pid = self._process.pid
 
     def listen(self) -> dict[str, float]:
-        """The newest figures; RuntimeError when the process has ended by itself."""
+        """The newest figures; RuntimeError when the process has ended."""
         assert self._process.stdout
         stream = self._process.stdout.fileno()
         while select.select([stream], [], [], 0)[0]:
@@ -198,7 +198,7 @@ def stats() -> Iterator[tuple[int, list[str]]]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used, its reaped children included; 0 when it has ended."""
+    """CPU time of a process, including its reaped children; 0 when it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

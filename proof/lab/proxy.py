@@ -127,16 +127,16 @@ class Relay:
             link.server.close()
 
     async def _requests(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """From the client to the server."""
+        """Forwards from the client to the server."""
         raise NotImplementedError
 
     async def _answers(self, link: Link, reader: asyncio.StreamReader) -> None:
-        """From the server to the client."""
+        """Forwards from the server to the client."""
         raise NotImplementedError
 
 
 class Proxy(Relay):
-    """A network that breaks."""
+    """A proxy for network faults."""
 
     def __init__(self, port: int) -> None:
         super().__init__(port)
@@ -146,12 +146,12 @@ class Proxy(Relay):
         """Answers that were lost."""
 
     def freeze(self) -> None:
-        """Open connections stay open and pass nothing on; new connections are sound."""
+        """Open connections stay open and forward nothing; new connections work."""
         for link in self._links:
             link.flows.clear()
 
     def slow(self, *, latency_seconds: float, bytes_per_second: float) -> None:
-        """Every chunk is late and the link is narrow."""
+        """Adds latency and limits the bandwidth."""
         self._pace = Pace(latency_seconds, bytes_per_second)
 
     def lose_answer(self) -> None:
@@ -159,7 +159,8 @@ class Proxy(Relay):
         self._loses_next = True
 
     def heal(self) -> None:
-        """Takes connections again, at full speed. Frozen ones stay frozen: a half-open one never heals."""
+        """Accepts connections again, at full speed. Frozen connections stay frozen: a half-open one never
+        heals."""
         self._refuses = False
         self._pace = Pace()
 
@@ -177,7 +178,7 @@ class Proxy(Relay):
         *,
         is_request: bool,
     ) -> None:
-        """Reads chunks as they come and passes each on when it is due: latency does not cost bandwidth."""
+        """Reads chunks as they arrive and forwards each when it is due: latency does not cost bandwidth."""
         due: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(QUEUED_MAX)
         async with asyncio.TaskGroup() as both:
             both.create_task(self._read(reader, due))
@@ -211,7 +212,7 @@ class Proxy(Relay):
             at, data = await due.get()
             if (pause := at - loop.time()) > 0:
                 await asyncio.sleep(pause)
-            await link.flows.wait()  # a frozen link does not pass on the end of a stream either
+            await link.flows.wait()  # a frozen link does not forward the end of a stream either
             if not data:
                 break
             if link.loses_answer and not is_request:
@@ -267,7 +268,7 @@ class Wire(Relay):
             await link.server.drain()
 
     def _text(self, link: Link, kind: bytes, body: bytes) -> str | None:
-        """The statement that a message asks the server to carry out, if it does."""
+        """The statement that a message asks the server to execute, if any."""
         if kind == b"Q":
             return body.rstrip(b"\0").decode()
         if kind == b"P":

@@ -1,6 +1,6 @@
-"""What a run prints and leaves: progress on stderr, tables on stdout, JSON in a file.
+"""Output of a run: progress on stderr, tables on stdout, JSON in a file.
 
-Never writes names of hosts or folders.
+Never: writes names of hosts or folders.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def write(path: Path, data: dict[str, Any]) -> None:
-    """As JSON, with the moment and the machine."""
+    """Writes JSON, with the time and the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     head = {
         "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

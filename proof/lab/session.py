@@ -1,4 +1,4 @@
-"""The harness's side of a subject: which module in which environment, and its process driven over JSON lines.
+"""The harness's side of a subject: its module, its environment, and its process driven over JSON lines.
 
 The other side is `proof.lab.subject`.
 """
@@ -39,7 +39,7 @@ class SubjectError(Exception):
 
 
 class Session:
-    """A fresh process of an adapter with a probe folder of its own; use as a context manager."""
+    """A fresh process of an adapter with its own probe folder; use as a context manager."""
 
     def __init__(self, spec: SubjectSpec, python: Path, options: dict[str, Any], log: Path) -> None:
         """Starts it; the adapter installs its schema and connects."""
@@ -58,7 +58,8 @@ class Session:
         self.proc = processes.start([python, "-m", spec.module], env=self._env, log=log)
 
     def workers(self, count: int, **options: Any) -> list[WorkerTree]:
-        """Worker processes beside the producer, each a tree of its own; `options` replace the session's."""
+        """Worker processes beside the producer, each with its process tree; `options` replace the
+        session's."""
         return [
             WorkerTree(
                 self._spec.module,

@@ -46,7 +46,7 @@ class Options:
 
 
 class Subject:
-    """A product under test. Methods may be plain or ``async``; override what it has."""
+    """A product under test. Methods may be plain or ``async``; override those that it supports."""
 
     module = ""
     """Importable name of the adapter, set by :func:`main`."""
@@ -79,7 +79,7 @@ class Subject:
 
 
 def probe_folder() -> Path:
-    """Folder of the current measurement, in which handlers of all processes leave what they did."""
+    """Folder of the current measurement, in which handlers of all processes write their records."""
     return Path(os.environ["BENCH_PROBE"])
 
 

@@ -1,9 +1,9 @@
-"""Holdfast: durable work on machines that die, over networks that drop.
+"""Holdfast: durable tasks on machines that crash and networks that fail.
 
     from holdfast import TaskQueue
 
-Names are imported when they are first used, so that `import holdfast` costs nearly nothing. Beside the queue:
-`holdfast.locks`, `holdfast.kv`, `holdfast.idempotency`, `holdfast.retry`, `holdfast.orders`.
+Names are imported on first use, so `import holdfast` is cheap. Beside the queue: `holdfast.locks`,
+`holdfast.kv`, `holdfast.idempotency`, `holdfast.retry`, `holdfast.orders`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of a package that are imported at their first use, so that importing the package costs little."""
+"""Lazy names of a package: each is imported on its first use, so importing the package is cheap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def lazily(package: str, places: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package: `places` has the module that each group of names is from."""
+    """The `__getattr__` of a package; `places` maps each module to the names that it defines."""
     modules = {name: module for module, names in places.items() for name in names}
 
     def get(name: str) -> Any:

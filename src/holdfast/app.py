@@ -1,4 +1,4 @@
-"""The composition root: the one place that picks backends.
+"""The composition root: the only module that chooses backends.
 
 `TaskQueue("sqlite:///file.db")`, `TaskQueue("sqlite://")` in memory, `TaskQueue("postgresql://...")`.
 """
@@ -24,12 +24,11 @@ __all__ = ["TaskQueue", "backend_for", "sqlite_path"]
 
 
 class TaskQueue(Queue):
-    """A durable task queue on the database that the URL names.
+    """A durable task queue on the database of the URL.
 
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
-    `meter` gets what the queue measures (docs/reference/metrics.md).
-    """
+    `meter` receives the metrics of the queue (docs/reference/metrics.md)."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """The errors that every part of Holdfast raises, as one tree.
 
-Errors of one part only are in its own module: `holdfast.orders.errors`, `holdfast.primitives.kv.errors`,
+Errors of a single part are in its module: `holdfast.orders.errors`, `holdfast.primitives.kv.errors`,
 `holdfast.primitives.locks.errors`. docs/reference/errors.md is generated from all of them.
 
-Each class has a stable `code`, and says how it looks over HTTP, over gRPC and to a shell; a subclass states
-what differs from its parent. A message says what happened, why, and what to do.
+Promises: each class has a stable `code`, and its status over HTTP, over gRPC and as an exit code. A
+subclass states only what differs from its parent. A message says what happened, why, and what to do.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class UnknownType(InvalidInput):
 
 
 class UnknownPriority(InvalidInput):
-    """There is no priority of that name."""
+    """There is no priority with that name."""
 
     code = "unknown-priority"
 
@@ -52,14 +52,14 @@ class UnserialisablePayload(InvalidInput):
 
 
 class PayloadTooLarge(InvalidInput):
-    """The payload has more bytes than a task may carry."""
+    """The payload is larger than a task may carry."""
 
     code = "payload-too-large"
     http_status = 413
 
 
 class BatchTooLarge(InvalidInput):
-    """More items than one call may have."""
+    """The call has more items than the limit."""
 
     code = "batch-too-large"
     http_status = 413
@@ -73,19 +73,19 @@ class UnknownDependency(InvalidInput):
 
 
 class DependencyCycle(InvalidInput):
-    """Tasks would wait for each other."""
+    """Tasks would depend on each other in a cycle."""
 
     code = "dependency-cycle"
 
 
 class BadConfig(InvalidInput):
-    """A setting, an option or an address is wrong."""
+    """A setting, an option or a URL is wrong."""
 
     code = "bad-config"
 
 
 class NotFound(HoldfastError):
-    """No such task, queue, schedule, lock."""
+    """There is no such task, queue, schedule or lock."""
 
     code = "not-found"
     http_status = 404
@@ -94,7 +94,7 @@ class NotFound(HoldfastError):
 
 
 class Conflict(HoldfastError):
-    """The state has moved on, or was never as assumed."""
+    """The state has changed, or is not as the caller assumed."""
 
     code = "conflict"
     http_status = 409
@@ -103,21 +103,21 @@ class Conflict(HoldfastError):
 
 
 class DuplicateTask(Conflict):
-    """The id is taken by another request."""
+    """The id belongs to another request."""
 
     code = "duplicate-task"
     grpc_status = "ALREADY_EXISTS"
 
 
 class IdempotencyConflict(Conflict):
-    """The key was used with another body."""
+    """The key was used with another request."""
 
     code = "idempotency-conflict"
     http_status = 422
 
 
 class InProgress(Conflict):
-    """Another caller runs the same request now. It says who, since when, and until when its lease lasts."""
+    """Another caller runs the same request now. The error names it, its start, and the end of its lease."""
 
     code = "in-progress"
     retryable = True
@@ -138,14 +138,14 @@ class InProgress(Conflict):
 
 
 class IllegalTransition(Conflict):
-    """The state machine forbids it."""
+    """The state machine does not allow the transition."""
 
     code = "illegal-transition"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class FeedReset(Conflict):
-    """The feed cannot go on from this position: read the state again.
+    """The feed cannot continue from this position: read the state again.
 
     `reason` is `pruned`, `epoch` or `ahead`; the feed can be read from `oldest` or `head` on."""
 
@@ -160,19 +160,19 @@ class FeedReset(Conflict):
 
 
 class LeaseLost(Conflict):
-    """A newer fence exists; the writes of this runner change nothing."""
+    """A newer fence exists; the writes of this runner have no effect."""
 
     code = "lease-lost"
 
 
 class VersionConflict(Conflict):
-    """Another caller changed it first."""
+    """Another caller changed the record first."""
 
     code = "version-conflict"
 
 
 class QueueFull(HoldfastError):
-    """Backpressure: try later."""
+    """The queue is at its depth limit (backpressure): try later."""
 
     code = "queue-full"
     retryable = True
@@ -182,7 +182,7 @@ class QueueFull(HoldfastError):
 
 
 class QueueStopping(HoldfastError):
-    """The queue takes no new work."""
+    """The queue is stopping and accepts no new tasks."""
 
     code = "queue-stopping"
     retryable = True
@@ -192,7 +192,7 @@ class QueueStopping(HoldfastError):
 
 
 class NotRunning(HoldfastError):
-    """The queue, ledger or store was not started, or is closed."""
+    """The queue, ledger or store is not started, or is closed."""
 
     code = "not-running"
     http_status = 503
@@ -201,13 +201,13 @@ class NotRunning(HoldfastError):
 
 
 class WrongLoop(HoldfastError):
-    """What was asked for lives in another event loop of this process."""
+    """The object belongs to another event loop of this process."""
 
     code = "wrong-loop"
 
 
 class TaskFailed(HoldfastError):
-    """`result()` of a task that ended without one."""
+    """The task of this `result()` call ended without a result."""
 
     code = "task-failed"
     http_status = 424
@@ -223,7 +223,7 @@ class EffectFailed(HoldfastError):
 
 
 class WaitTimeout(HoldfastError):
-    """The wait lasted as long as the caller allowed."""
+    """The wait reached the caller's time limit."""
 
     code = "wait-timeout"
     retryable = True
@@ -249,7 +249,7 @@ class StoreBusy(StoreUnavailable):
 
 
 class DiskFull(StoreUnavailable):
-    """Nothing was written; free some space."""
+    """The disk is full and nothing was written; free some space."""
 
     code = "disk-full"
     http_status = 507
@@ -257,7 +257,7 @@ class DiskFull(StoreUnavailable):
 
 
 class SchemaMismatch(HoldfastError):
-    """The store belongs to another version of Holdfast."""
+    """The schema of the store belongs to another version of Holdfast."""
 
     code = "schema-mismatch"
     grpc_status = "FAILED_PRECONDITION"
@@ -272,7 +272,7 @@ class MissingExtra(HoldfastError):
 
 
 class NotSupported(HoldfastError):
-    """Holdfast does not do this, on purpose."""
+    """Holdfast does not support this, by design."""
 
     code = "not-supported"
     http_status = 501
@@ -281,6 +281,6 @@ class NotSupported(HoldfastError):
 
 
 class EngineFailed(HoldfastError):
-    """A part of the engine died more often than its budget allows."""
+    """A part of the engine failed more often than its restart budget allows."""
 
     code = "engine-failed"

@@ -67,10 +67,10 @@ class PassiveFollower:
     """The two methods of a follower that has nothing to finish before a fork."""
 
     def hold_still(self) -> None:
-        """Nothing is shared with other threads."""
+        """Does nothing: no other thread shares it."""
 
     def go_on(self) -> None:
-        """Nothing was held."""
+        """Does nothing: nothing was held."""
 
 
 def forget(connection: Any) -> None:

@@ -2,7 +2,7 @@
 
     from holdfast.idempotency import Ledger
 
-docs/howto/idempotency.md says what is promised and what is not.
+docs/howto/idempotency.md lists what is promised and what is not.
 """
 
 from __future__ import annotations

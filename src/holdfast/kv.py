@@ -1,8 +1,8 @@
-"""A key-value store with the commands of Redis: in memory by default, live on a Redis when connected.
+"""A key-value store with the commands of Redis: in memory by default, or on a live Redis.
 
     from holdfast.kv import RedisKV
 
-docs/howto/kv.md has the commands.
+docs/howto/kv.md lists the commands.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Locks: leases with a fence on the store, and Redlock on Redis for saving work.
+"""Locks: leases with a fence on the store, and Redlock on Redis to avoid duplicate work.
 
     from holdfast.locks import Locks
 
-docs/howto/locks.md says which one to take.
+docs/howto/locks.md says which one to use.
 """
 
 from __future__ import annotations

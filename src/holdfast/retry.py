@@ -1,8 +1,8 @@
-"""Trying a call again: exponential pauses, jitter that can be replayed, and an end to it.
+"""Retries of a call: exponential pauses, reproducible jitter, and a limit.
 
     from holdfast.retry import retry
 
-docs/howto/retry.md has every option.
+docs/howto/retry.md lists every option.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def test_many_changes_have_an_answer_each(cli: Cli, stock: Stock) -> None:
 def test_only_running_tasks_are_paused_and_only_paused_ones_resumed(cli: Cli, stock: Stock) -> None:
     assert "illegal-transition" in cli.fails(6, "task", "pause", stock.later)
     assert "illegal-transition" in cli.fails(6, "task", "resume", stock.later)
-    assert cli.fails(2, "task", "pause").startswith("error[usage]: no task is named")
+    assert cli.fails(2, "task", "pause").startswith("error[usage]: no task is given")
 
 
 def test_an_ambiguous_prefix_is_refused(cli: Cli, stock: Stock) -> None:
@@ -80,10 +80,10 @@ def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) 
 
 
 def test_bulk_changes_need_a_yes(cli: Cli) -> None:
-    assert "which ones?" in cli.fails(2, "dlq", "replay")
+    assert "no dead letter is given" in cli.fails(2, "dlq", "replay")
     refused = cli.fails(2, "dlq", "replay", "--type", "boom")
     assert "Replay 3 dead letters?" in refused
-    assert "look first with --dry-run" in refused
+    assert "--dry-run to count first" in refused
     assert cli.json("dlq", "replay", "--type", "boom", "--dry-run") == {"count": 3, "dry_run": True}
     assert len(cli.see("dlq", "list")) == 3
     assert cli.json("dlq", "replay", "--type", "boom", "--limit", "1", "--yes")["count"] == 1

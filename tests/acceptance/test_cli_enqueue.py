@@ -81,7 +81,7 @@ async def test_it_makes_the_task_that_python_makes(tmp_path: Path) -> None:
         (("add", "--json", "{a"), 2, "is not JSON"),
         (("add", "words"), 2, "is not key=value"),
         (("add", "--depends-on", "nothing"), 5, "not-found"),
-        (("add", "--timeout", "1"), 2, "--timeout is for --wait"),
+        (("add", "--timeout", "1"), 2, "--timeout needs --wait"),
         (("add", "--max-attempts", "0"), 2, "invalid-input"),
         ((), 2, "usage"),
     ],

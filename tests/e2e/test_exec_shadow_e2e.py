@@ -189,7 +189,7 @@ def test_a_freeze_cut_short_by_kill_9_is_finished_after_the_restart(cli: Cli, st
 def test_live_trading_is_refused(tmp_path: Path) -> None:
     done = run_inside(tmp_path, "orders", "demo")
     assert done.code == 2
-    assert done.said.startswith("error[not-supported]: live trading is not part of this")
+    assert done.said.startswith("error[not-supported]: live trading is not supported")
     problem = json.loads(run_inside(tmp_path, "orders", "demo", "-o", "json").said)
     assert (problem["code"], problem["status"]) == ("not-supported", 501)
 
@@ -234,7 +234,7 @@ def test_one_directory_has_one_process(cli: Cli, state: Path) -> None:
         second = run_inside(cli.folder, "orders", "demo", *where)
         first.kill()
     assert second.code == 6
-    assert "another store works on" in second.said
+    assert "another store uses" in second.said
 
 
 def test_the_table_and_the_names_are_for_people_and_pipes(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_an_impossible_average_freezes_and_the_quantity_counts(
     desk.step()
     assert desk.order(name).filled_qty == 2
     assert desk.order(name).avg_fill_price == 100
-    assert "says what cannot be" in desk.reason
+    assert "reported an impossible state" in desk.reason
 
 
 # -- it lags ------------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_an_adapter_error_about_one_order_stops_no_step(desk: Desk) -> None:
     first, second = desk.place("1"), desk.place("2")
     desk.exchange.breaks["find", first] = RuntimeError("bad reply")
     desk.exchange.says(second, state=E.CANCELED)
-    with pytest.raises(ExchangeFailed, match=f"the first is {first}: bad reply"):
+    with pytest.raises(ExchangeFailed, match=f"the first about {first}: bad reply"):
         desk.step()
     assert desk.state(second) is S.CANCELED
     assert desk.reason == ""
@@ -295,7 +295,7 @@ def test_a_message_that_cannot_be_understood_freezes_and_stops_no_other(desk: De
     desk.exchange.says(second, state=E.REJECTED)
     desk.step()
     assert desk.state(second) is S.REJECTED
-    assert f"order {first} cannot be looked after" in desk.reason
+    assert f"order {first} could not be handled" in desk.reason
 
 
 def test_fills_that_cannot_be_had_are_found_by_asking(desk: Desk) -> None:

@@ -193,7 +193,7 @@ def test_news_that_cannot_be_stop_trading_and_not_the_loop(tmp_path: Path) -> No
 
     world.simulated.find = lies  # type: ignore[method-assign]
     world.step(10)
-    assert "says what cannot be" in world.store.freeze_state().reason
+    assert "reported an impossible state" in world.store.freeze_state().reason
     assert states(world) == ["FILLED"], "it counts up to what was ordered"
     assert resting.canceled_at is None
     assert world.store.orders()[0].avg_fill_price == 100

@@ -131,7 +131,7 @@ def test_a_directory_that_turns_out_to_be_older_than_its_redis_places_nothing_mo
     server.resume()
     time.now += 3600
     old.update_order_state(first, OrderState.OPEN)
-    with pytest.raises(StateBehind, match="knows record 3 and the state directory ended at 1"):
+    with pytest.raises(StateBehind, match="has record 3 and the state directory ended at 1"):
         place(old, "5")
     assert place(old, "1") == first, "a retry is answered"
     old.freeze("stop")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from proof.chaos import journal
-from proof.chaos.journal import END, START, TOLD, Line, Reader
+from proof.chaos.journal import ACKNOWLEDGED, END, START, Line, Reader
 from proof.chaos.score import Phases, Tally, back_after, first_ends, rate, tally
 
 
@@ -18,7 +18,7 @@ def line(word: str, job: int, *, task: str = "", at: float = 0.0) -> Line:
 
 def test_each_job_is_counted_by_what_happened_to_it() -> None:
     lines = [
-        *(line(TOLD, job) for job in range(5)),
+        *(line(ACKNOWLEDGED, job) for job in range(5)),
         *(line(START, 0), line(END, 0)),
         *(line(START, 1), line(START, 1), line(END, 1)),
         *(line(START, 2), line(START, 2), line(END, 2), line(END, 2)),
@@ -26,7 +26,7 @@ def test_each_job_is_counted_by_what_happened_to_it() -> None:
         *(line(START, 9), line(END, 9)),  # its enqueue was not acknowledged, and it was done
     ]
     assert tally(lines) == Tally(
-        told=5, never_ended=1, ran_twice=3, handler_ended_twice=1, enqueued_twice=1
+        acknowledged=5, never_ended=1, ran_twice=3, handler_ended_twice=1, enqueued_twice=1
     )
 
 
@@ -55,8 +55,11 @@ def test_a_journal_is_read_as_it_grows_and_only_in_whole_lines(
     monkeypatch.setenv("BENCH_PROBE", str(tmp_path))
     monkeypatch.setattr(journal, "_open", {})
     reader = Reader(tmp_path)
-    journal.note(TOLD, [1, 2])
-    assert [(each.word, each.job) for each in reader.update()] == [(TOLD, 1), (TOLD, 2)]
+    journal.note(ACKNOWLEDGED, [1, 2])
+    assert [(each.word, each.job) for each in reader.update()] == [
+        (ACKNOWLEDGED, 1),
+        (ACKNOWLEDGED, 2),
+    ]
     journal.note(START, 1, task="x", attempt=2)
     os.write(journal._open[os.getpid()], b"end 1 x")
     last = reader.update()[-1]

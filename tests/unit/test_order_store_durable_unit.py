@@ -185,7 +185,7 @@ def test_an_older_directory_does_not_overwrite_a_newer_redis(
     store.close()
     (tmp_path / "state" / "log-0000000000000001.jsonl").write_bytes(old)
     (tmp_path / "state" / "orders.mark").unlink()
-    with pytest.raises(StateBehind, match="Redis knows record 2"):
+    with pytest.raises(StateBehind, match="Redis has record 2"):
         make(kv, tmp_path, clock, metrics)
     assert len(kv.smembers("orders:open")) == 2
     store = DurableOrderStore(kv, tmp_path / "state", clock.now, overwrite_view=True)

@@ -1,1 +1,1 @@
-"""Other people's queues, one adapter a file, each run in a virtual environment of its own."""
+"""Other queues, one adapter per file, each run in its own virtual environment."""

@@ -1,4 +1,4 @@
-"""Celery on Redis with its default prefork pool: one child a core, so a worker is a tree.
+"""Celery on Redis with its default prefork pool: one child per core, so a worker is a process tree.
 
 Results are ignored. Its default acknowledges before the task runs, so a crash loses what ran.
 """
@@ -15,7 +15,7 @@ from proof.lab.subject import Options, main
 
 
 class CelerySubject(QueueSubject):
-    """A task a kind."""
+    """One task per kind."""
 
     def __init__(self, options: Options) -> None:
         """Declare the tasks."""
@@ -38,7 +38,7 @@ class CelerySubject(QueueSubject):
         self.tasks[kind].delay(arg)
 
     def enqueue_many(self, kind: str, args: Sequence[int]) -> None:
-        """``group``: not a real bulk API, but the one there is."""
+        """``group``: not a real bulk API, but Celery has no other."""
         group(self.tasks[kind].s(arg) for arg in args).apply_async()
 
     def work(self) -> None:

@@ -1,4 +1,4 @@
-"""DBOS Transact: a durable workflow a task, on one queue without limits, polled every second."""
+"""DBOS Transact: one durable workflow per task, on one queue without limits, polled every second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dramatiq on Redis: eight threads a worker process, as its command line has by default."""
+"""Dramatiq on Redis: eight threads per worker process, the default of its command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proof.lab.subject import Options, main
 
 
 class DramatiqSubject(QueueSubject):
-    """An actor a kind, one queue."""
+    """One actor per kind, one queue."""
 
     def __init__(self, options: Options) -> None:
         """Declare the actors."""

@@ -1,4 +1,4 @@
-"""Huey on SQLite (fsync as SQLite's default: FULL), Redis or PostgreSQL; four threads a worker."""
+"""Huey on SQLite (fsync as SQLite's default: FULL), Redis or PostgreSQL; four threads per worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proof.lab.subject import main
 
 
 class HueySubject(QueueSubject):
-    """The store follows from the address."""
+    """The URL selects the store."""
 
     def __init__(self, options) -> None:  # type: ignore[no-untyped-def]
         """Make the instance; it connects when used."""
@@ -33,7 +33,7 @@ class HueySubject(QueueSubject):
         self.tasks[kind](arg)
 
     def unfinished(self) -> int:
-        """A task leaves the store when it is taken, so this is all there is to see."""
+        """A task leaves the store when it is claimed, so this counts only waiting tasks."""
         return self.huey.pending_count()
 
     def work(self) -> None:

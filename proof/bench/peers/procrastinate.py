@@ -1,6 +1,6 @@
 """Procrastinate. Concurrency 1 is its default and its fastest here (``variant["concurrency"]``).
 
-It has no recovery of its own: for the crash scenario its documented stalled-jobs recipe runs every
+It has no built-in recovery: for the crash scenario its documented stalled-jobs recipe runs every
 ten seconds.
 """
 

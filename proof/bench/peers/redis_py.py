@@ -1,4 +1,4 @@
-"""redis-py's own Lock."""
+"""redis-py's Lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from proof.lab.subject import main
 
 
 class RedisPyLock(LockSubject):
-    """One client, a new Lock each time, as its manual has it."""
+    """One client, a new Lock each time, as in its manual."""
 
     def open(self) -> None:
         """One client."""

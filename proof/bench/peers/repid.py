@@ -12,7 +12,7 @@ from proof.lab.subject import main, run_async
 
 
 class RepidSubject(QueueSubject):
-    """One channel a kind; its default worker (a thousand tasks at once, batches of ten)."""
+    """One channel per kind; its default worker (a thousand tasks at once, batches of ten)."""
 
     def _app(self) -> Repid:
         recovery: dict[str, Any] = {}

@@ -12,10 +12,10 @@ from proof.lab.subject import Options, main, run_async
 
 
 class SaqSubject(QueueSubject):
-    """The store follows from the address; its queue makes its own tables when it connects."""
+    """The URL selects the store; the queue creates its tables when it connects."""
 
     def __init__(self, options: Options) -> None:
-        """Only PostgreSQL can be asked what is left."""
+        """Only PostgreSQL can count unfinished jobs."""
         super().__init__(options)
         self.settles = options.url.startswith("postgresql")
 

@@ -13,7 +13,7 @@ from proof.lab.subject import Options, main, run_async
 
 
 class TaskiqSubject(QueueSubject):
-    """A task a kind; the group reads the stream from its beginning."""
+    """One task per kind; the group reads the stream from its beginning."""
 
     def __init__(self, options: Options) -> None:
         """Declare the tasks."""

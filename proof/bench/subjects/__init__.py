@@ -1,1 +1,1 @@
-"""What this repository measures itself: Holdfast, and hand-written floors below any queue."""
+"""Subjects of this repository: Holdfast, and hand-written floors."""

@@ -18,7 +18,7 @@ return 0
 
 
 class LocksFloor(LockSubject):
-    """No validity, no timeouts of its own, no typed errors."""
+    """No validity, no timeouts, no typed errors."""
 
     def open(self) -> None:
         """One client."""

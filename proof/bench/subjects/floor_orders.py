@@ -19,7 +19,7 @@ SCHEMA = "create table orders (client_order_id text primary key, body text not n
 
 
 class RawInserts(Subject):
-    """As many rows a commit as there are callers."""
+    """As many rows per commit as there are callers."""
 
     def install(self) -> None:
         """Make the table."""
@@ -30,7 +30,7 @@ class RawInserts(Subject):
         self.conn = connect(self.options.path)
 
     def op_orders(self, n: int, callers: int) -> dict[str, float]:
-        """The rows are made before the clock starts."""
+        """The rows are prepared before the clock starts."""
         rows = [_row(number, number - number % callers) for number in range(n)]
         started = time.perf_counter()
         for start in range(0, n, callers):

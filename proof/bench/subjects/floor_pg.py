@@ -1,6 +1,6 @@
-"""Floor: what bare asyncpg does on PostgreSQL, with a queue of one table and no features.
+"""Floor: bare asyncpg on PostgreSQL, with a queue of one table and no features.
 
-``variant["overlap"]``: claims and marks run on two connections at once, not one after another.
+``variant["overlap"]``: claims and marks run at the same time on two connections.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PostgresFloor(QueueSubject):
         await self.conn.close()
 
     async def enqueue(self, kind: str, arg: int) -> None:
-        """One row; a NOTIFY in the same commit only where a worker is listening for it."""
+        """One row; a NOTIFY in the same commit only if a worker listens."""
         await self.conn.execute(INSERT_NOTIFY if self._is_heard(kind) else INSERT, kind, arg)
 
     def _is_heard(self, kind: str) -> bool:

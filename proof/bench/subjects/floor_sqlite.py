@@ -1,6 +1,6 @@
-"""Floor: what bare SQLite does in WAL mode with ``synchronous=FULL``, one table, no features.
+"""Floor: bare SQLite in WAL mode with ``synchronous=FULL``, one table, no features.
 
-Uses apsw as Holdfast does, so that both have the same SQLite.
+Uses apsw like Holdfast, so that both have the same SQLite.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def connect(path: str) -> apsw.Connection:
 
 
 class SqliteFloor(QueueSubject):
-    """Insert; claim 100; mark 100; each a commit of its own."""
+    """Insert; claim 100; mark 100; one commit each."""
 
     settles = True
 

@@ -1,4 +1,5 @@
-"""Holdfast under test, the same on both stores: default settings, 100 workers where speed is asked."""
+"""Holdfast under test, the same on both stores: default settings, 100 workers where throughput is
+measured."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from proof.lab.subject import Options, main, probe_folder, run_async
 BULK = 1_000
 WORKERS = 100
 CALLS = "calls"
-"""The file in which an idle worker counts its calls of the store."""
+"""The file in which an idle worker counts its store calls."""
 
 
 class HoldfastSubject(QueueSubject):
@@ -64,7 +65,7 @@ class HoldfastSubject(QueueSubject):
         run_async(self._work())
 
     def calls(self) -> int:
-        """What the worker process has counted."""
+        """The count of the worker process."""
         file = probe_folder() / CALLS
         return int.from_bytes(file.read_bytes(), "little") if file.exists() else 0
 
@@ -75,7 +76,7 @@ class HoldfastSubject(QueueSubject):
         await asyncio.Event().wait()
 
     async def start_embedded(self) -> None:
-        """Workers beside the producer."""
+        """Starts workers in the producer's process."""
         await self.queue.start()
 
     async def stop_embedded(self) -> None:
@@ -83,7 +84,7 @@ class HoldfastSubject(QueueSubject):
 
 
 def _count_calls(driver: Any) -> None:
-    """Counts the calls of the store in a file that the producer can read."""
+    """Counts the store calls in a file that the producer can read."""
     with (probe_folder() / CALLS).open("w+b") as file:
         file.truncate(8)
         counter = mmap.mmap(file.fileno(), 8)

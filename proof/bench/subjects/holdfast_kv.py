@@ -8,7 +8,7 @@ from proof.lab.subject import main
 
 
 class HoldfastKv(KvSubject):
-    """The memory twin."""
+    """The memory backend."""
 
     def open(self) -> None:
         """Nothing to connect to."""

@@ -1,1 +1,1 @@
-"""One queue a file: how it enqueues, works and tells what has ended."""
+"""One queue per file: how it enqueues, works and reports ended jobs."""

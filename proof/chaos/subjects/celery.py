@@ -20,7 +20,7 @@ THREADS = 8
 
 
 class CeleryChaos(Chaotic):
-    """Its API blocks: enqueues go through a few threads."""
+    """Its API blocks, so enqueues use a few threads."""
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)

@@ -1,4 +1,4 @@
-"""Holdfast, the same on both stores: default settings but for the lease and the number of workers."""
+"""Holdfast, the same on both stores: default settings except the lease and the number of workers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HoldfastChaos(Chaotic):
         )
 
     async def hold(self, seconds: float) -> dict[str, Any]:
-        """With a limited job that depends on jobs that run."""
+        """With a limited job that depends on running jobs."""
         import asyncpg
 
         parents = await self.queue.find_tasks(status="running", limit=HELD_PARENTS)
@@ -64,7 +64,7 @@ class HoldfastChaos(Chaotic):
         return await self.queue.get_queue_size()
 
     async def ended_twice(self) -> int:
-        """By the feed: what completed more than once."""
+        """From the feed: tasks that completed more than once."""
         ends: Counter[str] = Counter()
         self.late = 0
         async for event in self.queue.events(follow=False):

@@ -19,7 +19,7 @@ from proof.lab.subject import main, run_async
 
 
 class PgQueuerChaos(Chaotic):
-    """The producer enqueues over a pool, which replaces connections that broke."""
+    """The producer uses a pool, which replaces broken connections."""
 
     async def install(self) -> None:
         conn = await asyncpg.connect(self.options.url)

@@ -1,6 +1,6 @@
 """Help from the table of verbs, without any library.
 
-Promises: within milliseconds of a bare interpreter. Never: imports a command to describe it.
+Promises: takes only milliseconds more than a bare interpreter. Never: imports a command to describe it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ Options of every command that reads the store:
                     (else HOLDFAST_URL, else url in [holdfast] of holdfast.toml, else
                     sqlite:///holdfast.db)
   -o, --output      table, json, jsonl or name
-  --color           auto, always or never (NO_COLOR and FORCE_COLOR are heeded)
+  --color           auto, always or never (NO_COLOR and FORCE_COLOR are honoured)
 
-An id may be cut to a prefix that fits one task; @last is the newest; - reads ids from stdin.
+An id may be shortened to a prefix that matches one task; @last is the newest; - reads ids from stdin.
 Exit codes: 0 ok, 1 failed, 2 usage, 3 partly failed, 5 not found, 6 conflict, 7 timeout,
 10 unavailable, 130 interrupted.
 """
 
 
 def top() -> str:
-    """What `holdfast --help` prints."""
+    """The output of `holdfast --help`."""
     single = [verb for verb in VERBS if " " not in verb.path]
     parts = [
         "Holdfast: a durable task queue on SQLite and PostgreSQL.\n",
@@ -30,12 +30,12 @@ def top() -> str:
         _block("Commands", single),
     ]
     parts += [_block(title, _of(noun)) for noun, title in NOUNS.items()]
-    parts += [COMMON, "More on one: holdfast COMMAND --help. New here? Try: holdfast demo"]
+    parts += [COMMON, "Help for one command: holdfast COMMAND --help. New here? Try: holdfast demo"]
     return "\n".join(parts)
 
 
 def noun(name: str) -> str:
-    """What `holdfast task --help` prints."""
+    """The output of `holdfast task --help`."""
     verbs = _of(name)
     examples = "\n".join(f"  {each}" for verb in verbs for each in verb.examples)
     return "\n".join(

@@ -1,7 +1,7 @@
-"""Ids as people give them: whole, by prefix, the newest, or many on stdin.
+"""Task ids as users type them: complete, a prefix, the newest, or many on stdin.
 
-Promises: a prefix that fits several tasks is refused with some of them named; a change needs the id or a
-prefix of some length, so that an empty variable of a script changes nothing. Never: guesses.
+Promises: a prefix that matches several tasks is refused, with some of them named. A change needs the id
+or a prefix of some length, so that an empty variable of a script changes nothing. Never: guesses.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from holdfast.queue.tasks import Tasks
 LAST = "@last"
 NAMED_MAX = 3
 PREFIX_MIN = 6
-"""Characters of an id that a change needs."""
+"""The shortest prefix that a change accepts."""
 
 
 async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Task:
-    """The one task that the text means."""
+    """The one task that the text identifies."""
     if not text:
-        raise Usage("an id is empty: is a variable of the script not set?")
+        raise Usage("an id is empty: check that the variable of your script is set")
     if text == LAST:
         newest = await tasks.find(limit=1)
         if not newest:
@@ -41,7 +41,7 @@ async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Tas
     fitting = await tasks.find(prefix=text, limit=NAMED_MAX + 1)
     if not fitting:
         raise NotFound(
-            f"no task has the id '{text}', nor one that starts with it: it may be pruned"
+            f"no task has the id '{text}' or an id that starts with it: it may have been pruned"
         )
     if len(fitting) > 1:
         names = ", ".join(task.id for task in fitting[:NAMED_MAX])
@@ -51,7 +51,7 @@ async def find_task(tasks: Tasks, text: str, *, for_change: bool = False) -> Tas
 
 
 def given_ids(texts: Iterable[str]) -> list[str]:
-    """The ids of the command line, those of stdin in the place of '-', each once."""
+    """The ids of the command line, with those of stdin in place of '-', without repeats."""
     found: dict[str, None] = {}
     for text in texts:
         found.update(dict.fromkeys(_from_stdin() if text == STDIN else [text]))
@@ -59,7 +59,7 @@ def given_ids(texts: Iterable[str]) -> list[str]:
 
 
 def _from_stdin() -> Iterator[str]:
-    """One id a line: the first word, or the `id` of a JSON object."""
+    """One id per line: the first word, or the `id` of a JSON object."""
     for line in sys.stdin:
         text = line.strip()
         if text.startswith("{"):

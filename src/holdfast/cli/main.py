@@ -1,7 +1,7 @@
-"""The entry of the command line.
+"""The entry point of the command line.
 
-Promises: help and version answer before any library is imported; whatever goes wrong becomes one line
-(or one problem object) on stderr and an exit code of the table; a closed pipe is silent; Ctrl-C is 130.
+Promises: help and version are printed before any library is imported. Every error becomes one line (or
+one problem object) on stderr and an exit code of the table. A closed pipe is silent; Ctrl-C is 130.
 Never: shows a traceback, unless HOLDFAST_DEBUG is set.
 """
 
@@ -15,11 +15,11 @@ from holdfast.cli.tree import BY_PATH, NOUNS, Verb
 INTERRUPTED = 130
 HELP = ("-h", "--help")
 VALUED = ("--url", "-o", "--output", "--color")
-"""Options that may also stand before the command."""
+"""Options that may also precede the command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; its exit code."""
+    """Runs one command and returns its exit code."""
     tokens = list(sys.argv[1:] if argv is None else argv)
     code = 0
     try:
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def dispatch(tokens: list[str]) -> int:
-    """Finds the verb; answers help by itself."""
+    """Finds the verb; prints help itself."""
     if tokens[:1] == ["help"]:
         tokens = [*tokens[1:], "--help"]
     if tokens[:1] in (["--version"], ["-V"]):
@@ -70,7 +70,7 @@ def split_leading(tokens: list[str]) -> tuple[list[str], list[str]]:
 
 
 def check_alone(leading: list[str]) -> None:
-    """Usage when options without a command hold one that no command has."""
+    """Raises Usage for an unknown option without a command."""
     from holdfast.cli.problem import Usage
 
     for at, token in enumerate(leading):

@@ -29,9 +29,9 @@ class Color(StrEnum):
 class Common:
     """Options of every command that reads the store."""
 
-    url: Annotated[str | None, Parameter(help="The store; else HOLDFAST_URL, holdfast.toml.")] = (
-        None
-    )
+    url: Annotated[
+        str | None, Parameter(help="The store; default: HOLDFAST_URL, holdfast.toml.")
+    ] = None
     output: Annotated[
         Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
     ] = Output.TABLE
@@ -41,10 +41,10 @@ class Common:
 COMMON = Common()
 
 TaskId: TypeAlias = Annotated[
-    str, Parameter(help="A task's id, a prefix that fits one task, or @last.")
+    str, Parameter(help="A task's id, a prefix that matches one task, or @last.")
 ]
 TaskIds: TypeAlias = Annotated[
-    str, Parameter(help="Ids, prefixes that fit one task, or - to read ids from stdin.")
+    str, Parameter(help="Ids, prefixes that match one task, or - to read ids from stdin.")
 ]
 Limit: TypeAlias = Annotated[int, Parameter(name=("--limit", "-n"), help="At most this many.")]
 Flag: TypeAlias = Annotated[bool, Parameter(negative="")]

@@ -1,8 +1,9 @@
 """Errors as users see them.
 
-Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457); the exit code
-is that of the error (`exit_code`). Notes of an error (the place of a fault in the application) follow on
-lines of their own. Never: a traceback of Holdfast, unless HOLDFAST_DEBUG is set.
+Promises: `error[code]: message` on stderr, or with `-o json` a problem object (RFC 9457). The exit code
+is that of the error (`exit_code`). Notes of an error (such as file and line in the application) follow on
+separate lines.
+Never: a traceback of Holdfast, unless HOLDFAST_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Usage(InvalidInput):
 
 
 class Problem(NamedTuple):
-    """An error in words and numbers."""
+    """An error as it is printed."""
 
     code: str
     message: str
@@ -46,7 +47,7 @@ class Problem(NamedTuple):
 
 
 def report(error: Exception, tokens: list[str]) -> int:
-    """Prints the error and gives its exit code."""
+    """Prints the error and returns its exit code."""
     if os.environ.get(DEBUG_VARIABLE):
         import traceback
 
@@ -79,7 +80,7 @@ def describe(error: BaseException) -> Problem:
 
 
 def wants_json(tokens: list[str]) -> bool:
-    """Whether the command line asks for JSON, even when it cannot be parsed."""
+    """Whether the command line asks for JSON, even if it cannot be parsed."""
     text = "\n".join(tokens)
     return any(
         f"{option}{between}json" in text
@@ -89,7 +90,7 @@ def wants_json(tokens: list[str]) -> bool:
 
 
 def unknown_command(tokens: list[str]) -> Usage:
-    """Names what was meant, if it can be guessed."""
+    """Suggests a similar command, if there is one."""
     import difflib
 
     from holdfast.cli.tree import BY_PATH, NOUNS

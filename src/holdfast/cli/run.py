@@ -1,4 +1,4 @@
-"""Runs one verb: arguments parsed from its signature, the answer turned into an exit code."""
+"""Runs one verb: parses its arguments by its signature, and turns its result into an exit code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.cli.values import STDIN
 
 
 def run(verb: Verb, tokens: list[str]) -> int:
-    """Raises what the command raises; CycloptsError for bad usage."""
+    """Raises the errors of the command; CycloptsError for bad usage."""
     app = App(
         name=f"holdfast {verb.path}",
         version_flags=(),
@@ -30,14 +30,14 @@ def run(verb: Verb, tokens: list[str]) -> int:
 
 
 def load(verb: Verb) -> Callable[..., Any]:
-    """The function behind a verb."""
+    """The function of a verb."""
     module, _, name = verb.place.partition(":")
     function: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return function
 
 
 def _worth_showing(value: object) -> str | None:
-    """A default as help prints it; that a flag is off or a list empty goes without saying."""
+    """Whether help prints a default; flags that are off and empty lists are left out."""
     return str(value) if value else None
 
 

@@ -1,6 +1,6 @@
-"""A command's way to the store: finds it, opens it, closes it.
+"""Access of a command to the store: finds it, opens it, closes it.
 
-Promises: a SQLite file that does not exist is said so and not made: only a worker makes a store.
+Promises: a SQLite file that does not exist is an error; only a worker creates a store.
 Never: starts workers.
 """
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def with_queue(common: Common, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
-    """Opens the store, does the work, closes the store."""
+    """Opens the store, runs the command, closes the store."""
     logging.getLogger("holdfast").setLevel(logging.ERROR)
     found = store_url(common)
     check_exists(found)
@@ -52,24 +52,24 @@ def store_url(common: Common) -> Resolved:
 
 
 def check_exists(found: Resolved) -> None:
-    """A store in a file must be there; one in memory cannot be seen from here."""
+    """A SQLite file must exist. A store in memory is refused: another process cannot see it."""
     if not found.value.startswith("sqlite:"):
         return
     path = sqlite_path(found.value)
     if not path:
         raise BadConfig(
-            f"{shown_url(found.value)} ({found.origin}) is in memory, where only its own process sees it: "
+            f"{shown_url(found.value)} ({found.origin}) is in memory, where only one process can see it: "
             "give the URL of a file or of PostgreSQL"
         )
     if not Path(path).exists():
         raise StoreUnavailable(
-            f"there is no SQLite file '{path}' ({found.origin}): start a worker, which makes it, or "
+            f"there is no SQLite file '{path}' ({found.origin}): start a worker, which creates it, or "
             "give the right --url"
         )
 
 
 def by(reason: str = "") -> By:
-    """Who changes something, and why, for the record."""
+    """Who makes the change, and why."""
     return By(actor(), reason)
 
 

@@ -1,6 +1,6 @@
-"""The one table of verbs: what they are called, what they do, where they live.
+"""The one table of verbs: their names, summaries and modules.
 
-Promises: importing this costs nothing, so that help is instant; every verb has an example.
+Promises: importing it is cheap, so help is instant; every verb has an example.
 Never: imports a command.
 """
 
@@ -36,7 +36,7 @@ VERBS: Final = (
     ),
     Verb(
         "enqueue",
-        "Hand in a task",
+        "Enqueue a task",
         f"{_HERE}.enqueue:enqueue",
         (
             "holdfast enqueue send_email to=a@example.com subject=Hello --priority high",
@@ -54,25 +54,25 @@ VERBS: Final = (
     ),
     Verb(
         "task show",
-        "Show all that is known about a task",
+        "Show all fields of a task",
         f"{_HERE}.task:show",
         ("holdfast task show 0199a1b2", "holdfast task show @last -o json"),
     ),
     Verb(
         "task why",
-        "Say why a task is not running",
+        "Show why a task is not running",
         f"{_HERE}.task:why",
         ("holdfast task why 0199a1b2",),
     ),
     Verb(
         "task history",
-        "List what happened to a task",
+        "List the events of a task",
         f"{_HERE}.task:history",
         ("holdfast task history 0199a1b2",),
     ),
     Verb(
         "task cancel",
-        "Abort tasks, whatever they are doing",
+        "Abort tasks in any state",
         f"{_HERE}.task_change:cancel",
         ('holdfast task cancel 0199a1b2 --reason "wrong customer"', "holdfast task cancel - < ids"),
     ),
@@ -84,7 +84,7 @@ VERBS: Final = (
     ),
     Verb(
         "task resume",
-        "Let paused tasks go on",
+        "Put paused tasks back into the queue",
         f"{_HERE}.task_change:resume",
         ("holdfast task resume 0199a1b2",),
     ),
@@ -133,25 +133,25 @@ VERBS: Final = (
     ),
     Verb(
         "queue list",
-        "List queues with what waits and runs",
+        "List queues with their waiting and running tasks",
         f"{_HERE}.queue:list_",
         ("holdfast queue list",),
     ),
     Verb(
         "queue pause",
-        "Start nothing more of a queue",
+        "Stop starting tasks of a queue",
         f"{_HERE}.queue:pause",
         ('holdfast queue pause mail --reason "provider is down"',),
     ),
     Verb(
         "queue resume",
-        "Let a paused queue go on",
+        "Resume a paused queue",
         f"{_HERE}.queue:resume",
         ("holdfast queue resume mail",),
     ),
     Verb(
         "events tail",
-        "Print what happens, in order",
+        "Print events, in order",
         f"{_HERE}.events:tail",
         (
             "holdfast events tail --follow",
@@ -180,13 +180,13 @@ VERBS: Final = (
     ),
     Verb(
         "schedule pause",
-        "Fire a schedule no more until it is resumed",
+        "Stop firing a schedule until it is resumed",
         f"{_HERE}.schedule:pause",
         ("holdfast schedule pause nightly --reason 'the partner is down'",),
     ),
     Verb(
         "schedule resume",
-        "Let a paused schedule fire again",
+        "Resume a paused schedule",
         f"{_HERE}.schedule:resume",
         ("holdfast schedule resume nightly",),
     ),
@@ -219,7 +219,7 @@ VERBS: Final = (
     ),
     Verb(
         "lock show",
-        "Show a lock with those who wait for it",
+        "Show a lock with its waiters",
         f"{_HERE}.lock:show",
         ("holdfast lock show host:42",),
     ),
@@ -249,7 +249,7 @@ VERBS: Final = (
     ),
     Verb(
         "doctor",
-        "Check the store, the workers and what waits",
+        "Check the store, the workers and the backlog",
         f"{_HERE}.doctor:doctor",
         ("holdfast doctor -v", "holdfast doctor --strict && echo healthy"),
     ),

@@ -1,6 +1,6 @@
-"""What people type, as values: durations, payloads, key=value pairs.
+"""Parses what users type: durations, payloads, key=value pairs.
 
-Promises: a value that is JSON is taken as JSON, anything else as text; every refusal says what to write.
+Promises: a value that is JSON is parsed as JSON, anything else is text. Every error says what to write.
 """
 
 from __future__ import annotations

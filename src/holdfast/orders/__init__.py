@@ -1,9 +1,10 @@
-"""Orders that survive: a durable order store, and an execution loop on it.
+"""Durable orders: an order store, and an execution loop on top of it.
 
     from holdfast.orders import DurableOrderStore
 
-`model` has the orders and their rules; `logstore` and `sqlstore` keep them; `exchange` is what is traded at;
-`execution` places them and keeps them in step with it. docs/howto/orders.md and docs/howto/execution.md.
+`model` has the orders and their rules. `logstore` and `sqlstore` store them. `exchange` is the port to an
+exchange, with a simulated one. `execution` places orders and keeps them in step with the exchange. See
+docs/howto/orders.md and docs/howto/execution.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A trading day against the simulated exchange: `python -m holdfast.orders.demo --shadow`.
 
-Promises: the same seed gives the same report, byte for byte; with durable state a run that was killed goes on
-with `recover`, loses nothing and places nothing twice, and the report compares both books to prove it.
-Never: a real exchange; live trading is not part of Holdfast.
+Promises: the same seed gives the same report, byte for byte. With durable state, a run that was killed
+continues with `recover`, loses no order and places none twice; the report compares both books to prove
+it.
+Never: trades on a real exchange; live trading is not part of Holdfast.
 """
 
 from __future__ import annotations
@@ -38,15 +39,15 @@ SYMBOLS_MAX: Final = 50
 STEP_SECONDS: Final = 1.0
 """Virtual time between iterations."""
 DOWNTIME_SECONDS: Final = 30.0
-"""Virtual time that passes while nobody runs: the exchange goes on filling."""
+"""Virtual time between two runs, in which the exchange goes on filling orders."""
 KEY: Final = "demo"
 PATIENCE: Final = 50
 THAW_AFTER: Final = 3
-"""Iterations after which somebody thaws a freeze."""
+"""Iterations after which the demo thaws a freeze."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What the command line says."""
+    """The options of the command line."""
 
     shadow: bool = False
     durable_state: bool = False
@@ -57,18 +58,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     freeze_at: tuple[int, ...] = ()
     interval_seconds: float = 0.0
-    """Real time between iterations, for those who want to watch or to kill it."""
+    """Real time between iterations, to watch the run or to kill it."""
     faults: Faults = ROUGH
 
     def check(self) -> None:
-        """Raises what is wrong with them, in the words of the command line."""
+        """Raises InvalidInput or NotSupported, with the option as it is written on the command line."""
         if not self.shadow:
             raise NotSupported(
-                "live trading is not part of this: the demo trades on a simulated exchange only; "
-                "say so with --shadow"
+                "live trading is not supported: the demo trades on a simulated exchange only; "
+                "add --shadow"
             )
         if self.recover and not self.durable_state:
-            raise InvalidInput("--recover needs --durable-state: without it nothing was kept")
+            raise InvalidInput("--recover needs --durable-state: without it no state was stored")
         if not 1 <= self.iterations <= ITERATIONS_MAX:
             raise InvalidInput(
                 f"--iterations is {self.iterations}: use a number from 1 to {ITERATIONS_MAX}"
@@ -80,7 +81,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(options: Options) -> dict[str, Any]:
-    """One run; its report."""
+    """Runs the demo once and returns its report."""
     options.check()
     clock = VirtualClock()
     with _opened(options, clock) as (store, exchange):
@@ -98,7 +99,7 @@ def run(options: Options) -> dict[str, Any]:
 
 
 def _patiently(call: Callable[[], T], clock: VirtualClock) -> T:
-    """An exchange that does not answer now answers later."""
+    """Repeats a call that the exchange did not answer."""
     return retry(
         call, attempts=PATIENCE, base_ms=500, max_delay_ms=5_000, deterministic_clock=clock
     )
@@ -108,7 +109,7 @@ def _patiently(call: Callable[[], T], clock: VirtualClock) -> T:
 def _opened(
     options: Options, clock: VirtualClock
 ) -> Iterator[tuple[OrderStore, SimulatedExchange]]:
-    """The store and the exchange, for which time has passed since they were left."""
+    """The store and the exchange, after the downtime between two runs."""
     path = options.state_dir / "exchange.jsonl" if options.durable_state else None
     with closing(_store(options, clock)) as store:
         orders = store.orders()
@@ -122,7 +123,7 @@ def _opened(
             latest = max([store.freeze_state().at, *(order.updated_at for order in orders)])
             if options.recover:
                 clock.set(max(latest, exchange.latest_at) + DOWNTIME_SECONDS)
-                exchange.fills()  # what was said meanwhile nobody heard
+                exchange.fills()  # fill messages of the downtime are lost
             yield store, exchange
 
 
@@ -153,7 +154,7 @@ class _Day:
         self._thaw_at: int | None = None
 
     def trade(self, first: int) -> None:
-        """From iteration `first`, of which some orders may be there already: they are not placed again."""
+        """Trades from iteration `first` on. Orders that an earlier run has placed are not placed again."""
         for iteration in range(first, self._options.iterations):
             log.info("[STEP] iteration %d", iteration)
             self._loop.step([self._exchange.quote(symbol) for symbol in self._options.symbols])
@@ -188,7 +189,7 @@ class _Day:
 
 
 def wish(seed: int, iteration: int, symbol: str) -> Intent:
-    """What the demo's strategy wants: the same for the same iteration, so that it can be asked again."""
+    """What the demo's strategy orders: the same for the same iteration, so that it can be repeated."""
     side = Side.BUY if draw(seed, "side", iteration, symbol) < 0.5 else Side.SELL
     tenths = 1 + int(draw(seed, "qty", iteration, symbol) * 40)
     cents = int(
@@ -209,7 +210,7 @@ def _report(
     exchange: SimulatedExchange,
     recovery: RecoveryReport | None,
 ) -> dict[str, Any]:
-    """What was done, and whether our book and the exchange's agree."""
+    """What was done, and whether the store and the exchange agree."""
     orders = loop.store.orders()
     truth = exchange.truth()
     differences = compare(orders, truth)
@@ -236,8 +237,8 @@ def _report(
 
 
 if __name__ == "__main__":
-    # The command line is `holdfast orders demo`; this is the same one by its older name. It sits above
-    # this package, so it is run, not imported.
+    # The command line is `holdfast orders demo`; this is the older name of the same command. The
+    # command line is a layer above this package, so it is run, not imported.
     import runpy
     import sys
 

@@ -1,6 +1,7 @@
-"""The errors of orders: what a store or the execution loop refuses, and what a disk or an exchange did.
+"""Errors of the order stores and the execution loop.
 
-See `holdfast.errors` for the rest of the tree.
+Promises: each class has its code, its status codes and whether a retry helps. See `holdfast.errors` for
+the rest of the tree.
 """
 
 from __future__ import annotations
@@ -21,61 +22,61 @@ FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class InvalidOrder(InvalidInput):
-    """Not an order: its money, symbol or key is wrong."""
+    """The order is invalid: an amount, its symbol or its key is wrong."""
 
     code = "invalid-order"
 
 
 class UnknownOrder(NotFound):
-    """No such order."""
+    """There is no order with this id."""
 
     code = "unknown-order"
 
 
 class OverFill(Conflict):
-    """More was filled than was ordered."""
+    """A fill report exceeds the ordered quantity."""
 
     code = "over-fill"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class OrdersFrozen(Conflict):
-    """Nothing may be placed in this freeze epoch."""
+    """Orders are frozen, or the order was meant for an earlier freeze epoch."""
 
     code = "orders-frozen"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class StateLocked(Conflict):
-    """Another process works on the state directory."""
+    """Another process uses the state directory."""
 
     code = "state-locked"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class StateBehind(Conflict):
-    """The state directory is older than the Redis it is used with."""
+    """The state directory is older than the Redis view that it is opened with."""
 
     code = "state-behind"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class RiskRefused(Conflict):
-    """The order would break a limit of the risk monitor."""
+    """The order would exceed a limit of the risk monitor."""
 
     code = "risk-refused"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class NotReconciled(Conflict):
-    """Orders from before the restart are not settled with the exchange yet."""
+    """Orders from before the restart are not reconciled with the exchange yet."""
 
     code = "not-reconciled"
     grpc_status = "FAILED_PRECONDITION"
 
 
 class StoreFailed(StoreUnavailable):
-    """What is on the disk is not known: open the store again."""
+    """A write failed and what is on the disk is not known. Open the store again."""
 
     code = "store-failed"
     retryable = False
@@ -104,7 +105,7 @@ class CorruptSnapshot(CorruptState):
 
 
 class ExchangeTimeout(HoldfastError):
-    """The exchange did not reply: the request may have arrived, or not."""
+    """The exchange did not reply. The request may have arrived, or not."""
 
     code = "exchange-timeout"
     retryable = True
@@ -114,7 +115,7 @@ class ExchangeTimeout(HoldfastError):
 
 
 class ExchangeFailed(ExchangeTimeout):
-    """The adapter of the exchange raised: what its call did is not known."""
+    """The exchange adapter raised. What its call did is not known."""
 
     code = "exchange-failed"
     http_status = 502
@@ -123,16 +124,16 @@ class ExchangeFailed(ExchangeTimeout):
 
 
 def disk_error(error: OSError, what: str) -> StoreUnavailable:
-    """An error of the disk as one of ours, for a step that changed nothing that matters."""
+    """The error for a disk failure that left the durable state as it was."""
     if error.errno in FULL:
         return DiskFull(
-            f"{what}: the disk is full, nothing was acknowledged; free some space ({error})"
+            f"{what}: the disk is full and nothing was acknowledged; free some space ({error})"
         )
     return StoreUnavailable(f"{what}: {error}")
 
 
 def unknown_state(error: OSError, what: str) -> StoreFailed:
     return StoreFailed(
-        f"{what} failed ({error}), so what is on the disk is not known: nothing of it was acknowledged "
-        "and nothing more is taken; close this store and open it again, which reads what is there"
+        f"{what} failed ({error}), so what is on the disk is not known. Nothing of this write was "
+        "acknowledged and the store accepts no more calls: close it and open it again"
     )

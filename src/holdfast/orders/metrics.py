@@ -1,4 +1,4 @@
-"""What an order store measures about itself."""
+"""Metrics of the order stores."""
 
 from __future__ import annotations
 
@@ -37,22 +37,20 @@ FAMILIES: Final = (
         "Calls by outcome: ok, or an error's code.",
         ("operation", "outcome"),
     ),
-    Family(LATE_FILLS, Kind.COUNTER, "Fill reports that said nothing new, and were ignored."),
+    Family(LATE_FILLS, Kind.COUNTER, "Fill reports without news, which were ignored."),
     Family(SNAPSHOT_SAVED_AT, Kind.GAUGE, "When the latest snapshot was saved, epoch seconds."),
     Family(SNAPSHOT_ORDER_COUNT, Kind.GAUGE, "Orders in the latest snapshot."),
-    Family(SNAPSHOT_AGE, Kind.GAUGE, "How old the latest snapshot is, as of the latest write."),
-    Family(SNAPSHOT_BYTES, Kind.GAUGE, "Bytes of the latest snapshot."),
-    Family(SNAPSHOT_SECONDS, Kind.HISTOGRAM, "How long snapshots took."),
+    Family(SNAPSHOT_AGE, Kind.GAUGE, "Age of the latest snapshot at the latest write."),
+    Family(SNAPSHOT_BYTES, Kind.GAUGE, "Size of the latest snapshot."),
+    Family(SNAPSHOT_SECONDS, Kind.HISTOGRAM, "Duration of snapshots."),
     Family(SNAPSHOT_FAILURES, Kind.COUNTER, "Snapshots that could not be saved."),
     Family(LOG_BYTES, Kind.GAUGE, "Bytes of the log since the latest snapshot."),
-    Family(SYNC_SECONDS, Kind.HISTOGRAM, "How long writes of the log took, with their sync."),
+    Family(SYNC_SECONDS, Kind.HISTOGRAM, "Duration of log writes, including their sync."),
     Family(BATCHES, Kind.COUNTER, "Syncs of the log."),
     Family(RECORDS, Kind.COUNTER, "Records that were made durable; by batches: callers in a sync."),
     Family(
         RECOVERY_GAP, Kind.GAUGE, "Records between the snapshot and the end at the latest start."
     ),
-    Family(
-        TORN_BYTES, Kind.GAUGE, "Bytes of a write that was cut off, removed at the latest start."
-    ),
+    Family(TORN_BYTES, Kind.GAUGE, "Bytes of an incomplete write, removed at the latest start."),
     Family(VIEW_BEHIND, Kind.GAUGE, "1 while the key-value view is behind the log."),
 )

@@ -64,7 +64,7 @@ def test_a_call_takes_time() -> None:
 
 def test_a_lost_reply_is_of_an_order_that_arrived() -> None:
     exchange = made(Faults(lost_replies=1.0))
-    with pytest.raises(ExchangeTimeout, match="it may have arrived"):
+    with pytest.raises(ExchangeTimeout, match="the request may have arrived"):
         exchange.place(request("a", exchange.clock))
     assert exchange.book.acted == ["a"]
 

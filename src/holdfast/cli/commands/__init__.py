@@ -1,1 +1,2 @@
-"""The verbs. Each function is one command: its signature is its arguments, its docstring its help."""
+"""The verbs. Each function is one command: its signature defines the arguments, its docstring is the
+help."""

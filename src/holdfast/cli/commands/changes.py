@@ -1,7 +1,7 @@
 """One change to many tasks, with an answer for each.
 
-Promises: every id gets its answer; the exit code is 0 when all went well, 3 when some did, and that of
-the first error when none did.
+Promises: every id gets an answer. The exit code is 0 when all changes succeeded, 3 when some did, and
+that of the first error when none did.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Change = Callable[[Parts, Task], Awaitable[Task]]
 
 
 def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -> int:
-    """Changes the tasks one by one; the exit code."""
+    """Changes the tasks one by one. Returns the exit code."""
     wanted = given_ids(ids)
     if not wanted:
-        raise Usage("no task is named: give ids, or - and ids on stdin")
+        raise Usage("no task is given: pass ids, or - to read ids from stdin")
 
     async def work(parts: Parts) -> tuple[list[Task], list[Problem]]:
         tasks, problems = [], []
@@ -34,7 +34,7 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
             try:
                 task = await find_task(parts.tasks, text, for_change=True)
                 tasks.append(await change(parts, task))
-            except Exception as error:  # One id that cannot be changed stops no other.
+            except Exception as error:  # an error of one id must not stop the others
                 problems.append(describe(error))
         return tasks, problems
 
@@ -42,7 +42,7 @@ def change_each(common: Common, ids: Iterable[str], change: Change, done: str) -
     try:
         _answer(common, tasks, done)
     except BrokenPipeError:
-        mute()  # Whether all went well is said all the same, by the exit code.
+        mute()  # the exit code still says whether all succeeded
     for problem in problems:
         show(problem, as_json=common.output in (Output.JSON, Output.JSONL))
     if not problems:

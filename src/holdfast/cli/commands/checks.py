@@ -1,6 +1,7 @@
-"""The checks of `holdfast doctor`, each a function that looks at one thing.
+"""The checks of `holdfast doctor`, one function each.
 
-Promises: a check never changes the store; its answer says what was seen and, if it is bad, what to do.
+Promises: a check never changes the store. Its answer says what was observed and, if it is bad, what to
+do.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ CLOCK_WARN_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 0.5
 LATE_SECONDS: Final = 60.0
 NAMED_MAX: Final = 10
-"""Nodes, or types, that one answer names."""
+"""Nodes, or types, that one answer names at most."""
 WEAK: Final = ("off", "local", "remote_write", "0", "1")
-"""Values with which an acknowledged write is not synced."""
+"""Settings with these values do not sync acknowledged writes."""
 
 
 class Level(StrEnum):
@@ -37,7 +38,7 @@ class Level(StrEnum):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """What one check found."""
+    """The result of one check."""
 
     name: str
     level: Level
@@ -48,7 +49,7 @@ Look = Callable[[TaskQueue, float], Awaitable[Check]]
 
 
 async def store(queue: TaskQueue, _: float) -> Check:
-    """Reachable, and how fast it answers."""
+    """The store is reachable and answers quickly."""
     backend = await queue.open()
     begun = backend.clock.monotonic()
     await backend.store.head()
@@ -59,14 +60,14 @@ async def store(queue: TaskQueue, _: float) -> Check:
 
 
 async def schema(queue: TaskQueue, _: float) -> Check:
-    """Opening has refused any other schema already."""
+    """The schema version. Opening refuses any other version."""
     kind = "sqlite" if queue.url.startswith("sqlite") else "postgres"
     newest = max(each.number for each in load_migrations(f"holdfast.store.{kind}"))
-    return Check("schema", Level.OK, f"version {newest}, the one that this holdfast knows")
+    return Check("schema", Level.OK, f"version {newest}, as this version of Holdfast expects")
 
 
 async def durability(queue: TaskQueue, _: float) -> Check:
-    """What an acknowledged write needs to survive a power loss, as the server is set up."""
+    """The server settings that an acknowledged write needs to survive a power loss."""
     settings = await (await queue.open()).store.reads.durability()
     off = [name for name, value in settings.items() if value in WEAK]
     if off:
@@ -81,7 +82,7 @@ async def durability(queue: TaskQueue, _: float) -> Check:
 
 
 async def hints(queue: TaskQueue, _: float) -> Check:
-    """Whether wake-ups between processes are pushed."""
+    """Whether hints between processes are pushed."""
     mode = (await queue.open()).bus.mode()
     if mode.pushing:
         return Check("hints", Level.OK, f"pushing: {mode.why}")
@@ -89,7 +90,7 @@ async def hints(queue: TaskQueue, _: float) -> Check:
 
 
 async def nodes(queue: TaskQueue, _: float) -> Check:
-    """Somebody must be there for what waits."""
+    """A live worker for pending tasks."""
     live = await queue.get_nodes()
     pending = (await queue.get_stats()).pending
     if live:
@@ -104,33 +105,36 @@ async def nodes(queue: TaskQueue, _: float) -> Check:
 
 
 async def handlers(queue: TaskQueue, _: float) -> Check:
-    """Handlers that cannot be stopped take workers away; errors of an engine want its log read."""
-    told = [
+    """Handlers that ignore their cancellation block workers; unexpected errors of an engine are in its
+    log."""
+    problems = [
         f"{node.id} {', '.join(found)}"
         for node in await queue.get_nodes()
         if (found := _ails(node))
     ]
-    if not told:
-        return Check("handlers", Level.OK, "none is deaf to its cancellation, no unforeseen error")
-    rest = len(told) - NAMED_MAX
-    text = "; ".join(told[:NAMED_MAX]) + (f"; and {_count(rest, 'more node')}" if rest > 0 else "")
+    if not problems:
+        return Check("handlers", Level.OK, "none ignores its cancellation; no unexpected errors")
+    rest = len(problems) - NAMED_MAX
+    text = "; ".join(problems[:NAMED_MAX]) + (
+        f"; and {_count(rest, 'more node')}" if rest > 0 else ""
+    )
     return Check("handlers", Level.WARN, f"{text}: see the log of the node")
 
 
 def _ails(node: Node) -> list[str]:
-    """What a node says of its own state that is not as it should be."""
+    """Problems that a node reports about itself."""
     found = []
     if node.deaf_handlers:
         text = "whose handler ignores its cancellation"
         found.append(f"has {_count(node.deaf_handlers, 'worker')} {text}")
     if node.abandoned_threads:
-        text = f"has {_count(node.abandoned_threads, 'thread')} that outlived their attempts"
+        text = f"has {_count(node.abandoned_threads, 'thread')} that still run after their attempts ended"
         full = node.abandoned_threads >= ABANDONED_MAX
         found.append(
-            text + (", and takes no tasks for threads until one of them returns" if full else "")
+            text + (", and starts no thread handlers until one of them returns" if full else "")
         )
     if node.troubles:
-        found.append(f"had {_count(node.troubles, 'unforeseen error')} since it started")
+        found.append(f"had {_count(node.troubles, 'unexpected error')} since it started")
     return found
 
 
@@ -139,27 +143,27 @@ def _count(number: int, noun: str) -> str:
 
 
 async def types(queue: TaskQueue, _: float) -> Check:
-    """Two services with different tasks of one name, or two versions of one service."""
+    """Types with one name and different options: in two services, or in two versions of one service."""
     first: dict[str, tuple[str, dict[str, object]]] = {}
-    told: dict[str, str] = {}
+    problems: dict[str, str] = {}
     for node in await queue.get_nodes():
         said = {"types": node.types, "type_options": node.type_options}
         for name, options in definitions(said).items():
             before, usual = first.setdefault(name, (node.id, options))
             found = difference(usual, options)
-            if found and name not in told:
-                told[name] = f"'{name}' is defined by {before} and {node.id} with {found}"
-    if not told:
-        return Check("types", Level.OK, "no two live nodes define one with different options")
-    rest = len(told) - NAMED_MAX
-    text = "; ".join(list(told.values())[:NAMED_MAX])
+            if found and name not in problems:
+                problems[name] = f"'{name}' is defined by {before} and {node.id} with {found}"
+    if not problems:
+        return Check("types", Level.OK, "all live nodes define each type with the same options")
+    rest = len(problems) - NAMED_MAX
+    text = "; ".join(list(problems.values())[:NAMED_MAX])
     text += f"; and {_count(rest, 'more type')}" if rest > 0 else ""
     advice = "rename one of the two, or finish the roll-out of the new version"
     return Check("types", Level.WARN, f"{text}: {advice}")
 
 
 async def waiting(queue: TaskQueue, max_wait: float) -> Check:
-    """The task that has waited longest since it was due."""
+    """The task that has been due for the longest time."""
     backend = await queue.open()
     oldest: tuple[float, str] | None = None
     for view in await queue.get_queues():
@@ -168,25 +172,25 @@ async def waiting(queue: TaskQueue, max_wait: float) -> Check:
             age = backend.store.now() - due_at
             oldest = max(oldest, (age, view.name)) if oldest else (age, view.name)
     if oldest is None or oldest[0] <= 0:
-        return Check("waiting", Level.OK, "nothing that is due waits")
+        return Check("waiting", Level.OK, "no due task is waiting")
     age, name = oldest
     text = f"the oldest task in queue '{name}' has been due for {length(age)}"
     if age > max_wait:
-        text += f", more than {length(max_wait)}: add workers, or ask holdfast task why"
+        text += f", more than {length(max_wait)}: add workers, or see holdfast task why"
         return Check("waiting", Level.FAIL, text)
     return Check("waiting", Level.OK, text)
 
 
 async def dead(queue: TaskQueue, _: float) -> Check:
-    """Dead letters want a person."""
+    """Dead letters need an operator."""
     count = (await queue.get_stats()).dead_letter_count
     if count:
-        return Check("dead letters", Level.WARN, f"{count} wait for you: see holdfast dlq groups")
+        return Check("dead letters", Level.WARN, f"{count}: see holdfast dlq groups")
     return Check("dead letters", Level.OK, "none")
 
 
 async def paused(queue: TaskQueue, _: float) -> Check:
-    """A pause that was forgotten looks like an outage."""
+    """A forgotten pause looks like an outage."""
     found = [
         f"'{view.name}' by {view.paused_by} ({view.counts.get(Status.QUEUED.value, 0)} wait)"
         for view in await queue.get_queues()
@@ -198,30 +202,32 @@ async def paused(queue: TaskQueue, _: float) -> Check:
 
 
 async def schedules(queue: TaskQueue, _: float) -> Check:
-    """Every schedule fires, or says why not."""
+    """Schedules that do not fire, and why."""
     found = await queue.get_schedules()
     now = (await queue.open()).store.now()
-    told = {
+    problems = {
         name: f"'{name}' cannot be fired by {node.id}: {why}"
         for node in await queue.get_nodes()
         for name, why in node.skipped.items()
     }
     for each in found:
         if each.paused:
-            told[each.name] = f"'{each.name}' is paused: see holdfast schedule resume"
+            problems[each.name] = f"'{each.name}' is paused: see holdfast schedule resume"
         elif each.owner == CODE and now - (each.announced_at or 0.0) > SILENT_SECONDS:
-            told[each.name] = f"'{each.name}' belongs to code that no live node has"
-        elif now - each.next_at > LATE_SECONDS and each.name not in told:
-            told[each.name] = f"'{each.name}' has been due for {length(now - each.next_at)}"
+            problems[each.name] = f"'{each.name}' is defined by code that no live node runs"
+        elif now - each.next_at > LATE_SECONDS and each.name not in problems:
+            problems[each.name] = f"'{each.name}' has been due for {length(now - each.next_at)}"
     if found and not await queue.get_nodes():
-        told[""] = f"no node runs, so none of {len(found)} fires"
-    if told:
-        return Check("schedules", Level.WARN, "; ".join(text for _, text in sorted(told.items())))
-    return Check("schedules", Level.OK, f"{len(found)} fire in time" if found else "none")
+        problems[""] = f"no node is live, so none of {len(found)} fires"
+    if problems:
+        return Check(
+            "schedules", Level.WARN, "; ".join(text for _, text in sorted(problems.items()))
+        )
+    return Check("schedules", Level.OK, f"{len(found)} fire on time" if found else "none")
 
 
 async def clock(queue: TaskQueue, _: float) -> Check:
-    """The store's clock judges leases; a large difference confuses people who read logs."""
+    """The store's clock decides about leases; a large difference makes logs hard to read."""
     backend = await queue.open()
     gap = backend.clock.now() - backend.store.now()
     text = f"this machine is {length(abs(gap))} {'ahead of' if gap > 0 else 'behind'} the store"

@@ -1,4 +1,4 @@
-"""`holdfast db new-epoch`: what an operator does to the database as a whole."""
+"""`holdfast db new-epoch`: operations on the whole database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.cli.output.printer import Printer
 from holdfast.cli.session import with_parts
 from holdfast.queue.parts import Parts
 
-Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask.")]
+Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")]
 
 
 def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:

@@ -1,4 +1,4 @@
-"""`holdfast dlq list|groups|show`: looking at dead letters, the tasks that rest in failed."""
+"""`holdfast dlq list|groups|show`: reading dead letters, the tasks in status failed."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FINGERPRINT_CHARS = 24
 
 def list_(
     *,
-    type: Annotated[str | None, Parameter(help="Only those of this type.")] = None,
-    queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None,
-    fingerprint: Annotated[str | None, Parameter(help="Only those of this group.")] = None,
+    type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
+    queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
+    fingerprint: Annotated[str | None, Parameter(help="Only of this group.")] = None,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(help="The last id of the page before.")] = None,
+    after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
 ) -> None:
     """List dead letters, latest first."""
@@ -79,7 +79,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 
 
 async def full_fingerprint(letters: DeadLetters, text: str | None) -> str | None:
-    """A group's fingerprint from a prefix of it; a text that fits no group stays as it is."""
+    """Completes a prefix of a group's fingerprint; a text that matches no group is returned as it is."""
     if text is None or len(text) >= FINGERPRINT_CHARS:
         return text
     fitting = [

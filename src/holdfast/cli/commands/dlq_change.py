@@ -1,6 +1,6 @@
-"""`holdfast dlq replay|discard|edit`: what becomes of dead letters.
+"""`holdfast dlq replay|discard|edit`: changing dead letters.
 
-Promises: by filter nothing happens before somebody has said yes; `--dry-run` only counts.
+Promises: a change by filter needs a confirmation first; `--dry-run` only counts.
 """
 
 from __future__ import annotations
@@ -28,16 +28,18 @@ from holdfast.queue.dead_letters import DeadFilter, DeadLetters
 from holdfast.queue.parts import Parts
 
 Bulk = Callable[[DeadLetters, DeadFilter, int | None, bool], Awaitable[int]]
-"""Letters, which, at most, only count."""
+"""Ids, filter, limit, and whether to count only."""
 ByType: TypeAlias = Annotated[str | None, Parameter(help="All of this type.")]
 ByQueue: TypeAlias = Annotated[str | None, Parameter(help="All of this queue.")]
 ByGroup: TypeAlias = Annotated[str | None, Parameter(help="All of this group (dlq groups).")]
 All: TypeAlias = Annotated[Flag, Parameter(name="--all", help="All dead letters.")]
 AtMost: TypeAlias = Annotated[
-    int | None, Parameter(name=("--limit", "-n"), help="At most so many.")
+    int | None, Parameter(name=("--limit", "-n"), help="At most this many.")
 ]
-DryRun: TypeAlias = Annotated[Flag, Parameter(help="Only say how many.")]
-Yes: TypeAlias = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask.")]
+DryRun: TypeAlias = Annotated[Flag, Parameter(help="Only print how many.")]
+Yes: TypeAlias = Annotated[
+    Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")
+]
 
 
 def replay(
@@ -47,7 +49,7 @@ def replay(
     fingerprint: ByGroup = None,
     all_: All = False,
     limit: AtMost = None,
-    rate: Annotated[float | None, Parameter(help="At most so many starts a second.")] = None,
+    rate: Annotated[float | None, Parameter(help="At most this many starts per second.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
     json: Annotated[str | None, Parameter(help="Another payload, as JSON; - reads stdin.")] = None,
     dry_run: DryRun = False,
@@ -90,7 +92,7 @@ def discard(
     yes: Yes = False,
     common: Common = COMMON,
 ) -> int:
-    """End dead letters for good: they become aborted and can not be replayed."""
+    """End dead letters for good: they become aborted and cannot be replayed."""
     if not ids:
         which = _filter(type, queue, fingerprint, all_)
 
@@ -150,7 +152,7 @@ def _bulk(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Counts, asks, does."""
+    """Counts, asks for confirmation, applies the change."""
 
     async def work(parts: Parts) -> int | None:
         letters = parts.dead_letters
@@ -162,7 +164,7 @@ def _bulk(
         question = f"{words[0].capitalize()} {count} dead letters?"
         if not confirmed(question, yes=yes, can_count=True):
             return None
-        # What has died since the question was asked was not agreed to.
+        # Tasks that died after the question are not included.
         return await change(letters, matching, count, False)
 
     count = with_parts(common, work)
@@ -178,10 +180,10 @@ def _bulk(
 
 def _filter(type: str | None, queue: str | None, fingerprint: str | None, all_: bool) -> DeadFilter:
     if not (type or queue or fingerprint or all_):
-        raise Usage("which ones? Give ids, --type, --queue, --fingerprint or --all")
+        raise Usage("no dead letter is given: pass ids, --type, --queue, --fingerprint or --all")
     return DeadFilter(type, queue, fingerprint)
 
 
 def _refuse_filter(*given: object) -> None:
     if any(given):
-        raise Usage("ids and a filter are given: use one of them")
+        raise Usage("both ids and a filter are given: use one of them")

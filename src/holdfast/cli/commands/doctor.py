@@ -1,6 +1,6 @@
-"""`holdfast doctor`: is everything as it should be?
+"""`holdfast doctor`: checks the store, the nodes and the queues.
 
-Promises: exit code 0 when nothing failed, so it serves as a health check; where it succeeds it is silent,
+Promises: exit code 0 when no check failed, so it serves as a health check. On success it prints nothing,
 except on a terminal, with -v or with -o.
 """
 
@@ -34,11 +34,11 @@ COLUMNS = [
 def doctor(
     *,
     verbose: Annotated[Flag, Parameter(name=("--verbose", "-v"), help="Show every check.")] = False,
-    strict: Annotated[Flag, Parameter(help="Warnings fail, too.")] = False,
+    strict: Annotated[Flag, Parameter(help="Treat warnings as failures.")] = False,
     max_wait: Annotated[str, Parameter(help="How long a due task may wait.")] = "5m",
     common: Common = COMMON,
 ) -> int:
-    """Check the store, the workers and what waits; exit code 1 when a check fails."""
+    """Check the store, the workers and the backlog; exit code 1 when a check fails."""
     patience = values.seconds(max_wait, "--max-wait")
     checks = _look(common, patience)
     bad = {Level.FAIL, Level.WARN} if strict else {Level.FAIL}

@@ -1,6 +1,6 @@
-"""`holdfast enqueue`: hand in a task, and wait for its result if asked to.
+"""`holdfast enqueue`: enqueues a task and, with `--wait`, waits for its result.
 
-Promises: stdout has the id alone (or with `--wait` the result), so that scripts can take it.
+Promises: stdout has only the id (or with `--wait` the result), so that scripts can use it.
 """
 
 from __future__ import annotations
@@ -27,32 +27,34 @@ from holdfast.queue.tasks import Tasks
 
 
 def enqueue(
-    type: Annotated[str, Parameter(help="A type that some worker has registered.")],
+    type: Annotated[str, Parameter(help="A type that a worker has registered.")],
     /,
     *pairs: Annotated[str, Parameter(help="The payload as key=value; values may be JSON.")],
     json: Annotated[str | None, Parameter(help="The payload as JSON; - reads stdin.")] = None,
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
     delay: Annotated[str, Parameter(help="Not before: 30s, 5m, 2h.")] = "0",
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
-    max_attempts: Annotated[int | None, Parameter(help="Before it is a dead letter.")] = None,
-    key: Annotated[str | None, Parameter(help="What key limits count by.")] = None,
-    idempotency_key: Annotated[
-        str | None, Parameter(help="Repeat safely with the same key.")
+    max_attempts: Annotated[
+        int | None, Parameter(help="Attempts before it becomes a dead letter.")
     ] = None,
-    id: Annotated[str | None, Parameter(help="An id of your own.")] = None,
+    key: Annotated[str | None, Parameter(help="The key that key limits count by.")] = None,
+    idempotency_key: Annotated[
+        str | None, Parameter(help="Makes the command safe to repeat.")
+    ] = None,
+    id: Annotated[str | None, Parameter(help="The id of the new task.")] = None,
     depends_on: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="Wait for this task; ID:ignore goes on if it fails."),
+        Parameter(negative="", help="Start after this task; ID:ignore also if it fails."),
     ] = (),
     metadata: Annotated[tuple[str, ...], Parameter(negative="", help="A note as key=value.")] = (),
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
-    wait: Annotated[Flag, Parameter(help="Wait for the end and print the result.")] = False,
+    wait: Annotated[Flag, Parameter(help="Wait for the result and print it.")] = False,
     timeout: Annotated[str | None, Parameter(help="How long to wait.")] = None,
     common: Common = COMMON,
 ) -> None:
-    """Hand in a task. Prints its id; with --wait its result."""
+    """Enqueue a task. Prints its id; with --wait its result."""
     if timeout is not None and not wait:
-        raise Usage("--timeout is for --wait; an attempt's own limit is --task-timeout")
+        raise Usage("--timeout needs --wait; --task-timeout limits an attempt")
     patience = None if timeout is None else values.seconds(timeout, "--timeout")
     request: dict[str, Any] = {
         "payload": values.payload(pairs, json),
@@ -65,7 +67,8 @@ def enqueue(
         "id": id,
         "metadata": values.payload(metadata, None) or None,
     }
-    if task_timeout is not None:  # Not given is the type's own; None would be no timeout at all.
+    # Left out, the type decides; None would be no timeout at all.
+    if task_timeout is not None:
         request["timeout"] = values.seconds(task_timeout, "--task-timeout")
     printer = Printer(common)
 
@@ -82,7 +85,7 @@ def enqueue(
 
 
 async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
-    """Parents by id, each with what its failure means."""
+    """Parents by id, each with the policy for its failure."""
     found = {}
     for text in texts:
         name, _, policy = text.partition(":")
@@ -92,9 +95,9 @@ async def _parents(tasks: Tasks, texts: Iterable[str]) -> dict[str, str]:
 
 def _note(printer: Printer, handle: TaskHandle) -> None:
     if not handle.created:
-        printer.note(f"an earlier request had made it; it is {handle.status}")
+        printer.note(f"an earlier request created it; it is {handle.status}")
     if handle.pressure is not Pressure.ACCEPTED:
-        printer.note("accepted, but the queue is near its bound")
+        printer.note("accepted, but the queue is close to its depth limit")
 
 
 def _answer(printer: Printer, task: Task, *, wait: bool) -> None:

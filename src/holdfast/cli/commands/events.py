@@ -1,7 +1,7 @@
-"""`holdfast events tail`: the feed, from any position, and on as it grows.
+"""`holdfast events tail`: prints the feed from a position, and follows it.
 
-Promises: in order, nothing twice, nothing skipped; a position that is no longer covered is an error that
-says from where one can go on.
+Promises: events come in order, without repeats or gaps. A position that is no longer available is an
+error that names the position to continue from.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.queue.parts import Parts
 
 PAGE = 50
 FOLLOWED = 10
-"""Events before the end that `--follow` starts with."""
+"""How many of the last events `--follow` prints first."""
 KIND_STYLES = {
     "task.completed": "green",
     "task.failed": "red",
@@ -38,19 +38,20 @@ KIND_STYLES = {
 def tail(
     *,
     after: Annotated[
-        str | None, Parameter(help="A position, an offset, 'start' or 'now'; else the last ones.")
+        str | None,
+        Parameter(help="A position, an offset, 'start' or 'now'; default: the last events."),
     ] = None,
     follow: Annotated[
-        Flag, Parameter(name=("--follow", "-f"), help="Go on as events come.")
+        Flag, Parameter(name=("--follow", "-f"), help="Wait for new events.")
     ] = False,
     limit: Annotated[
-        int | None, Parameter(name=("--limit", "-n"), help="At most so many (50); 0: no limit.")
+        int | None, Parameter(name=("--limit", "-n"), help="At most this many (50); 0: no limit.")
     ] = None,
     kind: Annotated[str | None, Parameter(help="Only this kind, e.g. task.dead.")] = None,
     task: Annotated[str | None, Parameter(help="Only of this task.")] = None,
     common: Common = COMMON,
 ) -> None:
-    """Print what happens, in order."""
+    """Print events, in order."""
     printer = Printer(common)
     most = (0 if follow else PAGE) if limit is None else limit
     if most < 0:
@@ -84,7 +85,7 @@ async def _matching(
 
 
 async def _start(feed: Feed, after: str | None, back: int) -> Position | None:
-    """The position that the words mean; None is the oldest that is kept."""
+    """The position that the option means; None is the oldest available one."""
     if after == "start":
         return None
     head = await feed.position()

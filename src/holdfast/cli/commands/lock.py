@@ -1,4 +1,4 @@
-"""`holdfast lock list|show|revoke`: who holds what, and taking it away."""
+"""`holdfast lock list|show|revoke`: locks, their holders and waiters."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from holdfast.queue import views
 from holdfast.queue.locks import LockAdmin
 
 T = TypeVar("T")
-Resource = Annotated[str, Parameter(help="The name that is locked.")]
+Resource = Annotated[str, Parameter(help="The name of the lock.")]
 
 
 def list_(
     *,
-    after: Annotated[str, Parameter(help="The last resource of the page before.")] = "",
+    after: Annotated[str, Parameter(help="The last name of the previous page.")] = "",
     limit: Limit = 50,
     common: Common = COMMON,
 ) -> None:
-    """List what is held, by name."""
+    """List held locks, by name."""
 
     async def work(locks: LockAdmin) -> list[dict[str, Any]]:
         return [views.lock(info) for info in await locks.list(after=after, limit=limit)]
@@ -38,7 +38,7 @@ def list_(
 
 
 def show(resource: Resource, /, *, common: Common = COMMON) -> None:
-    """Show a lock with those who wait for it and what operators did."""
+    """Show a lock with its waiters and the actions of operators."""
     info = _with_locks(common, lambda locks: locks.show(resource))
     item = views.whole_lock(info)
     state = f"held by {info.owner} for {length(info.held_seconds)}" if info.is_held else "free"
@@ -57,7 +57,7 @@ def show(resource: Resource, /, *, common: Common = COMMON) -> None:
 
 
 def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Take a lock from its holder; the fence rises, so that its late writes are refused."""
+    """Take a lock from its holder; the fence increases, so late writes of the holder are refused."""
     done = _with_locks(common, lambda locks: locks.revoke(resource, by(reason)))
     item = views.lock_audit(done)
     text = f"taken from {done.owner}; the fence is {done.fence} now"
@@ -65,7 +65,7 @@ def revoke(resource: Resource, /, *, reason: Reason = "", common: Common = COMMO
 
 
 def _with_locks(common: Common, work: Callable[[LockAdmin], Awaitable[T]]) -> T:
-    """Opens the locks of the store, does the work, closes them."""
+    """Opens the locks of the store, runs the command, closes them."""
     logging.getLogger("holdfast").setLevel(logging.ERROR)
     found = store_url(common)
     check_exists(found)

@@ -13,14 +13,14 @@ from holdfast.queue.parts import Parts
 
 
 def list_(*, common: Common = COMMON) -> None:
-    """List the nodes that the store knows, and what each can run."""
+    """List the nodes of the store, and which types each can run."""
 
     async def work(parts: Parts) -> tuple[list[Node], float]:
         return await parts.nodes.list(live=False), await parts.sessions.now()
 
     nodes, now = with_parts(common, work)
     Printer(common).rows(
-        [views.node(node) for node in nodes], _columns(now), empty="no nodes: no worker has started"
+        [views.node(node) for node in nodes], _columns(now), empty="no nodes: no worker is live"
     )
 
 

@@ -27,28 +27,29 @@ class LogLevel(StrEnum):
 
 def demo(
     *,
-    shadow: Annotated[Flag, Parameter(help="Needed: trade on the simulated exchange.")] = False,
+    shadow: Annotated[Flag, Parameter(help="Required: trade on the simulated exchange.")] = False,
     durable_state: Annotated[Flag, Parameter(help="Keep orders and exchange on disk.")] = False,
     state_dir: Annotated[Path, Parameter(help="Where to keep them.")] = Path("artifacts/state"),
-    recover: Annotated[Flag, Parameter(help="Go on after a crash or an earlier run.")] = False,
-    symbols: Annotated[str, Parameter(help="What to trade, with commas between.")] = "BTCUSDT",
+    recover: Annotated[Flag, Parameter(help="Continue after a crash or an earlier run.")] = False,
+    symbols: Annotated[str, Parameter(help="What to trade, separated by commas.")] = "BTCUSDT",
     iterations: Annotated[int, Parameter(help="Up to which iteration.")] = 50,
-    seed: Annotated[int, Parameter(help="Decides about everything that goes wrong.")] = 0,
+    seed: Annotated[int, Parameter(help="Determines every fault.")] = 0,
     freeze_at: Annotated[
-        list[int] | None, Parameter(help="Freeze at this iteration; again for more.", negative="")
+        list[int] | None, Parameter(help="Freeze at this iteration; repeatable.", negative="")
     ] = None,
     interval: Annotated[str, Parameter(help="Real time between iterations, e.g. 50ms.")] = "0",
-    log_level: Annotated[LogLevel, Parameter(help="What to say on stderr.")] = LogLevel.WARNING,
+    log_level: Annotated[
+        LogLevel, Parameter(help="Level of the log on stderr.")
+    ] = LogLevel.WARNING,
     output: Annotated[
         Output, Parameter(name=("--output", "-o"), help="How to print: name is ids only.")
     ] = Output.TABLE,
 ) -> int:
     """Trade on a simulated exchange, then compare both books.
 
-    The exchange rejects, delays, loses and repeats. With --durable-state the run
-    can be killed at any moment; --recover goes on, loses nothing and places nothing
-    twice. The same seed gives the same report, byte for byte.
-    """
+    The exchange rejects, delays, loses and repeats messages. With --durable-state the run can be killed
+    at any moment; --recover continues it, loses no order and places none twice. The same seed gives the
+    same report, byte for byte."""
     from holdfast.orders import demo
 
     logging.basicConfig(stream=sys.stderr, level=log_level.value.upper(), format="%(message)s")

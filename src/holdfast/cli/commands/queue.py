@@ -19,7 +19,7 @@ Name = Annotated[str, Parameter(help="The queue's name.")]
 
 
 def list_(*, common: Common = COMMON) -> None:
-    """List queues with what waits, runs and is dead."""
+    """List queues with their waiting, running and dead tasks."""
 
     async def work(parts: Parts) -> tuple[list[dict[str, Any]], float]:
         items = [views.queue(view) for view in await parts.queues.list()]
@@ -30,7 +30,7 @@ def list_(*, common: Common = COMMON) -> None:
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Start nothing more of a queue, anywhere; what runs goes on."""
+    """Stop starting tasks of a queue, on all nodes; running tasks go on."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         await parts.queues.pause(name, by(reason))
@@ -40,7 +40,7 @@ def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> Non
 
 
 def resume(name: Name, /, *, common: Common = COMMON) -> None:
-    """Let a paused queue go on."""
+    """Resume a paused queue."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         await parts.queues.get(name)

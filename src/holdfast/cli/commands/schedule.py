@@ -33,11 +33,11 @@ def list_(*, common: Common = COMMON) -> None:
 def add(
     name: Name,
     spec: Annotated[str, Parameter(help="Five fields of cron, or '@every SECONDS'.")],
-    type: Annotated[str, Parameter(help="A type that some worker has registered.")],
+    type: Annotated[str, Parameter(help="A type that a worker has registered.")],
     /,
     *pairs: Annotated[str, Parameter(help="The payload as key=value.")],
     json: Annotated[str | None, Parameter(help="The payload as JSON; - reads stdin.")] = None,
-    timezone: Annotated[str, Parameter(help="A name like Europe/Prague.")] = "UTC",
+    timezone: Annotated[str, Parameter(help="A time zone such as Europe/Prague.")] = "UTC",
     queue: Annotated[str | None, Parameter(help="Another queue than the type's.")] = None,
     priority: Annotated[str | None, Parameter(help="critical, high, normal or low.")] = None,
     common: Common = COMMON,
@@ -64,7 +64,7 @@ def add(
 
 
 def remove(name: Name, /, *, common: Common = COMMON) -> None:
-    """Remove a schedule; the tasks that it made stay."""
+    """Remove a schedule; the tasks that it enqueued stay."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         item = views.schedule(await parts.schedules.get(name))
@@ -75,7 +75,7 @@ def remove(name: Name, /, *, common: Common = COMMON) -> None:
 
 
 def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> None:
-    """Fire a schedule no more until it is resumed."""
+    """Stop firing a schedule until it is resumed."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         return views.schedule(await parts.schedules.pause(name, by(reason)))
@@ -84,7 +84,7 @@ def pause(name: Name, /, *, reason: Reason = "", common: Common = COMMON) -> Non
 
 
 def resume(name: Name, /, *, common: Common = COMMON) -> None:
-    """Let a paused schedule fire again, from its next time on."""
+    """Resume a paused schedule; it fires at its next time."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         return views.schedule(await parts.schedules.resume(name, by()))

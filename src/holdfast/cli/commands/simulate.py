@@ -1,8 +1,8 @@
-"""`holdfast simulate`: a cluster under faults, in virtual time, judged by the laws.
+"""`holdfast simulate`: runs a cluster under faults in virtual time, and checks the laws.
 
-Promises: the same seed gives the same run and the same `trace_hash`, everywhere; a law that is broken
-is told with the seed, the command that shows it again, the smallest run that breaks it and a timeline of
-that, and the exit code is 1.
+Promises: the same seed gives the same run and the same `trace_hash` on every machine. For a broken law
+the command prints the seed, a command that reproduces it, the smallest run that breaks it and a timeline
+of that run; the exit code is 1.
 """
 
 from __future__ import annotations
@@ -34,33 +34,35 @@ def simulate(
     ] = "any",
     *,
     seed: Annotated[int, Parameter(help="The first seed.")] = 0,
-    seeds: Annotated[int, Parameter(help="How many.")] = 1,
-    minutes: Annotated[float | None, Parameter(help="As many as come in so long.")] = None,
-    nodes: Annotated[int | None, Parameter(help="Worker nodes; else drawn, 1 to 5.")] = None,
+    seeds: Annotated[int, Parameter(help="How many seeds.")] = 1,
+    minutes: Annotated[float | None, Parameter(help="Run new seeds for this long.")] = None,
+    nodes: Annotated[int | None, Parameter(help="Worker nodes; default: drawn, 1 to 5.")] = None,
     faults: Annotated[
         str | None, Parameter(help="Only these, e.g. crash,loss; 'none' for none.")
     ] = None,
-    hours: Annotated[float | None, Parameter(help="With faults; else drawn.")] = None,
+    hours: Annotated[float | None, Parameter(help="Hours with faults; default: drawn.")] = None,
     set_: Annotated[
         tuple[str, ...],
-        Parameter(name="--set", negative="", help="NAME=VALUE of the plan; repeat it."),
+        Parameter(name="--set", negative="", help="NAME=VALUE of the plan; repeatable."),
     ] = (),
     app: Annotated[str | None, Parameter(help="MODULE:QUEUE with your own handlers.")] = None,
     payload: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="TYPE=JSON, what your handlers get; repeat it."),
+        Parameter(negative="", help="TYPE=JSON, payloads for your handlers; repeatable."),
     ] = (),
-    processes: Annotated[int, Parameter(name=("--processes", "-p"), help="How many.")] = 1,
-    shrink: Annotated[bool, Parameter(help="Make the first failure small.")] = True,
+    processes: Annotated[
+        int, Parameter(name=("--processes", "-p"), help="Run seeds in parallel.")
+    ] = 1,
+    shrink: Annotated[bool, Parameter(help="Reduce the first failure to a small run.")] = True,
     without: Annotated[
-        str | None, Parameter(help="Turn a safeguard off, to see it noticed.")
+        str | None, Parameter(help="Turn a safeguard off; a check must notice.")
     ] = None,
     common: Common = COMMON,
 ) -> int:
     """Run a cluster under faults that a seed draws, in virtual time, and check every law."""
     for name, number in (("seeds", seeds), ("nodes", nodes), ("processes", processes)):
         if number is not None and number < 1:
-            raise Usage(f"--{name} is {number}: at least 1")
+            raise Usage(f"--{name} is {number}: give at least 1")
     options = Options(
         hours=hours,
         nodes=nodes,
@@ -74,7 +76,7 @@ def simulate(
     user_handlers = _user_handlers(app, payload)
     if user_handlers is not None and processes > 1:
         raise Usage("--app runs in this process: leave --processes out")
-    options.plan(seed)  # What cannot be is said before anything runs.
+    options.plan(seed)  # refuses an impossible plan before anything runs
     progress = Progress(None if minutes is not None else seeds)
     report = campaign(
         range(seed, seed + seeds) if minutes is None else count(seed),
@@ -97,14 +99,14 @@ def _time_limit(minutes: float | None) -> Callable[[], bool]:
     if minutes is None:
         return lambda: False
     if minutes <= 0:
-        raise Usage(f"--minutes is {minutes:g}: more than 0")
+        raise Usage(f"--minutes is {minutes:g}: give more than 0")
     clock = SystemClock()
     end = clock.monotonic() + minutes * 60
     return lambda: clock.monotonic() >= end
 
 
 class Progress:
-    """How far it is, for a person who watches."""
+    """Progress on a terminal."""
 
     def __init__(self, seeds: int | None) -> None:
         self._of = f"/{seeds}" if seeds is not None else ""
@@ -121,7 +123,7 @@ class Progress:
 
     def run(self, seed: int) -> None:
         self._runs += 1
-        self._say(f"making seed {seed} small: run {self._runs} of at most {RUNS_MAX}")
+        self._say(f"reducing seed {seed}: run {self._runs} of at most {RUNS_MAX}")
 
     def end(self) -> None:
         self._say("")
@@ -134,7 +136,7 @@ class Progress:
 def _small(
     report: Report, options: Options, user_handlers: UserHandlers | None, progress: Progress
 ) -> Shrunk | None:
-    """The first failure in its smallest form."""
+    """The first failure, reduced to its smallest form."""
     if not report.bad:
         return None
     first = report.bad[0]
@@ -171,7 +173,7 @@ def _user_handlers(app: str | None, payload: tuple[str, ...]) -> UserHandlers | 
         try:
             given.setdefault(name, []).append(codec.loads(text))
         except msgspec.DecodeError as error:
-            raise Usage(f"--payload of '{name}' is no JSON: {error}") from None
+            raise Usage(f"--payload of '{name}' is not JSON: {error}") from None
     return handlers_of(load_queue(app), given)
 
 

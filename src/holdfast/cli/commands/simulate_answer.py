@@ -1,6 +1,6 @@
-"""What `holdfast simulate` answers: the verdict, what was broken, how to see it again, the smallest run.
+"""The output of `holdfast simulate`: verdict, broken laws, commands to reproduce them, the smallest run.
 
-Promises: every command that is printed gives the very run that it stands beside.
+Promises: every printed command reproduces exactly the run that it is printed with.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from holdfast.sim.shrink import Shrunk
 from holdfast.sim.swarm import Plan, differences, plan as drawn
 
 COMPLAINTS_SHOWN = 20
-"""Of one law, for one seed; the rest is counted."""
+"""Complaints shown for one law and seed; the rest is counted."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """All that there is to tell."""
+    """The data of the output."""
 
     report: Report
     options: Options
     small: Shrunk | None
     same: str
-    """Options of the command line that are no part of a plan."""
+    """Options of the command line that are not part of a plan."""
 
     def command(self, plan: Plan) -> str:
-        """The command that gives the run of this plan."""
+        """The command that reproduces the run of this plan."""
         parts = [f"holdfast simulate --seed {plan.seed}"]
         for name, text in differences(plan, drawn(plan.seed)):
             if name in ("nodes", "faults", "hours"):
@@ -87,7 +87,7 @@ def _smallest(answer: Answer, small: Shrunk) -> dict[str, Any]:
 
 
 def _cut(broken: dict[str, list[str]]) -> dict[str, list[str]]:
-    """A law that is broken a thousand times is told as well by twenty."""
+    """Shows the first complaints of each law and counts the rest."""
     return {
         law: [*texts[:COMPLAINTS_SHOWN], *_more(texts, COMPLAINTS_SHOWN)]
         for law, texts in broken.items()

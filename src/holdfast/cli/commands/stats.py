@@ -1,4 +1,4 @@
-"""`holdfast stats`: how many tasks there are, of what kind, and who works on them."""
+"""`holdfast stats`: counts of tasks, and the nodes that run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast task list|show|why|history`: looking at tasks."""
+"""`holdfast task list|show|why|history`: reading tasks."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from holdfast.queue.tasks import Tasks
 
 def list_(
     *,
-    status: Annotated[Status | None, Parameter(help="Only those in this status.")] = None,
-    type: Annotated[str | None, Parameter(help="Only those of this type.")] = None,
-    queue: Annotated[str | None, Parameter(help="Only those of this queue.")] = None,
+    status: Annotated[Status | None, Parameter(help="Only in this status.")] = None,
+    type: Annotated[str | None, Parameter(help="Only of this type.")] = None,
+    queue: Annotated[str | None, Parameter(help="Only of this queue.")] = None,
     limit: Limit = 50,
-    after: Annotated[str | None, Parameter(help="The last id of the page before.")] = None,
+    after: Annotated[str | None, Parameter(help="The last id of the previous page.")] = None,
     common: Common = COMMON,
 ) -> None:
     """List tasks, newest first."""
@@ -46,7 +46,7 @@ def list_(
 
 
 def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
-    """Show all that is known about a task."""
+    """Show all fields of a task."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         return await whole(parts.tasks, await find_task(parts.tasks, task_id))
@@ -56,7 +56,7 @@ def show(task_id: TaskId, /, *, common: Common = COMMON) -> None:
 
 
 def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
-    """Say why a task is not running."""
+    """Show why a task is not running."""
 
     async def work(parts: Parts) -> dict[str, Any]:
         task = await find_task(parts.tasks, task_id)
@@ -65,29 +65,29 @@ def why(task_id: TaskId, /, *, common: Common = COMMON) -> None:
     item = with_parts(common, work)
     reasons = [(reason["code"], reason["text"]) for reason in item["reasons"]]
     lines = [("task", item["task_id"]), ("status", item["status"])]
-    nothing = [("waiting", "nothing is in its way")]
+    nothing = [("waiting", "nothing blocks it")]
     Printer(common).one(item, [*lines, *(reasons or nothing)], name=item["task_id"])
 
 
 def history(task_id: TaskId, /, *, common: Common = COMMON) -> None:
-    """List what happened to a task, oldest first."""
+    """List the events of a task, oldest first."""
 
     async def work(parts: Parts) -> list[Event]:
         task = await find_task(parts.tasks, task_id)
         return await parts.tasks.history(task.id)
 
     items = [views.event(event) for event in with_parts(common, work)]
-    Printer(common).rows(items, EVENT_COLUMNS, empty="its events are no longer kept")
+    Printer(common).rows(items, EVENT_COLUMNS, empty="its events were pruned")
 
 
 async def whole(tasks: Tasks, task: Task) -> dict[str, Any]:
-    """A task with those around it."""
+    """A task with its parents and dependents."""
     parents = await tasks.parents(task.id)
     return views.whole_task(task, parents, await tasks.dependents(task.id))
 
 
 def fields(item: dict[str, Any]) -> list[tuple[str, object]]:
-    """What `show` prints of a task, in this order."""
+    """The fields that `show` prints, in order."""
     failure = item["failure"] or {}
     return [
         ("id", item["id"]),
@@ -155,7 +155,7 @@ def said(data: dict[str, Any]) -> str:
 
 
 def _short(name: str, value: object) -> str:
-    """A field as people read it."""
+    """A field in short form."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):

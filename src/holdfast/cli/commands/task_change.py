@@ -1,4 +1,4 @@
-"""`holdfast task cancel|pause|resume`: intervening. Each change is recorded with who and why."""
+"""`holdfast task cancel|pause|resume`: changing tasks. Each change is recorded with actor and reason."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.queue.parts import Parts
 
 
 def cancel(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
-    """Abort tasks, whatever they are doing; a running handler is cancelled."""
+    """Abort tasks in any state; a running handler is cancelled."""
 
     async def change(parts: Parts, task: Task) -> Task:
         return await parts.tasks.cancel(task.id, by(reason))
@@ -19,7 +19,7 @@ def cancel(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
 
 
 def pause(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
-    """Stop running tasks until they are resumed; no attempt is spent."""
+    """Stop running tasks until they are resumed; this does not use up an attempt."""
 
     async def change(parts: Parts, task: Task) -> Task:
         return await parts.tasks.pause(task.id, by(reason))
@@ -28,7 +28,7 @@ def pause(*ids: TaskIds, reason: Reason = "", common: Common = COMMON) -> int:
 
 
 def resume(*ids: TaskIds, common: Common = COMMON) -> int:
-    """Let paused tasks go on, from the queue."""
+    """Put paused tasks back into the queue."""
 
     async def change(parts: Parts, task: Task) -> Task:
         return await parts.tasks.resume(task.id, by())

@@ -1,1 +1,1 @@
-"""How answers look: tables for people, JSON for programs, the same field names in both."""
+"""Output of commands: tables for people, JSON for programs, with the same field names."""

@@ -1,7 +1,7 @@
-"""Prints the answer of a command in the way that was asked for.
+"""Prints the answer of a command in the chosen format.
 
-Promises: data on stdout, notes on stderr; `json` is one document, `jsonl` one object a line, `name` one
-id a line. Never: mixes notes into data, nor lets data steer the terminal.
+Promises: data on stdout, notes on stderr; `json` is one document, `jsonl` one object per line, `name` one
+id per line. Never: mixes notes into data, or lets data control the terminal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.core.text import json_text, one_line
 
 
 class Printer:
-    """One for each command."""
+    """The printer of one command."""
 
     def __init__(self, common: Common) -> None:
         self.output = common.output
@@ -31,7 +31,7 @@ class Printer:
         return self.output is Output.TABLE
 
     def rows(self, items: Sequence[Item], columns: Sequence[Column], *, empty: str) -> None:
-        """A list of things."""
+        """Prints a list."""
         if self.output is Output.JSON:
             self.document(list(items))
         elif self.output is Output.JSONL:
@@ -47,7 +47,7 @@ class Printer:
             self.note(empty)
 
     def one(self, item: Item, fields: Sequence[tuple[str, object]], *, name: object = None) -> None:
-        """One thing."""
+        """Prints one object."""
         if self.output is Output.JSON:
             self.document(item)
         elif self.output is Output.JSONL:
@@ -61,18 +61,18 @@ class Printer:
         print(json_text(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
     def object(self, value: object) -> None:
-        """One line of JSON, at once."""
+        """Prints one line of JSON at once."""
         print(json_text(msgspec.json.encode(value).decode()), flush=True)
 
     def paint(self, text: str, style: str) -> str:
         return colour.paint(text, style if self.colour else "")
 
     def note(self, text: str) -> None:
-        """For people; only where tables are."""
+        """Prints a note, only with table output."""
         if self.is_table:
             print(one_line(text), file=sys.stderr)
 
 
 def mute() -> None:
-    """The reader of stdout is gone: nothing more is printed, and the flush at exit does not complain."""
+    """Discards further output after the reader of stdout has closed it; the flush at exit does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,7 @@
-"""Plain tables: aligned columns, one line a row.
+"""Plain tables: aligned columns, one line per row.
 
-Promises: on a terminal a row fits its width (only columns marked `flex` are cut); in a pipe nothing is
-cut; control characters of the data never reach the terminal.
+Promises: on a terminal a row fits its width (only columns marked `flex` are truncated). In a pipe nothing
+is truncated. Control characters of the data never reach the terminal.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def render(
 
 
 def pairs(fields: Sequence[tuple[str, object]], *, colour: bool) -> list[str]:
-    """Names and values, one below the other; those without a value are left out."""
+    """Names and values, one pair per line; pairs without a value are left out."""
     kept = [(name, value) for name, value in fields if value not in (None, "", [], {})]
     size = max((len(name) for name, _ in kept), default=0)
     return [
@@ -62,7 +62,7 @@ def pairs(fields: Sequence[tuple[str, object]], *, colour: bool) -> list[str]:
 
 
 def _squeeze(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Takes from the flexible columns, the widest first, until the row fits."""
+    """Narrows the flexible columns, the widest first, until the row fits."""
     room = width - len(GAP) * (len(columns) - 1)
     flexible = [n for n, column in enumerate(columns) if column.flex]
     while sum(widths) > room and flexible:

@@ -1,4 +1,4 @@
-"""Times as people read them; programs get those of `queue/views.py`."""
+"""Times for people; programs get those of `queue/views.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "m"), (1.0, "s"))
 
 
 def clock(at: float) -> str:
-    """Of the day, in local time: 12:00:00.000"""
+    """The local time of day: 12:00:00.000"""
     return datetime.fromtimestamp(at, UTC).astimezone().strftime("%H:%M:%S.%f")[:-3]
 
 

@@ -1,1 +1,1 @@
-"""What the execution loop asks of an exchange, and a simulated one."""
+"""The port to an exchange, and a simulated exchange."""

@@ -1,8 +1,8 @@
-"""The simulated exchange itself: requests that are under way, and the orders that they became.
+"""State of the simulated exchange: requests in flight, and the orders that they created.
 
-Promises: its state is a function of the seed, of the requests that were sent and of the time, of nothing
-else; so it can be read back from a list of those, and it goes on filling orders while nobody looks.
-Never: a call, a clock, a file (see `simulated` and `log`).
+Promises: the state is a function of the seed, the requests and the time only. It can be rebuilt from a
+list of requests, and orders go on filling while no process runs.
+Never: calls, reads a clock or touches a file (see `simulated` and `log`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOTHING: Final = Decimal(0)
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that has left its sender, and when it gets there. Without `place` it is a cancel."""
+    """A request in flight, and when it arrives. Without `place` it is a cancel."""
 
     number: int
     arrives_at: float
@@ -34,18 +34,18 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resting(msgspec.Struct):
-    """An order that arrived. What is filled of it follows from the time."""
+    """An order that has arrived. Its filled quantity is a function of time."""
 
     request: Request
     accepted_at: float
     plan: tuple[Fill, ...]
     reason: str = ""
-    """Why it was rejected, if it was."""
+    """Why it was rejected; empty if it was not."""
     canceled_at: float | None = None
     rejected_at: float = 0.0
-    """When, if it was accepted first."""
+    """When it was rejected, if it was accepted first."""
     is_short: bool = False
-    """Filled with less than was ordered."""
+    """Reported as filled with less than the ordered quantity."""
 
     def fills(self, at: float) -> tuple[Fill, ...]:
         end = at if self.canceled_at is None else min(at, self.canceled_at)
@@ -86,7 +86,7 @@ class Resting(msgspec.Struct):
 
 
 class ExchangeBook:
-    """Orders by client_order_id, and what is still under way to them."""
+    """Orders by client_order_id, and the requests in flight."""
 
     def __init__(self, seed: int, faults: Faults) -> None:
         self._seed = seed
@@ -94,13 +94,13 @@ class ExchangeBook:
         self._under_way: list[tuple[float, int, Sent]] = []
         self.resting: dict[str, Resting] = {}
         self.acted: list[str] = []
-        """The client_order_id of each placement that acted, in order: the proof that none did twice."""
+        """The client_order_id of each placement that took effect, in order. Shows that none did twice."""
 
     def send(self, sent: Sent) -> None:
         heapq.heappush(self._under_way, (sent.arrives_at, sent.number, sent))
 
     def settle(self, now: float) -> None:
-        """Everything that has arrived by now acts, in the order of arrival."""
+        """Applies every request that has arrived by `now`, in the order of arrival."""
         while self._under_way and self._under_way[0][0] <= now:
             at, _, sent = heapq.heappop(self._under_way)
             if sent.place is None:
@@ -117,7 +117,7 @@ class ExchangeBook:
 
     def _place(self, request: Request, at: float) -> None:
         if at > request.valid_until or request.client_order_id in self.resting:
-            return  # too late, or known: a client_order_id acts once
+            return  # expired, or a repeat: a client_order_id is placed once
         self.acted.append(request.client_order_id)
         rejected = self._is("reject", request, self._faults.rejects)
         plan = () if rejected else tuple(self._plan(request, at))
@@ -144,7 +144,7 @@ class ExchangeBook:
             order.canceled_at = at
 
     def _plan(self, request: Request, at: float) -> Iterator[Fill]:
-        """When this order will be filled, in which pieces, unless it is cancelled before."""
+        """When and in which parts this order is filled, unless it is cancelled before."""
         seed, name = self._seed, request.client_order_id
         filled, paid, moment = NOTHING, NOTHING, at
         step = Decimal(1).scaleb(-self._faults.average_places)

@@ -1,6 +1,6 @@
-"""What goes wrong between us and a simulated exchange, and how much: all of it drawn from one seed.
+"""Faults between the execution loop and a simulated exchange, all drawn from one seed.
 
-Promises: the same seed and the same call give the same fate in every process. Never: random numbers.
+Promises: the same seed and the same call have the same outcome in every process. Never: uses `random`.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ def between(low: float, high: float, drawn: float) -> float:
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares are chances in [0, 1] for each call, order or message. The default is a calm day."""
+    """Shares are probabilities in [0, 1] for each call, order or message. The default has no faults."""
 
     latency_min_ms: float = 1.0
     latency_max_ms: float = 20.0
     timeout_ms: float = 250.0
-    """So long a caller waits for a reply."""
+    """How long a caller waits for a reply."""
 
     lost_requests: float = 0.0
-    """They never arrive."""
+    """Requests that never arrive."""
     late_requests: float = 0.0
-    """They arrive after the caller has given up."""
+    """Requests that arrive after the caller has timed out."""
     late_max_ms: float = 4_000.0
     repeated_requests: float = 0.0
-    """The network delivers them twice."""
+    """Requests that the network delivers twice."""
     lost_replies: float = 0.0
-    """The request arrived, the caller does not hear of it."""
+    """Requests that arrive, but whose reply is lost."""
     outages: float = 0.0
-    """The share of stretches of `outage_seconds` in which no call gets through."""
+    """The share of periods of `outage_seconds` in which no call gets through."""
     outage_seconds: float = 5.0
 
     rejects: float = 0.0
     late_rejects: float = 0.0
     """Orders that are accepted first and rejected before their last fill."""
     short_fills: float = 0.0
-    """Orders that are called filled with a little less than was ordered."""
+    """Orders that are reported as filled with slightly less than the ordered quantity."""
     average_places: int = 8
-    """Averages are rounded to so many."""
+    """Decimal places of the average price in reports."""
     partial_fills: float = 0.3
-    """Orders that are filled in pieces."""
+    """Orders that are filled in several parts."""
     resting: float = 0.2
-    """Orders that are not filled to the end."""
+    """Orders that are never filled completely."""
     fill_max_ms: float = 3_000.0
 
     lost_fills: float = 0.0
     repeated_fills: float = 0.0
     reordered_fills: float = 0.0
     stale_quotes: float = 0.0
-    """The share of stretches of `outage_seconds` in which the market stands still."""
+    """The share of periods of `outage_seconds` in which quotes do not change."""
 
 
 CALM = Faults()
@@ -75,7 +75,7 @@ ROUGH = Faults(
 
 
 class Fate(msgspec.Struct, frozen=True):
-    """What becomes of one call, in seconds after it was made; None: it does not."""
+    """The outcome of one call, in seconds after it was made. None: it does not happen."""
 
     arrives_after: float | None
     again_after: float | None

@@ -1,7 +1,8 @@
-"""The file in which a simulated exchange outlives the process that talks to it.
+"""The file in which a simulated exchange survives a restart of the process that uses it.
 
-Promises: a request is in the file before it may act, in one write; a torn last line is a request that never
-left. A killed process loses nothing here (the exchange is not ours: no fsync, it is not our promise).
+Promises: a request is in the file, in one write, before it can take effect. A torn last line is a request
+that was never sent. A killed process loses nothing here.
+Never: calls fsync; the exchange stands for another system, so its durability is not a promise of ours.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Head(msgspec.Struct, frozen=True, tag="exchange"):
 
 
 class ExchangeLog:
-    """Requests that were sent, a line each."""
+    """The requests that were sent, one per line."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self._path = path
@@ -43,7 +44,7 @@ class ExchangeLog:
             )
 
     def read(self) -> list[Sent]:
-        """All requests; what a crash has torn off at the end is cut away."""
+        """All requests. Cuts off a torn last line."""
         return [self._decoded(line, Sent) for line in self._whole_lines()[1:]]
 
     def append(self, sent: Sent) -> None:

@@ -1,9 +1,10 @@
-"""What the execution loop needs of an exchange, and the plain data that goes between them.
+"""The port to an exchange, and the plain data that crosses it.
 
-Promises: the loop relies on this and on nothing more: an order is found by the client_order_id that we gave
-it; placing the same client_order_id again acts once; a request is not accepted after its `valid_until`.
-Replies may be lost, fill messages may be lost, repeated and out of order.
-Never: an exchange's own id; two fills that are told apart by anything but the quantity filled so far.
+Promises: the loop relies on the following and on nothing more. An order is found by its client_order_id.
+Placing the same client_order_id again has no further effect. A request is not accepted after its
+`valid_until`. Replies may be lost; fill messages may be lost, repeated or reordered.
+Never: uses an id that the exchange assigned, or compares fills by anything but the quantity filled so
+far.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from holdfast.orders.model.order import Side
 from holdfast.orders.model.rules import check_symbol
 
 TIME_MAX: Final = 1e11
-"""In epoch seconds: some 3,000 years."""
+"""Latest time that is accepted, in epoch seconds: about 3,000 years from now."""
 
 
 class ExchangeState(StrEnum):
-    """Where an order stands at the exchange. Partly filled is OPEN with something filled."""
+    """State of an order at the exchange. A partly filled order is OPEN."""
 
     OPEN = "OPEN"
     FILLED = "FILLED"
@@ -35,7 +36,7 @@ class ExchangeState(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """One order as it is sent. Sent again it is the same, to the last field."""
+    """One order as it is sent. A repeat is identical in every field."""
 
     client_order_id: str
     symbol: str
@@ -43,11 +44,11 @@ class Request(msgspec.Struct, frozen=True):
     qty: Decimal
     price: Decimal
     valid_until: float
-    """The exchange must not accept it later: what was not found after this never arrived."""
+    """The exchange must not accept it later. An order that is not found after this time never arrived."""
 
 
 class ExchangeOrder(msgspec.Struct, frozen=True):
-    """An order as the exchange has it."""
+    """An order as the exchange reports it."""
 
     client_order_id: str
     symbol: str
@@ -65,7 +66,7 @@ class ExchangeOrder(msgspec.Struct, frozen=True):
 
 
 class Fill(msgspec.Struct, frozen=True):
-    """A message of the exchange: how much of an order is filled by now, in all."""
+    """A fill message: the total quantity filled so far."""
 
     fill_id: str
     client_order_id: str
@@ -75,7 +76,7 @@ class Fill(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """The market in a symbol, and when it was seen."""
+    """The market in a symbol, and when it was observed."""
 
     symbol: str
     bid: Decimal
@@ -84,7 +85,8 @@ class Quote(msgspec.Struct, frozen=True):
 
 
 def check_quote(quote: Quote) -> None:
-    """A price that is no number would make every comparison with a limit false, or fail."""
+    """Raises InvalidInput for a price that is not a number: comparing it with a limit would be false, or
+    fail."""
     if not isinstance(quote, Quote):
         raise InvalidInput(f"a quote is {shown(quote)}: give a Quote")
     check_symbol(quote.symbol)
@@ -103,26 +105,27 @@ def checked_quotes(quotes: Iterable[Quote]) -> list[Quote]:
 
 
 class Exchange(Protocol):
-    """Every call but `fills` and `quote` may raise ExchangeTimeout: then nobody knows what it did."""
+    """Every call but `fills` and `quote` may raise ExchangeTimeout. Then it is not known what the call
+    did."""
 
     def place(self, request: Request) -> ExchangeOrder:
-        """The order as it stands; a client_order_id that is known is answered, not placed again."""
+        """Places the order and returns its state. A known client_order_id is returned, not placed again."""
         ...
 
     def cancel(self, client_order_id: str) -> ExchangeOrder | None:
-        """The order as it stands after it: CANCELED, or FILLED when a fill was first; None: unknown."""
+        """The order after the cancel: CANCELED, or FILLED when a fill came first. None: unknown order."""
         ...
 
     def find(self, client_order_id: str) -> ExchangeOrder | None:
-        """The order as it stands; None: not known to the exchange, at the moment."""
+        """The order as it stands. None: the exchange does not know it at the moment."""
         ...
 
     def orders(self) -> list[ExchangeOrder]:
-        """Every order of ours that it keeps, by client_order_id."""
+        """Every order of this account that the exchange has, by client_order_id."""
         ...
 
     def fills(self) -> list[Fill]:
-        """The messages that came in since the last call."""
+        """The messages that arrived since the last call."""
         ...
 
     def quote(self, symbol: str) -> Quote: ...

@@ -1,8 +1,9 @@
-"""A simulated exchange: latency, rejects, partial fills, lost replies, doubled and disordered messages.
+"""A simulated exchange: latency, rejects, partial fills, lost replies, repeated and reordered messages.
 
-Promises: everything follows from one seed and the injected clock; with a `path` it outlives us: who opens the
-same file meets the same orders, and those that were filled meanwhile. Messages of that time are gone.
-Never: randomness of its own. On a virtual clock a call lets virtual time pass.
+Promises: everything follows from one seed and the injected clock. With a `path` the exchange survives the
+process: opening the same file again shows the same orders, including fills of the time between. Messages
+of that time are lost.
+Never: uses `random`. On a virtual clock a call advances virtual time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ REORDER_SECONDS: Final = 4.0
 
 
 def base_price(seed: int, symbol: str) -> float:
-    """Around which the market in a symbol moves."""
+    """The price around which the market in a symbol moves."""
     return between(10, 1000, draw(seed, "base", symbol))
 
 
@@ -48,14 +49,14 @@ class SimulatedExchange:
         self.book = ExchangeBook(seed, faults)
         self._log = ExchangeLog(path, seed) if path else None
         self.latest_at = 0.0
-        """When the last request that is known arrived, or will."""
+        """When the last known request arrived, or will arrive."""
         for sent in self._log.read() if self._log else ():
             self._calls = max(self._calls, sent.number)
             self.latest_at = max(self.latest_at, sent.arrives_at)
             self.book.send(sent)
-        self.fills()  # whatever was said while we were away is not said again
+        self.fills()  # messages of the time between two runs are lost
 
-    # -- calls, each of which takes time and may be lost ------------------------------------------
+    # -- calls: each takes time and may be lost -------------------------------------------------
 
     def place(self, request: Request) -> ExchangeOrder:
         found = self._call("place", request.client_order_id, request)
@@ -73,7 +74,8 @@ class SimulatedExchange:
         self._call("orders", "", None)
         return self.book.views(self.clock.now())
 
-    # -- what comes by itself ---------------------------------------------------------------------
+    # -- messages and quotes
+    # ----------------------------------------------------------------------
 
     def fills(self) -> list[Fill]:
         now = self.clock.now()
@@ -94,10 +96,11 @@ class SimulatedExchange:
         bid = Decimal(int(moved * 100)) * PRICE_STEP
         return Quote(symbol, bid, bid + PRICE_STEP, tick * TICK_SECONDS)
 
-    # -- for whoever looks from outside -----------------------------------------------------------
+    # -- for observers
+    # ----------------------------------------------------------------------------
 
     def truth(self) -> list[ExchangeOrder]:
-        """Its orders as they stand, without the network between."""
+        """The orders as they stand, without the faults of the network."""
         self.book.settle(self.clock.now())
         return self.book.views(self.clock.now())
 
@@ -108,7 +111,7 @@ class SimulatedExchange:
     # -- inside -----------------------------------------------------------------------------------
 
     def _call(self, kind: str, name: str, request: Request | None) -> ExchangeOrder | None:
-        """The order as the call found it."""
+        """Sends the request and returns the order that the call found."""
         self._calls += 1
         begun = self.clock.now()
         fate = Fate.of(self._faults, self._seed, kind, name, self._calls, now=begun)
@@ -121,8 +124,8 @@ class SimulatedExchange:
         self.book.settle(self.clock.now())
         if fate.arrives_after is None or fate.replies_after is None:
             raise ExchangeTimeout(
-                f"no reply to {kind} {name} within {timeout:g} s: it may have arrived; "
-                "ask for the client_order_id"
+                f"no reply to {kind} {name} within {timeout:g} s: the request may have arrived; "
+                "look its client_order_id up"
             )
         return self.book.view(name, begun + fate.arrives_after)
 
@@ -133,7 +136,7 @@ class SimulatedExchange:
         self.book.send(sent)
 
     def _announce(self, now: float) -> None:
-        """Messages for the fills that happened since the last look."""
+        """Queues messages for the fills since the last call."""
         for name, order in self.book.resting.items():
             known = self._announced.get(name, 0)
             fills = order.fills(now)

@@ -1,1 +1,1 @@
-"""The execution loop: places orders, keeps them in step with the exchange, watches the risk."""
+"""The execution loop: places orders, reconciles them with the exchange, and watches the risk."""

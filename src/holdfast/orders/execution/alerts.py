@@ -1,7 +1,8 @@
-"""Telling somebody that trading was frozen.
+"""Alerts about a freeze of trading.
 
-Promises: each freeze is told at least once, again after a restart in a frozen state; the hook gets a bounded
-number of tries. Never: lets a broken hook stop the freeze itself.
+Promises: the hook is called at least once for each freeze, and again after a restart in a frozen state.
+The number of attempts is bounded.
+Never: lets a failing hook stop the freeze.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ PAUSE_MS: Final = 200.0
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """A freeze. The epoch names it: the same epoch told twice is one freeze."""
+    """A freeze. The epoch identifies it: two alerts with the same epoch are one freeze."""
 
     epoch: int
     reason: str
     at: float
     open_orders: int
-    """How many of ours were not closed yet when this was sent."""
+    """How many orders were still open when the alert was sent."""
 
 
 AlertHook: TypeAlias = Callable[[Alert], None]
 
 
 def deliver(alert: Alert, hook: AlertHook | None, *, clock: BlockingClock, meter: Meter) -> bool:
-    """Tells the hook; False when it would not be told."""
+    """Calls the hook. False when every attempt failed."""
     log.warning(
         "[ALERT] frozen in epoch %d: %s (%d orders still open)",
         alert.epoch,
@@ -50,12 +51,12 @@ def deliver(alert: Alert, hook: AlertHook | None, *, clock: BlockingClock, meter
             attempts=ATTEMPTS,
             base_ms=PAUSE_MS,
             idem_key=f"alert:{alert.epoch}",
-            retryable=lambda error: True,  # whatever the hook is, it may be better next time
+            retryable=lambda error: True,  # any error of a hook may be transient
             logger=log,
             deterministic_clock=clock,
         )
     except Exception:  # the freeze must go on
-        log.exception("[ALERT] nobody could be told of the freeze in epoch %d", alert.epoch)
+        log.exception("[ALERT] the alert hook failed for the freeze in epoch %d", alert.epoch)
         meter.count("holdfast_execution_alerts_total", outcome="failed")
         return False
     meter.count("holdfast_execution_alerts_total", outcome="sent")

@@ -1,10 +1,11 @@
-"""Talks to the exchange about one order at a time, and writes down what it says.
+"""Handles one order at a time with the exchange, and records its state in the store.
 
-Promises: a request without a reply is settled by asking for its client_order_id; it is sent again only while
-it is valid and the exchange has just said that it does not know it; what the exchange never acknowledged and
-does not know once the request can no longer arrive never arrived. An order that it did acknowledge is closed
-as gone only while frozen, after it was not known several times. What was filled is recorded, whatever else
-is wrong with the message. Never: takes no answer for a no; lets a contradiction stop anything but trading.
+Promises: a request without a reply is resolved by looking its client_order_id up. It is sent again only
+while it is valid and the exchange has just said that it does not know the order. An order that was never
+acknowledged and is unknown after its request has expired is closed as never arrived. An order that was
+acknowledged and is unknown is closed only while frozen, after several lookups. A reported fill is
+recorded even if the rest of the message is inconsistent.
+Never: takes a missing reply for a refusal; lets an inconsistent message stop anything but trading.
 """
 
 from __future__ import annotations
@@ -36,27 +37,27 @@ from holdfast.primitives.retry import Attempt, retry
 T = TypeVar("T")
 log = logging.getLogger("holdfast.orders")
 IMPOSSIBLE: Final = (IllegalTransition, InvalidOrder, OverFill)
-"""What a store says to news that no order can have."""
+"""Errors of the store for a report that is impossible for the order."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How long the loop believes, waits and tries."""
+    """Timeouts and attempts of the loop."""
 
     valid_seconds: float = 5.0
-    """A request may be accepted for so long after its intent was written."""
+    """How long after its intent was written a request may be accepted."""
     skew_seconds: float = 0.5
-    """The exchange's clock may differ from ours by so much."""
+    """The largest difference between the exchange's clock and ours."""
     attempts: int = 5
-    """Tries of one call before the matter is left for a later step."""
+    """Attempts of one call before the order is left for a later step."""
     pause_seconds: float = 0.1
-    """After a call without a reply; doubles up to a second."""
+    """Pause after a call without a reply; doubles up to a second."""
     audit_seconds: float = 5.0
-    """An open order of which nothing was heard for so long is asked for."""
+    """An open order without news for this long is looked up."""
     gone_asks: int = 3
     gone_seconds: float = 10.0
-    """An accepted order is taken for gone when it was not known so often, over so long."""
+    """An accepted order counts as gone after this many lookups without a result, over this long."""
     cancel_rounds: int = 20
-    """A freeze goes over what is open so often before it leaves the rest to later steps."""
+    """Rounds of cancels in one freeze before the rest is left to later steps."""
 
     def __post_init__(self) -> None:
         for name, value in msgspec.structs.asdict(self).items():
@@ -67,17 +68,17 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(Enum):
-    """What came of asking for an order."""
+    """Result of looking an order up."""
 
     KNOWN = auto()
-    """The exchange has it, or can no longer get it: it is written down."""
+    """The exchange has the order, or can no longer get it. The store is up to date."""
     ABSENT = auto()
-    """The exchange does not know it; a request for it may still be under way."""
+    """The exchange does not know the order; a request for it may still be in flight."""
     SILENCE = auto()
 
 
 class Desk:
-    """One for each loop."""
+    """The orders of one loop."""
 
     def __init__(
         self,
@@ -98,13 +99,14 @@ class Desk:
         self._heard_at: dict[str, float] = {}
         self._sent_at: dict[str, float] = {}
         self._absent: dict[str, tuple[float, int]] = {}
-        """Accepted orders that are not known: since when, and how often that was said."""
+        """Accepted orders that the exchange does not know: since when, and how many lookups said so."""
         self.exposure = Exposure()
 
     # -- about one order --------------------------------------------------------------------------
 
     def send(self, order: Order) -> None:
-        """Places a new order. Afterwards it is settled, or PENDING when nobody could be asked."""
+        """Places a new order. Afterwards it is settled, or PENDING when the exchange could not be
+        reached."""
         request = self._request(order)
         for attempt in range(self._pace.attempts):
             if self._risk.wish() is not None:
@@ -119,7 +121,7 @@ class Desk:
                 return
 
     def settle(self, order: Order) -> Answer:
-        """Asks what became of an order, and writes it down."""
+        """Looks an order up and records what became of it."""
         try:
             seen = self.ask("find", lambda: self._line.find(order.client_order_id))
         except ExchangeTimeout:
@@ -130,8 +132,8 @@ class Desk:
         return Answer.KNOWN if self._missing(order) else Answer.ABSENT
 
     def cancel(self, order: Order) -> None:
-        """Wants an order gone: it ends by the cancel, by a fill before it, or by not having arrived. To
-        cancel twice is to cancel once, so whoever sees it open still may call this again."""
+        """Cancels an order: it ends by the cancel, by a fill before it, or by never having arrived.
+        Idempotent: may be called again while the order is open."""
         if order.state is not OrderState.CANCEL_PENDING:
             self._move(order.client_order_id, OrderState.CANCEL_PENDING)
         try:
@@ -146,7 +148,7 @@ class Desk:
             self.learn(seen)
 
     def learn(self, seen: ExchangeOrder) -> None:
-        """What the exchange said about an order of ours. Old news changes nothing."""
+        """Records what the exchange reported about an order. Old news changes nothing."""
         name = seen.client_order_id
         order = self._ours(name)
         if order is None:
@@ -166,7 +168,7 @@ class Desk:
                 self._contradicted(error)
 
     def learn_fill(self, fill: Fill) -> None:
-        """A message, which may be old, repeated, or about nothing of ours."""
+        """Records a fill message, which may be old, repeated, or about an unknown order."""
         order = self._ours(fill.client_order_id)
         is_news = order is not None and fill.filled_qty > order.filled_qty
         self._meter.count("holdfast_execution_fill_messages_total", news="yes" if is_news else "no")
@@ -175,8 +177,8 @@ class Desk:
             self._fill(order, fill)
 
     def close_missing(self, order: Order) -> None:
-        """The exchange does not know it and no request for it can arrive any more. CANCELED, not
-        REJECTED: should it turn up against all promises, its fills still count."""
+        """Closes an order that the exchange does not know and that no request can create any more.
+        CANCELED, not REJECTED: if it appears after all, its fills still count."""
         log.warning("order %s never arrived at the exchange", order.client_order_id)
         self._meter.count("holdfast_execution_orders_never_arrived_total")
         self._move(order.client_order_id, OrderState.CANCELED)
@@ -184,7 +186,7 @@ class Desk:
     # -- asking -----------------------------------------------------------------------------------
 
     def ask(self, name: str, call: Callable[[], T]) -> T:
-        """A call that changes nothing, tried a few times. Raises ExchangeTimeout at the end."""
+        """A call without side effects, tried a few times. Raises ExchangeTimeout if all attempts fail."""
 
         def missed(_: Attempt) -> None:
             self._meter.count("holdfast_execution_timeouts_total", call=name)
@@ -200,27 +202,27 @@ class Desk:
         )
 
     def may_arrive(self, order: Order) -> bool:
-        """Whether a request for it could still be under way: by the store's clock, and, if it was sent by
-        this process, also by a clock that nobody sets."""
+        """Whether a request for the order may still be in flight: by the store's clock, and by the
+        monotonic clock if this process has sent it."""
         return self._left_seconds(order) >= 0
 
     def wait_for(self, orders: list[Order]) -> None:
-        """Until no request for any of these can be under way."""
+        """Waits until no request for any of these orders can be in flight."""
         left = max((self._left_seconds(order) for order in orders), default=-1.0)
         if left >= 0:
             self._clock.pause(left + 0.001)
 
     def is_quiet(self, order: Order) -> bool:
-        """Nothing was heard of it for long: messages get lost."""
+        """Whether there was no news about the order for `audit_seconds`: messages get lost."""
         heard = self._heard_at.get(order.client_order_id, order.updated_at)
         return self._store.now() - heard >= self._pace.audit_seconds
 
     def rest(self, round_number: int) -> None:
-        """A pause between rounds, longer each time, up to a second."""
+        """Pauses between rounds, longer each time, up to a second."""
         self._clock.pause(min(self._pace.pause_seconds * 2 ** min(round_number, 10), 1.0))
 
     def adopt(self) -> None:
-        """Takes the orders of the store as they are."""
+        """Loads the orders of the store."""
         self.exposure = Exposure(self._store.orders())
 
     # -- inside -----------------------------------------------------------------------------------
@@ -236,13 +238,13 @@ class Desk:
         )
 
     def _may_send(self, request: Request) -> bool:
-        """Still valid, and nobody wants it gone meanwhile."""
+        """Whether the order is still valid and no cancel was requested meanwhile."""
         is_wanted = self._latest(request.client_order_id).state is OrderState.PENDING
         is_valid = self._store.now() < request.valid_until
         return is_wanted and is_valid and not self._store.freeze_state().frozen
 
     def _left_seconds(self, order: Order) -> float:
-        """How long a request for it may still be under way; below zero: it is not."""
+        """How long a request for the order may still be in flight; negative: it cannot be."""
         passed = self._store.now() - order.created_at
         sent_at = self._sent_at.get(order.client_order_id)
         if sent_at is not None:
@@ -250,7 +252,7 @@ class Desk:
         return self._pace.valid_seconds + self._pace.skew_seconds - passed
 
     def _missing(self, order: Order) -> bool:
-        """The exchange does not know it; whether that ended it."""
+        """Handles an order that the exchange does not know. True if that ended it."""
         order = self._latest(order.client_order_id)
         if not order.is_open:
             return True
@@ -262,8 +264,8 @@ class Desk:
         return True
 
     def _gone(self, order: Order) -> bool:
-        """It was accepted. One that is not known once may be known the next time; one that stays unknown
-        stops trading first, and is closed by the freeze."""
+        """Handles an accepted order that the exchange does not know. One failed lookup proves nothing. An
+        order that stays unknown first freezes trading; the freeze closes it."""
         name, now = order.client_order_id, self._clock.monotonic()
         since, times = self._absent.get(name, (now, 0))
         self._absent[name] = since, times + 1
@@ -292,15 +294,16 @@ class Desk:
             self._meter.count("holdfast_execution_orders_filled_total")
 
     def _fill_what_can_be(self, order: Order, qty: Decimal) -> None:
-        """The quantity is money: it counts up to what was ordered, at the price that is known."""
+        """Records the filled quantity up to the ordered one, at the last known price: the quantity is
+        money."""
         qty = min(qty, order.qty)
         if order.state is not OrderState.REJECTED and qty > order.filled_qty:
             average = order.avg_fill_price or order.price
             self._store.update_fill(order.client_order_id, qty, average)
 
     def _contradicted(self, error: Exception) -> None:
-        log.error("[RECONCILE] the exchange says what cannot be: %s", clean_reason(error))
-        self._risk.freeze(f"the exchange says what cannot be: {error}")
+        log.error("[RECONCILE] the exchange reported an impossible state: %s", clean_reason(error))
+        self._risk.freeze(f"the exchange reported an impossible state: {error}")
 
     def _move(self, client_order_id: str, state: OrderState) -> None:
         if self._store.update_order_state(client_order_id, state):
@@ -311,7 +314,7 @@ class Desk:
                 self._meter.count("holdfast_execution_orders_rejected_total")
 
     def _ours(self, client_order_id: str) -> Order | None:
-        """The order that a message is about. An id that no order can have is not ours."""
+        """The order that a message is about; None if its id cannot be an id of this store."""
         try:
             return self._store.get(client_order_id)
         except InvalidOrder:
@@ -329,14 +332,13 @@ class Desk:
 
 
 def _next(order: Order, said: ExchangeState) -> OrderState | None:
-    """The state to move to after the exchange said where the order stands; None: stay."""
+    """The state to move to after a report of the exchange; None: stay."""
     match said:
         case ExchangeState.OPEN if order.state is OrderState.PENDING:
             return OrderState.OPEN
         case ExchangeState.CANCELED | ExchangeState.FILLED if order.is_open:
-            return (
-                OrderState.CANCELED
-            )  # Filled there, not here: less than was ordered. It trades no more.
+            # FILLED there but not here: filled with less than was ordered, and no longer trading.
+            return OrderState.CANCELED
         case ExchangeState.REJECTED if order.is_open:
             return OrderState.CANCELED if order.filled_qty else OrderState.REJECTED
         case _:

@@ -1,6 +1,6 @@
-"""What we hold and what we could come to hold: a running sum over orders.
+"""Positions, and what they could become if open orders were filled: a running sum over orders.
 
-Promises: it equals the sum over the orders that it was given, in their latest form. Never: I/O.
+Promises: equals the sum over the latest version of each order that was put. Never: I/O.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from holdfast.orders.model.order import ZERO, Order, Side
 
 
 class Holding(msgspec.Struct):
-    """One symbol."""
+    """The position in one symbol."""
 
     position: Decimal = ZERO
     """Bought less sold."""
     open_buys: Decimal = ZERO
     open_sells: Decimal = ZERO
-    """What is open may still be filled."""
+    """Quantities of open orders, which may still be filled."""
 
     def worst(self, side: Side, qty: Decimal) -> Decimal:
-        """The largest position, either way, if this and all that is open were filled."""
+        """The largest position, long or short, if this quantity and all open orders were filled."""
         buys = self.open_buys + (qty if side is Side.BUY else ZERO)
         sells = self.open_sells + (qty if side is Side.SELL else ZERO)
         return max(self.position + buys, sells - self.position)
@@ -44,7 +44,7 @@ class Exposure:
         return self.holdings.setdefault(symbol, Holding())
 
     def put(self, order: Order) -> None:
-        """An order that is new or has changed."""
+        """Adds an order, or replaces its earlier version."""
         holding = self.holding(order.symbol)
         before = self._latest.get(order.client_order_id)
         if before is not None:
@@ -64,7 +64,7 @@ class Exposure:
         self.open_orders += sign * order.is_open
 
     def open_notional(self, marks: Mapping[str, Decimal]) -> Decimal:
-        """What is open, at the worst price that each order may get."""
+        """The value of open orders, each at its worst price."""
         return sum(
             (
                 order.remaining_qty * worst_price(order.side, order.price, marks.get(order.symbol))
@@ -75,7 +75,7 @@ class Exposure:
 
 
 def worst_price(side: Side, limit: Decimal, mark: Decimal | None) -> Decimal:
-    """The limit of a buy is the most that it costs; that of a sell is the least that it brings."""
+    """The highest price of the order: the limit of a buy is its maximum, the limit of a sell its minimum."""
     return limit if side is Side.BUY or mark is None else max(limit, mark)
 
 

@@ -1,8 +1,8 @@
-"""The exchange as the loop calls it: an adapter that raises has said nothing.
+"""The exchange as the loop calls it: errors of an adapter count as a missing reply.
 
-Promises: whatever an adapter raises is silence (ExchangeTimeout) to the caller, because nobody knows what the
-call did; it is logged, counted and kept until the exchange is heard about the same matter. Never: raises
-anything else of an adapter's, hides that an adapter is broken.
+Promises: whatever an adapter raises becomes an ExchangeTimeout, because it is not known what the call
+did. It is logged, counted and remembered until a later call about the same order succeeds.
+Never: lets another error of an adapter through; hides that an adapter is broken.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ log = logging.getLogger("holdfast.orders")
 
 
 class Line:
-    """One for each loop."""
+    """The calls of one loop."""
 
     def __init__(self, exchange: Exchange, meter: Meter) -> None:
         self._exchange = exchange
         self._meter = meter
         self._troubles: dict[str, tuple[str, Exception]] = {}
-        """What is not settled, by the order that it is about: the call, and what it raised."""
+        """Unsettled errors by the order they are about: the call, and what it raised."""
 
     def place(self, request: Request) -> ExchangeOrder:
         name = request.client_order_id
@@ -45,35 +45,35 @@ class Line:
         return self._heard("orders", "orders", self._exchange.orders)
 
     def fills(self) -> list[Fill]:
-        """Empty when the exchange does not answer: what is missed is found by asking for the order."""
+        """Empty when the exchange does not answer. Missed fills are found by looking the order up."""
         try:
             return self._heard("fills", "fills", self._exchange.fills)
         except ExchangeTimeout:
             return []
 
     def quote(self, symbol: str) -> Quote | None:
-        """None when there is none to be had."""
+        """None when no quote is available."""
         try:
             quote = self._exchange.quote(symbol)
             check_quote(quote)
-        except Exception as error:  # no quote is an answer: what needs one is refused
+        except Exception as error:  # no quote is a valid answer: what needs one is refused
             log.debug("no quote of %s: %s", symbol, clean_reason(error))
             return None
         return quote
 
     def troubled(self, about: str, error: Exception) -> None:
-        """Something about an order is not settled."""
+        """Remembers an error about an order."""
         self._troubles[about] = "", error
 
     def tell(self) -> None:
-        """Raises ExchangeFailed when something is not settled; it is told once."""
+        """Raises ExchangeFailed once for the errors that are not settled."""
         if not self._troubles:
             return
         about, (_, error) = next(iter(self._troubles.items()))
         count = len(self._troubles)
         self._troubles = {}
         raise ExchangeFailed(
-            f"{count} matters are not settled with the exchange, the first is {about}: "
+            f"{count} errors of the exchange adapter are not settled, the first about {about}: "
             f"{clean_reason(error)}. Everything else was done; call again"
         ) from error
 
@@ -95,6 +95,6 @@ class Line:
         return answer
 
     def _is_wanted_gone(self, about: str, answer: object) -> bool:
-        """A cancel that raised is not settled by hearing that the order is open."""
+        """Whether a cancel raised and the order is still open: then the error is not settled."""
         is_open = not isinstance(answer, ExchangeOrder) or answer.is_open
         return self._troubles[about][0] == "cancel" and is_open

@@ -1,10 +1,10 @@
-"""The execution loop: places orders, hears what became of them, freezes, and recovers.
+"""The execution loop: places orders, follows what becomes of them, freezes and recovers.
 
-Promises: the intent is durable before anything is sent; an idempotency key places once, whatever is lost or
-dies in between; a freeze cancels everything open, every time, and thaws only when nothing of it is open;
-after a restart no order is placed before the store and the exchange agree; what is wrong with one order, or
-with a call about it, keeps no other from being looked after, and is raised or frozen for at the end.
-Never: places again without asking; forgets an order that the exchange may have.
+Promises: the intent is durable before a request is sent. An idempotency key places one order, whatever is
+lost or crashes in between. A freeze cancels every open order; `thaw` works only when none is open. After
+a restart no order is placed before the store and the exchange agree. A problem with one order does not
+stop the handling of the others; it is raised, or freezes trading, at the end.
+Never: sends an order again without looking it up; forgets an order that the exchange may have.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ log = logging.getLogger("holdfast.orders")
 
 
 class ExecutionLoop:
-    """One for each store, in one thread. Another thread or process freezes by `risk_monitor.freeze` or by
-    the store's own `freeze`: nothing is placed from then on, and the next step cancels."""
+    """One per store, used from one thread. Another thread or process freezes with `risk_monitor.freeze`
+    or the store's `freeze`: from then on nothing is placed, and the next step cancels."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class ExecutionLoop:
     # -- what users call --------------------------------------------------------------------------
 
     def place(self, intent: Intent) -> Order:
-        """The order, as it stands after the exchange was told. PENDING: it could not be asked; a later
-        `step` settles it. The same key again is answered with the same order. Raises OrdersFrozen,
-        RiskRefused, IdempotencyConflict, NotReconciled, InvalidOrder."""
+        """Places an order and returns it. PENDING: the exchange could not be reached; a later `step`
+        settles it. A repeat with the same key returns the same order. Raises OrdersFrozen, RiskRefused,
+        IdempotencyConflict, NotReconciled, InvalidOrder."""
         intent = requests.intent(intent)
         self._check_ready()
         epoch = self._store.freeze_state().epoch
@@ -107,9 +107,9 @@ class ExecutionLoop:
         return self._order(placed.client_order_id)
 
     def step(self, quotes: Iterable[Quote] = ()) -> None:
-        """Hears the exchange, settles what is open to doubt, and freezes if a limit is broken. Raises
-        ExchangeFailed at the end when an adapter raised and the matter is not settled; InvalidInput, and
-        does nothing, when a quote says what no market can."""
+        """Reads messages of the exchange, settles doubtful orders, and freezes if a limit is broken.
+        Raises ExchangeFailed at the end when an adapter error is not settled. Raises InvalidInput, and
+        does nothing, for an impossible quote."""
         quotes = checked_quotes(quotes)
         self._check_ready()
         for fill in self._line.fills():
@@ -122,8 +122,8 @@ class ExecutionLoop:
         self._line.tell()
 
     def cancel(self, client_order_id: str) -> Order:
-        """Wants one order gone; as it stands after the exchange was told. CANCEL_PENDING: it could not be
-        heard; later steps go on. Raises UnknownOrder."""
+        """Cancels one order and returns it. CANCEL_PENDING: the exchange did not confirm; later steps go
+        on. Raises UnknownOrder."""
         self._check_ready()
         order = self._store.get(client_order_id)
         if order is None:
@@ -133,16 +133,16 @@ class ExecutionLoop:
         return self._order(client_order_id)
 
     def freeze(self, reason: str) -> int:
-        """Stops placing and cancels everything that is open; the epoch. Again while frozen: goes on with
-        what is left. What could not be closed (the exchange is silent) the next steps go on with. Raises
-        ExchangeFailed when an adapter raised and something is still open."""
+        """Stops placing, cancels every open order, and returns the epoch. Called again while frozen, it
+        continues with the orders that are still open. Orders that the exchange did not confirm are left
+        to the next steps. Raises ExchangeFailed when an adapter raised and an order is still open."""
         epoch = self._freeze(reason)
         if self._store.open_orders():
             self._line.tell()
         return epoch
 
     def thaw(self) -> int:
-        """Lets orders be placed again. Raises Conflict while something is still open."""
+        """Allows placing again. Raises Conflict while an order is still open."""
         self._check_ready()
         left = self._store.open_orders()
         if left and self._store.freeze_state().frozen:
@@ -154,8 +154,8 @@ class ExecutionLoop:
         return self._store.thaw()
 
     def recover_from_restart(self) -> RecoveryReport:
-        """Reads back what is durable and settles it with the exchange; then work is accepted. Raises
-        ExchangeTimeout when the exchange cannot be asked: call it again."""
+        """Loads the durable state and reconciles it with the exchange; then orders are accepted. Raises
+        ExchangeTimeout when the exchange cannot be reached: call it again."""
         self._ready = False
         self._store.recover_from_snapshot()
         self._desk.adopt()
@@ -171,8 +171,8 @@ class ExecutionLoop:
         )
 
     def reconcile(self) -> list[Difference]:
-        """Makes our store agree with the exchange; what was different. Raises ExchangeTimeout when the
-        exchange could not be asked about all of it."""
+        """Makes the store agree with the exchange, and returns the differences. Raises ExchangeTimeout
+        when the exchange could not be reached about all of them."""
         doubtful = [o for o in self._store.open_orders() if o.state in _UNHEARD]
         self._desk.wait_for(doubtful)
         seen = {each.client_order_id: each for each in self._desk.ask("orders", self._line.orders)}
@@ -195,7 +195,7 @@ class ExecutionLoop:
 
     @property
     def is_ready(self) -> bool:
-        """Whether orders of before a restart are settled."""
+        """Whether the orders from before a restart are settled."""
         return self._ready
 
     @property
@@ -203,7 +203,7 @@ class ExecutionLoop:
         return self._store
 
     def stats(self) -> Stats:
-        """Counted from the store, so they survive a restart and cannot drift from the orders."""
+        """Counted from the store, so the numbers survive a restart and match the orders."""
         return stats_of(self._store.orders(), self._store.freeze_state())
 
     # -- inside -----------------------------------------------------------------------------------
@@ -224,8 +224,8 @@ class ExecutionLoop:
         return self._risk.refusal(self._desk.exposure, intent, now)
 
     def _alone(self, name: str, look: Callable[[], None]) -> None:
-        """What is wrong with one order must not keep the others from being looked after. Only a store that
-        does not work ends the round."""
+        """Runs one step about one order and keeps its error for the end: the other orders must be handled
+        too. Only a failed store ends the round."""
         try:
             look()
         except (StoreUnavailable, NotRunning):
@@ -233,9 +233,7 @@ class ExecutionLoop:
         except ExchangeTimeout as silence:
             self._line.troubled(name, silence)
         except Exception as error:
-            why = (
-                f"order {name} cannot be looked after: {type(error).__name__} {clean_reason(error)}"
-            )
+            why = f"order {name} could not be handled: {type(error).__name__} {clean_reason(error)}"
             log.error("[RECONCILE] %s", why)  # noqa: TRY400 (its text came from outside)
             self._risk.freeze(why)
 
@@ -243,7 +241,7 @@ class ExecutionLoop:
         reason = clean_reason(reason)
         self._risk.freeze(
             reason
-        )  # Nothing is placed from here on, even if it cannot be written down.
+        )  # From here on nothing is placed, even if the freeze cannot be written.
         before = self._store.freeze_state().epoch
         epoch = self._store.freeze(reason)
         self._risk.heed()
@@ -253,7 +251,7 @@ class ExecutionLoop:
         return epoch
 
     def _is_known(self, intent: Intent) -> bool:
-        """A retry is answered, whatever the limits say by now."""
+        """Whether the key is known: a retry is answered even if a limit is broken by now."""
         return any(o.idem_key == intent.key for o in self._store.by_symbol(intent.symbol))
 
     def _carry_out(self, placed: Order) -> None:
@@ -272,7 +270,7 @@ class ExecutionLoop:
             self._desk.settle(order)
 
     def _follow_up(self, order: Order) -> None:
-        """An order that needs more than to wait for its fills."""
+        """Handles an order that needs more than waiting for its fills."""
         if order.state is OrderState.CANCEL_PENDING:
             self._desk.cancel(order)
         elif order.state is OrderState.PENDING or self._desk.is_quiet(order):
@@ -292,8 +290,8 @@ class ExecutionLoop:
             self._freeze(why)
 
     def _enforce(self) -> None:
-        """While frozen: cancels until nothing is open. The key is the epoch's: told twice it is one
-        cancel-all, and the next freeze has another."""
+        """While frozen: cancels until no order is open. The key contains the epoch: repeats are one
+        cancel-all, and the next freeze has another key."""
         state = self._store.freeze_state()
         if not state.frozen or (self._emptied == state.epoch and not self._store.open_orders()):
             return
@@ -312,7 +310,7 @@ class ExecutionLoop:
             self._desk.rest(round_number)
 
     def _alert(self, state: FreezeState) -> None:
-        """After the first round: to cancel is more urgent than to tell."""
+        """Alerts after the first round: cancelling is more urgent."""
         if self._alerted == state.epoch:
             return
         self._alerted = state.epoch
@@ -333,7 +331,7 @@ class ExecutionLoop:
                 if self._desk.settle(self._order(name)) is Answer.ABSENT:
                     self._risk.freeze(f"the exchange does not know order {name} any more")
             case Kind.UNKNOWN_TO_US | Kind.FILLED_LESS:
-                return  # not ours to mend: the risk monitor and a person decide
+                return  # the risk monitor and a person decide about these
             case Kind.OPEN_THERE:
                 after = self._desk.ask("cancel", lambda: self._line.cancel(name))
                 if after is not None:

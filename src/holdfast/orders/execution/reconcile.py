@@ -1,7 +1,7 @@
-"""Our orders beside the exchange's: what differs.
+"""Compares the orders of the store with those of the exchange.
 
-Promises: no difference means that both know the same orders, the same fills and the same ends.
-Never: I/O; what to do about a difference is the loop's business.
+Promises: no difference means that both sides have the same orders, fills and final states.
+Never: I/O; the loop decides what to do about a difference.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ from holdfast.orders.model.rules import is_unheard
 
 
 class Kind(StrEnum):
-    """What a difference is."""
+    """The kinds of differences."""
 
     ARRIVED = "arrived"
-    """The intent had no answer yet; the exchange has the order."""
+    """The intent was not confirmed; the exchange has the order."""
     NEVER_ARRIVED = "never_arrived"
-    """The intent had no answer yet; the exchange does not know it."""
+    """The intent was not confirmed; the exchange does not know it."""
     FILLED = "filled"
-    """More of it is filled than we knew."""
+    """More is filled than the store has recorded."""
     FILLED_SHORT = "filled_short"
-    """The exchange calls it filled, with less than was ordered."""
+    """The exchange reports it as filled, with less than the ordered quantity."""
     CANCELED = "canceled"
     REJECTED = "rejected"
     CANCEL_UNDONE = "cancel_undone"
-    """We want it gone, and it is still open."""
+    """A cancel was requested, and the order is still open."""
     GONE = "gone"
-    """It was open at the exchange, which does not know it any more."""
+    """The order was open at the exchange, which no longer knows it."""
     OPEN_THERE = "open_there"
-    """We took it for ended."""
+    """The store has it as ended."""
     FILLED_LESS = "filled_less"
-    """We recorded more than the exchange has filled."""
+    """The store has recorded more fills than the exchange."""
     UNKNOWN_TO_US = "unknown_to_us"
 
 
 ALARMING: Final = frozenset({Kind.GONE, Kind.OPEN_THERE, Kind.FILLED_LESS, Kind.UNKNOWN_TO_US})
-"""What no crash and no lost message explains."""
+"""Differences that neither a crash nor a lost message explains."""
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One thing on which the two do not agree."""
+    """One difference between the two sides."""
 
     kind: Kind
     client_order_id: str
@@ -55,7 +55,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def compare(ours: Iterable[Order], theirs: Iterable[ExchangeOrder]) -> list[Difference]:
-    """In the order of ours; what we do not know comes last."""
+    """In the order of the store's orders; orders unknown to the store come last."""
     left = {each.client_order_id: each for each in theirs}
     found = [
         each for order in ours for each in _about(order, left.pop(order.client_order_id, None))
@@ -84,7 +84,7 @@ def _about(order: Order, seen: ExchangeOrder | None) -> Iterator[Difference]:
 
 
 def _missing(order: Order) -> Kind:
-    """A cancel may be wanted of an order that never arrived."""
+    """An order that never arrived may have a cancel request."""
     return Kind.NEVER_ARRIVED if is_unheard(order) else Kind.GONE
 
 

@@ -1,6 +1,6 @@
-"""Reports of the execution loop as plain data, and as bytes that are the same for the same run.
+"""Reports of the execution loop as plain data, and as bytes that are equal for equal runs.
 
-Promises: canonical JSON, money as text, times as whole milliseconds. Never: a clock, a float.
+Promises: canonical JSON, money as text, times in whole milliseconds. Never: reads a clock, uses a float.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.orders.model.order import ZERO, FreezeState, Order, OrderState, Si
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """Over the whole life of the store."""
+    """Counts over the lifetime of the store."""
 
     orders_placed: int
     orders_filled: int
@@ -28,15 +28,15 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class RecoveryReport(TypedDict):
-    """What `recover_from_restart` found."""
+    """The result of `recover_from_restart`."""
 
     recovered: bool
     open_orders_count: int
     open_orders: list[dict[str, Any]]
-    """As the store had them, before the exchange was asked."""
+    """Open orders of the store, before the exchange was asked."""
     differences: list[dict[str, str]]
     open_after: list[str]
-    """The ids that are open once both sides agree."""
+    """The ids that are open after both sides agree."""
     frozen: bool
     freeze_epoch: int
 
@@ -68,7 +68,7 @@ def recovery_report(
 
 
 def order_row(order: Order) -> dict[str, Any]:
-    """One order, for people and programs."""
+    """One order as a row of a report."""
     return {
         "client_order_id": order.client_order_id,
         "idem_key": order.idem_key,
@@ -100,7 +100,7 @@ def to_bytes(report: object) -> bytes:
 
 
 def text(amount: Decimal) -> str:
-    """Plain digits, never 1E+2; equal amounts have equal text."""
+    """Plain digits without an exponent; equal amounts have equal text."""
     shown = f"{amount.normalize():f}"
     return "0" if shown == "-0" else shown
 

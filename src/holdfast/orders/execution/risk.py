@@ -1,9 +1,9 @@
-"""The risk monitor: which order is refused, and what stops trading.
+"""The risk monitor: which order is refused, and when trading stops.
 
-Promises: an order that could break a limit at the worst price that it may get is refused before anything is
-written; a limit that is broken anyway (by fills, rejects, a silent market, orders that nobody knows) trips a
-freeze with its reason; from the moment a freeze is asked for, by any thread, every order is refused.
-Never: calls the exchange or the store; the loop does what it says.
+Promises: an order that could exceed a limit at its worst price is refused before it is written. A limit
+that is exceeded anyway (by fills, rejects, stale quotes, unknown orders) trips a freeze with its reason.
+From the moment a freeze is requested, by any thread, every order is refused.
+Never: calls the exchange or the store; the loop acts on its answers.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ COUNT_MAX: Final = 1_000_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Every limit is the last value that is allowed."""
+    """Each limit is the largest value that is allowed."""
 
     order_notional_max: Decimal = Decimal(100_000)
     open_notional_max: Decimal = Decimal(1_000_000)
-    """Of all open orders together."""
+    """The value of all open orders together."""
     position_notional_max: Decimal = Decimal(500_000)
-    """For each symbol, bought or sold."""
+    """The value of the position in each symbol, long or short."""
     open_orders_max: int = 200
     reject_rate_max: float = 0.5
     reject_window: int = 20
-    """The rate is judged over the last so many orders, once there were so many."""
+    """The reject rate is judged over a window of this many orders, once the window is full."""
     stale_market_seconds: float = 30.0
     unknown_orders_max: int = 0
-    """Orders at the exchange that our store does not know."""
+    """Orders at the exchange that the store does not know."""
     price_band: Decimal | None = None
-    """The exchange refuses limits that are further than this share from the market (0.1: a tenth). It
-    bounds what a sell may bring while there is no fresh quote; without it such a sell is refused."""
+    """The exchange refuses limit prices further than this share from the market (0.1: ten percent). It
+    bounds the price of a sell while there is no fresh quote; without it such a sell is refused."""
 
     def __post_init__(self) -> None:
         for name in ("order_notional_max", "open_notional_max", "position_notional_max"):
@@ -65,13 +65,13 @@ def refusal(
     marks: Mapping[str, Decimal],
     fresh: Decimal | None,
 ) -> str | None:
-    """Why this order must not be placed; None: it may. `marks` are the last prices that were seen, `fresh`
-    is that of this symbol unless it is too old to rely on."""
+    """Why this order must not be placed; None: it may. `marks` are the last observed prices. `fresh` is
+    the price of this symbol, unless it is too old."""
     price = _worst(limits, intent, fresh)
     if price is None:
         return (
-            f"there is no fresh quote of {intent.symbol}, so what this sell may bring is not known: "
-            "give step() quotes, or state the exchange's price_band"
+            f"there is no fresh quote of {intent.symbol}, so the price of this sell has no bound: "
+            "pass quotes to step(), or set the exchange's price_band"
         )
     notional = intent.qty * price
     if notional > limits.order_notional_max:
@@ -94,7 +94,7 @@ def refusal(
 
 
 def _worst(limits: Limits, intent: Intent, fresh: Decimal | None) -> Decimal | None:
-    """The highest price that the order may trade at; None: not known."""
+    """The highest price that the order may trade at; None: unknown."""
     if intent.side is Side.BUY or fresh is not None:
         return worst_price(intent.side, intent.price, fresh)
     if limits.price_band is None:
@@ -109,7 +109,7 @@ def breach(
     marks: Mapping[str, Decimal],
     now: float,
 ) -> str | None:
-    """Which limit is broken as things stand; None: none."""
+    """The limit that is exceeded now; None: no limit is."""
     if exposure.open_orders > limits.open_orders_max:
         return f"{exposure.open_orders} open orders, open_orders_max is {limits.open_orders_max}"
     open_notional = exposure.open_notional(marks)
@@ -132,8 +132,8 @@ def breach(
 
 
 class RiskMonitor:
-    """Judges with `limits`, counts rejects, and keeps what a person asked for. `freeze` may be called from
-    any thread; the rest belongs to the loop's."""
+    """Judges orders by `limits`, counts rejects, and holds requested freezes. `freeze` may be called from
+    any thread; the other methods only from the thread of the loop."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         if not isinstance(limits, Limits | None):
@@ -142,46 +142,46 @@ class RiskMonitor:
         self._rejects: deque[bool] = deque(maxlen=self.limits.reject_window)
         self._lock = threading.Lock()
         self._asked: str | None = None
-        """A wish for a freeze that the loop has not seen yet."""
+        """A requested freeze that the loop has not seen yet."""
         self._heeded: str | None = None
-        """One that it has seen."""
+        """A requested freeze that the loop has seen."""
         self._unknown = 0
         self._quotes: dict[str, Quote] = {}
         self._marks: dict[str, Decimal] = {}
 
     def freeze(self, reason: str) -> None:
-        """A wish, of a person or of the loop: nothing is placed from now on, the next step freezes."""
+        """Requests a freeze: nothing is placed from now on, and the next step freezes."""
         with self._lock:
             self._asked = self._asked or clean_reason(reason) or "a freeze was asked for"
 
     def wish(self) -> str | None:
-        """The reason of a freeze that is asked for; None: none is."""
+        """The reason of a requested freeze; None: no freeze is requested."""
         return self._heeded or self._asked
 
     def heed(self) -> str | None:
-        """The same, by the loop, which freezes for it or is frozen already."""
+        """The same, for the loop, which freezes for it or is frozen already."""
         with self._lock:
             self._heeded = self._heeded or self._asked
             self._asked = None
             return self._heeded
 
     def thaw(self) -> None:
-        """Forgets what led to the freeze; limits that are still broken trip it again. A wish that the loop
-        has not seen yet came after the freeze, and stays."""
+        """Clears the causes of the freeze; limits that are still exceeded trip it again. A requested
+        freeze that the loop has not seen yet stays."""
         self._heeded = None
         self._unknown = 0
         self._rejects.clear()
 
     def heard(self, *, rejected: bool) -> None:
-        """The exchange's answer to one new order."""
+        """Counts the answer of the exchange to one new order."""
         self._rejects.append(rejected)
 
     def unknown(self, count: int) -> None:
-        """So many orders at the exchange are not in our store."""
+        """Sets how many orders at the exchange the store does not know."""
         self._unknown = count
 
     def quoted(self, quote: Quote) -> None:
-        """The market, as it was seen last. InvalidInput when it says what no market can."""
+        """Records a quote. Raises InvalidInput for an impossible one."""
         check_quote(quote)
         known = self._quotes.get(quote.symbol)
         if known is None or known.seen_at <= quote.seen_at:
@@ -189,7 +189,7 @@ class RiskMonitor:
             self._marks[quote.symbol] = max(quote.bid, quote.ask)
 
     def fresh(self, symbol: str, now: float) -> Decimal | None:
-        """The price in a symbol; None: none was seen of late."""
+        """The price of a symbol; None if the last quote is too old."""
         quote = self._quotes.get(symbol)
         if quote is None or now - quote.seen_at > self.limits.stale_market_seconds:
             return None

@@ -1,10 +1,11 @@
-"""Group commit: callers that wait together are written and synced together.
+"""Group commit: concurrent callers share one write and one sync.
 
-Promises: a batch is written whole before anyone in it hears yes; a batch that fails takes with it whatever
-was decided after it, and nothing else. The first thread that waits does the work for the others. For callers
-on an event loop it is done at the end of the loop's turn, on the spot while the disk is quick, else by a
-thread. A writer that is interrupted ends its batch, fails the store and lets the next one go. Never: two
-batches on their way to disk at once; a slow disk that holds up an event loop; a record out of its number.
+Promises: a batch is durable before any of its callers gets an answer. A failed batch takes back the
+changes decided after it, and no others. The first thread that waits writes for the others. Callers on an
+event loop are served at the end of the loop's turn: in the loop while the disk is fast, else in a thread.
+An interrupted writer fails the store, ends its batch and frees the next one.
+Never: two batches on their way to the disk at once; a slow disk that blocks an event loop; a gap or a
+repeat in the record numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Waiter: TypeAlias = "tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]"
 
 
 class Batch:
-    """Changes that are decided and not durable yet, in their order."""
+    """Changes that are decided and not durable yet, in order."""
 
     __slots__ = (
         *("changed", "error", "first", "is_done", "is_planned", "lines", "threads", "undos"),
@@ -36,27 +37,27 @@ class Batch:
         self.undos: list[Undo] = []
         self.waiters: list[Waiter] = []
         self.threads = 0
-        """How many threads wait, beside the callers on event loops."""
+        """How many threads wait, not counting callers on event loops."""
         self.changed = threading.Condition(lock)
         self.is_planned = False
-        """An event loop was asked to write it."""
+        """Whether an event loop was asked to write it."""
         self.writer: int | None = None
-        """The thread that has it in its hands."""
+        """The thread that writes it."""
         self.is_done = False
         self.error: HoldfastError | None = None
 
     def answer(self) -> None:
-        """Raises when the batch failed."""
+        """Raises if the batch failed."""
         if self.error is not None:
-            # One error for many callers: each gets one of its own, with its own traceback.
+            # Many callers share the error: each gets a copy, with its own traceback.
             raise type(self.error)(*self.error.args) from self.error
 
 
 class GroupCommit:
-    """`lock` guards what is decided and this; `write` makes a batch durable; `failed` is called under the
-    lock with everything that must be taken back, in its order; `broken` is called when an interrupt left
-    the writing half done: nothing may be taken or shown afterwards; `after` runs when a batch was written;
-    `is_quick` says whether a write takes no longer than an event loop may be held up."""
+    """`lock` guards the book and this object. `write` makes a batch durable. `failed` is called under the
+    lock with all changes to undo, in order. `broken` is called when an interrupt left a write unfinished:
+    afterwards the store must neither accept nor show anything. `after` runs after each written batch.
+    `is_quick` says whether a write is short enough for an event loop."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class GroupCommit:
     # -- under the lock ------------------------------------------------------------------------------
 
     def first(self, number: int) -> int:
-        """The first number of the write that record `number` will be part of."""
+        """The first record number of the write that record `number` will be part of."""
         return number if self._pending is None else self._pending.first
 
     def add(self, number: int, line: bytes, undo: Undo) -> Batch:
@@ -96,11 +97,11 @@ class GroupCommit:
         return batch
 
     def newest(self) -> Batch | None:
-        """The batch that must be durable before anything seen now may be told; None when all is."""
+        """The batch that must be durable before the current state may be shown; None when all is durable."""
         return self._pending or self._flushing
 
     def unsynced(self, *, and_flushing: bool = True) -> list[Undo]:
-        """What is decided and not durable, in its order."""
+        """Changes that are decided and not durable, in order."""
         found: list[Undo] = []
         if and_flushing and self._flushing is not None:
             found += self._flushing.undos
@@ -111,7 +112,7 @@ class GroupCommit:
     # -- waiting -------------------------------------------------------------------------------------
 
     def wait(self, batch: Batch | None) -> None:
-        """Until the batch is durable; the caller may have to write it."""
+        """Waits until the batch is durable. The calling thread may have to write it."""
         try:
             while batch is not None and not batch.is_done:
                 self._write_or_wait(batch)
@@ -121,8 +122,8 @@ class GroupCommit:
             batch.answer()
 
     def future(self, batch: Batch) -> asyncio.Future[None] | None:
-        """The same for a caller on an event loop, which is never held up: what to await before asking
-        `batch.answer()`; None when nothing is to be awaited."""
+        """The same for a caller on an event loop, which is never blocked: the future to await before
+        `batch.answer()`; None when there is nothing to wait for."""
         with self._lock:
             if batch.is_done:
                 batch.answer()
@@ -131,13 +132,13 @@ class GroupCommit:
             future: asyncio.Future[None] = loop.create_future()
             batch.waiters.append((loop, future))
             if not batch.is_planned and self._flushing is None:
-                # At the end of the loop's turn, when everyone who is ready has joined the batch.
+                # At the end of the loop's turn, when every ready caller has joined the batch.
                 loop.call_soon(self._flush_soon)
                 batch.is_planned = True
             return future
 
     def alone(self, do: Callable[[], None]) -> None:
-        """Runs `do` while no batch is on its way to disk."""
+        """Runs `do` while no batch is on its way to the disk."""
         try:
             with self._lock:
                 while self._flushing is not None:
@@ -146,7 +147,7 @@ class GroupCommit:
             do()
             self._put_down()
         finally:
-            self._put_down()  # Whatever interrupted it; when it was done, nothing is left to do.
+            self._put_down()  # For any interrupt. If the batch was finished, there is nothing left to do.
 
     def close(self) -> None:
         with self._lock:
@@ -173,13 +174,13 @@ class GroupCommit:
         try:
             batch.changed.wait()
         except BaseException:
-            batch.changed.notify()  # It may have been this thread's turn to write.
+            batch.changed.notify()  # This thread may have been the one to write.
             raise
         finally:
             batch.threads -= 1
 
     def _begin(self) -> Batch:
-        """`_put_down` must be called afterwards, whatever happens."""
+        """`_put_down` must be called afterwards, in every case."""
         work = self._pending
         assert work is not None
         self._take(work)
@@ -220,13 +221,13 @@ class GroupCommit:
             batch.changed.notify_all()
 
     def _put_down(self) -> None:
-        """Runs last in every thread that may have taken a batch. What it still has in its hands was broken
-        off by an interrupt; nobody knows how far it came, so those who wait hear that."""
+        """Runs last in every thread that may have taken a batch. A batch that this thread still has was
+        interrupted, and how much of it was written is not known. Its callers get that error."""
         work = self._flushing
         if work is None or work.writer != threading.get_ident():
             return
         ended: list[Batch] = []
-        error = StoreFailed("a write was broken off by an interrupt: open the store again")
+        error = StoreFailed("an interrupt stopped a write: open the store again")
         if work.lines:
             self._broken(error)
         with self._lock:
@@ -253,7 +254,7 @@ class GroupCommit:
             self._put_down()
 
     def _hand_over(self) -> asyncio.AbstractEventLoop | None:
-        """Lets the next batch go: by a thread that waits for it, or by the event loop that is named."""
+        """Starts the next batch: in a thread that waits for it, or in the event loop that is returned."""
         self._flushing = None
         self._free.notify()
         following = self._pending
@@ -266,16 +267,14 @@ class GroupCommit:
             return loops.pop()
         elif loops:
             self._wake_thread()
-        # Else its callers are still on their way to wait for it, and will see that it is their turn.
+        # Otherwise its callers have not started to wait yet; the first one will write it.
         return None
 
     def _flush_after_turn(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Callers that were just answered often come at once with the next request: they join it."""
+        """Lets callers that were just answered, and often send the next request at once, join the batch."""
         try:
             loop.call_soon_threadsafe(loop.call_soon, self._flush_soon)
-        except (
-            RuntimeError
-        ):  # The loop was closed; its callers are gone, what they asked for is not.
+        except RuntimeError:  # the loop was closed, but its requests must be written
             with self._lock:
                 self._wake_thread()
 
@@ -302,7 +301,7 @@ class GroupCommit:
 
 
 def _wake(waiters: list[Waiter]) -> None:
-    """One wake-up of each event loop for all of its callers."""
+    """Wakes each event loop once for all of its callers."""
     by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
     for loop, future in waiters:
         by_loop.setdefault(loop, []).append(future)

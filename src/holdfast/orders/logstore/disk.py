@@ -1,9 +1,9 @@
-"""What the order store asks of a file system, one named step at a time.
+"""The file system calls of the order store, as named steps.
 
-Promises: `write` and `sync` say yes only when the system did; `replace` puts a file in place whole or not
-at all, and it is durable when this returns; files are for their owner only. Every step has a name, so that a
-test can stop the world, or break the disk, before and after each. Never: retries a failed sync (what is on
-disk is not known then).
+Promises: `write` and `sync` return only when the system confirmed them. `replace` replaces a file
+completely or not at all, and is durable when it returns. Files are readable by their owner only. Every
+step has a name, so that a test can crash the process or fail the disk before and after each.
+Never: retries a failed sync, because what is on the disk is not known then.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 DSYNC: Final = getattr(os, "O_DSYNC", 0)
-"""One call that writes and syncs: this thread has to wait for the interpreter once, not twice."""
+"""One call that writes and syncs: the thread waits for the interpreter lock once, not twice."""
 TEMPORARY: Final = ".tmp"
 FILE_MODE: Final = 0o600
 FOLDER_MODE: Final = 0o700
 
 
 class Disk:
-    """The real one. A subclass may step in at `step` and `put`."""
+    """The real file system. A subclass may override `step` and `put`."""
 
     file_mode: int = FILE_MODE
-    """Of new files, before the umask; a subclass or an instance may say otherwise."""
+    """Mode of new files, before the umask; a subclass or an instance may set another."""
 
     def step(self, name: str, do: Callable[[], T]) -> T:
-        """Every touch of the disk passes here, under its name, e.g. 'sync log'."""
+        """Every access to the disk passes here with its name, e.g. 'sync log'."""
         return do()
 
     def put(self, file: int, data: bytes | memoryview) -> int:
-        """One system call; how many bytes it took."""
+        """One system call; returns how many bytes it wrote."""
         return os.write(file, data)
 
     def open(self, path: Path, what: str) -> int:
-        """For appending; a write is on the disk when it returns, where the system can do that in one."""
+        """Opens for appending. Writes are synchronous if the system supports it."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | DSYNC
         return self.step(f"open {what}", lambda: os.open(path, flags))
 
@@ -49,17 +49,17 @@ class Disk:
         self.step(f"write {what}", all_of_it)
 
     def sync(self, file: int, what: str) -> None:
-        """Only where `open` could not ask for it."""
+        """Syncs, if `open` could not make writes synchronous."""
         if not DSYNC:
             self.step(f"sync {what}", lambda: os.fsync(file))
 
     def truncate(self, file: int, size: int, what: str) -> None:
-        """Durable too: what was cut off must not come back with the power."""
+        """Truncates durably: what was cut off must not come back after a power failure."""
         self.step(f"truncate {what}", lambda: os.ftruncate(file, size))
         self.step(f"sync cut {what}", lambda: os.fsync(file))
 
     def is_at(self, file: int, path: Path, what: str) -> bool:
-        """Whether the open file is still the one that this path names."""
+        """Whether the open file is still the one at this path."""
 
         def compare() -> bool:
             try:
@@ -70,7 +70,7 @@ class Disk:
         return self.step(f"look at {what}", compare)
 
     def replace(self, path: Path, data: bytes, what: str) -> None:
-        """Beside it first, synced; then renamed over it, and the folder synced."""
+        """Writes and syncs a temporary file, renames it over the target, and syncs the folder."""
         beside = path.with_name(path.name + TEMPORARY)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         file = self.step(f"create {what}", lambda: os.open(beside, flags, self.file_mode))

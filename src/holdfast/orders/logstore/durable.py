@@ -1,8 +1,8 @@
 """The durable order store: a log that is synced before the answer, snapshots, and a view in a RedisKV.
 
-Promises: an answered call survives kill -9 and power loss; a key acts once, before and after a restart;
-the view's indexes change together with the orders and can be made again from the log. Never: two
-processes on one directory, a yes before the sync, an older directory over a newer Redis.
+Promises: an answered call survives kill -9 and power loss. A key takes effect once, before and after a
+restart. The indexes of the view change together with the orders and can be rebuilt from the log.
+Never: two processes on one directory, an answer before the sync, an older directory over a newer Redis.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from holdfast.primitives.kv import RedisKV
 T = TypeVar("T")
 logger: Final = logging.getLogger("holdfast.orders")
 QUICK_SECONDS: Final = 0.001
-"""A sync that takes longer on average must not hold up an event loop."""
+"""A disk whose average sync takes longer must not be written from an event loop."""
 PLACING: Final = (PLACE, "import")
-"""What may not be done on top of a directory that is older than its Redis."""
+"""Commands that are refused while the directory is older than its Redis view."""
 SNAPSHOT_LOG_BYTES: Final = 64 * 1024 * 1024
 
 
 class DurableOrderStore(BookOrderStore):
     """See `store.OrderStore`; `aio` has the same calls for an event loop.
 
-    Opening reads what is durable. `namespace` keeps apart the ids of stores that trade at one exchange.
-    `overwrite_view`: what Redis says does not count, even when it is newer. `events_max`: so many of the
-    latest records are kept in the stream orders:events; 0: no stream.
-    A snapshot is saved by itself when the log since the last one is longer than `snapshot_log_bytes`."""
+    Opening reads the durable state. `namespace` separates the ids of stores that trade at one exchange.
+    `overwrite_view`: overwrite the view in Redis, even when it is newer. `events_max`: how many of the
+    latest records the stream orders:events holds; 0: no stream. A snapshot is saved automatically when
+    the log since the last one exceeds `snapshot_log_bytes`."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class DurableOrderStore(BookOrderStore):
         self._process = os.getpid()
         self._is_open = True
         self._is_midway = False
-        """Set while book and batch change together: found set, an interrupt came between them."""
+        """Set while book and batch change together. If it is still set later, an interrupt came between
+        them."""
         self._breakage: StoreFailed | None = None
         self._book = MemoryBook(retain_seconds=retain_seconds, retain_max=retain_max)
         self._journal = Journal(
@@ -127,11 +128,11 @@ class DurableOrderStore(BookOrderStore):
         return verdict.answer
 
     def until_durable(self, batch: Batch) -> asyncio.Future[None] | None:
-        """What a caller on an event loop awaits before `batch.answer()`; None when it is durable."""
+        """The future to await before `batch.answer()`; None when the batch is durable."""
         return self._commit.future(batch)
 
     def decide(self, command: Command[T]) -> tuple[Verdict[T], Batch | None]:
-        """The answer, and the batch that must be durable before it is given."""
+        """The answer, and the batch that must be durable before it is returned."""
         try:
             with self._lock:
                 self._check_usable()
@@ -152,8 +153,9 @@ class DurableOrderStore(BookOrderStore):
         return verdict, batch
 
     def _take(self, change: Change) -> Batch:
-        """The next record. Whatever can fail comes first; an interrupt after it leaves the mark set, and
-        the store takes and shows nothing more: what it has in memory is not what it will write."""
+        """Adds the next record. Everything that can fail comes first. An interrupt after that leaves
+        `_is_midway` set, and the store accepts and shows nothing more: its memory may differ from what it
+        will write."""
         self._journal.check_writable()
         number = self._seq + 1
         line = record_line(number, change, self._commit.first(number))
@@ -172,7 +174,7 @@ class DurableOrderStore(BookOrderStore):
         return found
 
     def peek(self, at: Callable[[MemoryBook], T]) -> tuple[T, Batch | None]:
-        """What is in the book, and the batch that must be durable before it may be told."""
+        """Reads the book; also returns the batch that must be durable before the result may be shown."""
         with self._lock:
             self._check_usable()
             return at(self._book), self._commit.newest()
@@ -187,7 +189,7 @@ class DurableOrderStore(BookOrderStore):
     # -- snapshots -----------------------------------------------------------------------------------
 
     def save_snapshot(self) -> None:
-        """Everything that is durable now, in one file; the log before the older snapshot goes."""
+        """Writes the durable state into one file, and removes the log before the older snapshot."""
         with self._snapshots:
             with self._lock:
                 self._check_usable()
@@ -198,8 +200,8 @@ class DurableOrderStore(BookOrderStore):
         logger.info("[SNAPSHOT] Saved %d orders to %s", len(cut.orders), path)
 
     def recover_from_snapshot(self) -> int:
-        """Reads the directory again, checks that it says what this store says, and makes the view anew
-        where it differs. Opening has recovered already; this proves it. How many orders there are."""
+        """Reads the directory again, checks that it equals the state of this store, and rebuilds the view
+        where it differs. Opening has recovered already; this verifies it. Returns the number of orders."""
         with self._snapshots:
             self._commit.alone(self._check_recovery)
             with self._lock:
@@ -220,11 +222,11 @@ class DurableOrderStore(BookOrderStore):
             self._view.rebuild(cut, seq)
 
     def _cut(self, unsynced: list[Undo]) -> tuple[Cut, int]:
-        """Everything without what is not durable yet, and the last record that is in it."""
+        """The durable part of the state, and its last record."""
         return self._book.cut(unsynced), self._seq - len(unsynced)
 
     def verify(self) -> list[str]:
-        """What is wrong with the indexes of the view, in words; empty when nothing is."""
+        """Errors in the indexes of the view, as text; empty when there are none."""
         wrong: list[str] = []
 
         def compare() -> None:
@@ -237,7 +239,7 @@ class DurableOrderStore(BookOrderStore):
         return wrong
 
     def close(self) -> None:
-        """Waits for what is on its way to disk. What was answered needs no closing to be durable."""
+        """Waits for writes in progress. Answered calls are durable without closing."""
         with self._lock:
             if not self._is_open:
                 return
@@ -247,7 +249,7 @@ class DurableOrderStore(BookOrderStore):
         try:
             self._commit.wait(batch)
         except HoldfastError:
-            logger.warning("the last writes were not made durable; their callers know")
+            logger.warning("the last writes were not made durable; their callers got an error")
         if thread is not None:
             thread.join()
         self._commit.close()
@@ -262,8 +264,8 @@ class DurableOrderStore(BookOrderStore):
     # -- a batch on its way --------------------------------------------------------------------------
 
     def _write(self, batch: Batch) -> None:
-        """Log first, then the view. Only the log can fail: what is in it has happened, and a view that
-        cannot be reached follows later."""
+        """Writes the log, then the view. Only the log can fail a call: a change in the log has happened,
+        and a view that cannot be reached is updated later."""
         self._journal.append(batch.first, batch.lines)
         changes = [undo.change for undo in batch.undos]
         self._view.apply(changes, batch.lines, self._journal.seq, self._cut_while_writing)
@@ -305,7 +307,7 @@ class DurableOrderStore(BookOrderStore):
         try:
             self.save_snapshot()
         except NotRunning:
-            logger.info("no snapshot was saved: the store was closed meanwhile")
+            logger.info("no snapshot was saved: the store was closed")
         except HoldfastError:
             self._meter.count(measured.SNAPSHOT_FAILURES)
             logger.exception("a snapshot could not be saved; the log goes on")
@@ -322,13 +324,15 @@ class DurableOrderStore(BookOrderStore):
         self._check_whole()
 
     def _check_whole(self) -> None:
-        """Under the lock. After an interrupt in the middle the memory says what the disk may not."""
+        """Called under the lock. After an interrupt in the middle of a change, memory and disk may
+        differ."""
         if self._is_midway:
-            self._break(StoreFailed("a call was broken off by an interrupt: open the store again"))
+            self._break(StoreFailed("an interrupt stopped a call: open the store again"))
         if self._breakage is not None:
             raise StoreFailed(*self._breakage.args) from self._breakage
 
-    # -- what is told --------------------------------------------------------------------------------
+    # -- logs and metrics
+    # ----------------------------------------------------------------------------
 
     def _count(self, command: Command[T], verdict: Verdict[T], batch: Batch | None) -> None:
         if self._is_measured:
@@ -362,8 +366,8 @@ _VERBS: Final = {
 
 
 class AsyncOrders(AsyncOrderStore):
-    """The calls of a durable store on an event loop: see `store.AsyncOrderStore`. A caller that is
-    cancelled while it waits does not undo what it asked for: ask again with the same key."""
+    """The calls of a durable store on an event loop: see `store.AsyncOrderStore`. Cancelling a call does
+    not undo its request: repeat it with the same key."""
 
     def __init__(self, store: DurableOrderStore) -> None:
         self._store = store

@@ -1,8 +1,8 @@
-"""The log and the snapshots of one state directory, as the store works with them.
+"""The log and the snapshots of one state directory.
 
-Promises: `append` returns when the lines are on the disk; when it raises, nothing of them counts, and if
-what is on the disk is not known, nothing more is taken. Never: decides, or knows what a change means;
-writes a record whose number is not the next.
+Promises: lines are on the disk when `append` returns. When it raises, none of them counts; if what is on
+the disk is not known, the journal accepts no more.
+Never: decides; interprets a change; writes a record whose number is not the next.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from holdfast.store.backends import fresh_ids
 
 logger: Final = logging.getLogger("holdfast.orders")
 NOT_WRITTEN: Final = FULL | {errno.EFBIG}
-"""Errors that say that there is no room, and so what of it is on the disk."""
+"""Errors that say that the disk is full. Then it is known what was written."""
 ROTATE_BYTES: Final = 16 * 1024 * 1024
-"""A log file is rewritten once at every start, so it must not be huge."""
+"""A log file is rewritten once at every start, so its size is bounded."""
 
 
 class Journal:
-    """One process, one thread at a time (the group commit sees to it)."""
+    """Used by one process, in one thread at a time (the group commit ensures it)."""
 
     def __init__(
         self, folder: Path, *, disk: Disk, timer: Callable[[], float], meter: Meter
@@ -43,21 +43,21 @@ class Journal:
         self._place = StateDir(folder, disk)
         self._file: int | None = None
         self._path = folder
-        """Of the file that records are appended to."""
+        """Size of the current log file."""
         self._size = 0
         self._failure: StoreFailed | None = None
         self._is_midway = False
-        """Set while the files change: found set, an interrupt broke that off."""
+        """Set while the files change. If it is still set later, an interrupt came in between."""
         self._saved_at: float | None = None
         self.lineage = ""
         self.seq = 0
-        """The last record that is on the disk."""
+        """The last record on the disk."""
         self.bytes_since_snapshot = 0
         self.sync_seconds = 0.0
-        """How long a write takes, on average of late."""
+        """Moving average of the time of a write."""
 
     def open(self, book: MemoryBook) -> None:
-        """Takes the directory, and fills the book with what is durable in it."""
+        """Locks the directory and loads its durable state into the book."""
         self._place.take()
         try:
             found = self._place.recover(lambda: fresh_ids().token() + fresh_ids().token())
@@ -84,7 +84,7 @@ class Journal:
             raise StoreFailed(*self._failure.args) from self._failure
 
     def fail(self, error: StoreFailed) -> None:
-        """Takes nothing more."""
+        """Accepts no more records."""
         self._failure = self._failure or error
 
     def append(self, first: int, lines: Sequence[bytes]) -> None:
@@ -132,7 +132,7 @@ class Journal:
         self._check_place(file)
 
     def _check_place(self, file: int) -> None:
-        """What was written counts only where the next process will look for it."""
+        """A write counts only if it is in the file that the next process will read."""
         try:
             is_there = self._disk.is_at(file, self._path, "log")
         except OSError as error:
@@ -149,9 +149,9 @@ class Journal:
             self.check_writable()
 
     def _check_whole(self) -> None:
-        """By whoever changes the files, of whom there is one at a time."""
+        """Called by the one thread that changes the files."""
         if self._is_midway:
-            self.fail(StoreFailed("a write was broken off by an interrupt: open the store again"))
+            self.fail(StoreFailed("an interrupt stopped a write: open the store again"))
         self.check_writable()
 
     def save(self, cut: Cut, seq: int, now: float) -> Path:
@@ -181,7 +181,7 @@ class Journal:
         return path
 
     def rotate(self, now: float) -> None:
-        """Goes on in a new log file, and removes what the snapshots make superfluous."""
+        """Continues in a new log file, and removes files that the snapshots have replaced."""
         self._next_file()
         self.bytes_since_snapshot = 0
         self._meter.gauge(measured.LOG_BYTES, 0.0)
@@ -192,7 +192,7 @@ class Journal:
             raise disk_error(error, "old log files cannot be removed") from error
 
     def _next_file(self) -> None:
-        """Never after a write of which nobody knows how it ended: its number may be taken."""
+        """Not allowed after a write with an unknown result: its record number may be taken."""
         self._check_whole()
         assert self._file is not None
         self._is_midway = True
@@ -201,7 +201,7 @@ class Journal:
             self._place.start_log(self.lineage, self.seq + 1)
             following = self._disk.open(path, "log")
         except OSError as error:
-            if path.exists():  # Both files would have the next record.
+            if path.exists():  # Both files would contain the next record.
                 self._failure = unknown_state(error, "the start of a new log file")
                 raise self._failure from error
             self._is_midway = False
@@ -213,15 +213,15 @@ class Journal:
         self._is_midway = False
 
     def check_same(self, cut: Cut) -> None:
-        """CorruptState unless the directory says what the store says. After a failed write nobody knows
-        what it should say."""
+        """Raises CorruptState unless the directory equals the state of the store. After a failed write
+        there is nothing to compare."""
         self.check_writable()
         book = MemoryBook()
         _fill(book, self._place.recover(lambda: self.lineage))
         found = book.cut()
         if (found.orders, found.freeze) != (cut.orders, cut.freeze):
             raise CorruptState(
-                f"{self._place.folder} does not say what this store knows: somebody else wrote to it. "
+                f"{self._place.folder} differs from what this store wrote: another program changed it. "
                 "Stop, and compare it with the exchange"
             )
 
@@ -230,7 +230,7 @@ class Journal:
             self._meter.gauge(measured.SNAPSHOT_AGE, max(0.0, now - self._saved_at))
 
     def _cut_back(self, error: OSError) -> None:
-        """Takes a write that did not fit off again; if that fails too, nobody knows what is there."""
+        """Removes a write that did not fit. If that fails too, what is on the disk is not known."""
         assert self._file is not None
         try:
             self._disk.truncate(self._file, self._size, "log")
@@ -248,9 +248,7 @@ class Journal:
         for reason in found.refused:
             logger.warning("[RECOVER] a snapshot was not used: %s", reason)
         if found.torn_bytes:
-            logger.warning(
-                "[RECOVER] %d bytes of a write that was cut off were removed", found.torn_bytes
-            )
+            logger.warning("[RECOVER] removed %d bytes of an incomplete write", found.torn_bytes)
         if found.snapshot is not None:
             self._saved_at = found.snapshot.head.saved_at
             self._meter.gauge(measured.SNAPSHOT_SAVED_AT, self._saved_at)

@@ -1,12 +1,13 @@
-"""The append log: one line for each change, each with its length, its checksum and its number.
+"""The append log: one line for each change, with its length, its checksum and its number.
 
     ["<length><crc of the record><check of these two>",{"seq":7,"orders":[…],…}]
 
-Every line is JSON of its own (`jq '.[1]' log-*.jsonl`). The first line of a file says which store it
-belongs to and the number of its first record.
+Every line is valid JSON (`jq '.[1]' log-*.jsonl`). The first line of a file identifies the store and the
+number of its first record.
 
-Promises: a last write that was cut off is told from damage: it is short, or sectors of it are missing (they
-read as zeros) and no later write follows. Never: skips a line, or reads on behind a bad one.
+Promises: an incomplete last write is distinguished from damage. It is short, or sectors of it are missing
+(they read as zeros) and no later write follows.
+Never: skips a line, or reads past a bad one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ SUFFIX: Final = b"]\n"
 HEAD_BYTES: Final = 28
 RECORD_BYTES_MAX: Final = 256 * 1024 * 1024
 SECTOR_BYTES: Final = 512
-"""What a disk writes whole or not at all."""
+"""The unit that a disk writes completely or not at all."""
 _HEAD: Final = re.compile(rb'\["[0-9a-f]{24}",')
 _ZEROS: Final = re.compile(rb"\0+")
 
@@ -38,16 +39,16 @@ class LogHead(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     format: int
     lineage: str
     first: int
-    """The number of the first record that this file is for."""
+    """The number of the first record of this file."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """One change and its number: 1, 2, 3 … without a gap, through all files."""
+    """One change and its number: 1, 2, 3 … without a gap, across all files."""
 
     seq: int
     change: Change
     first: int = 0
-    """The first record of the write that this was part of; 0: this one."""
+    """The first record of the write that contained this one; 0: this one."""
 
     @property
     def write(self) -> int:
@@ -55,14 +56,14 @@ class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
 
 
 class LogFile(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What was found in one file."""
+    """The contents of one file."""
 
     head: LogHead
     records: list[Record]
     good_bytes: int
-    """Where the last whole record ends."""
+    """Where the last complete record ends."""
     torn_bytes: int
-    """What is behind it: a write that was cut off and never acknowledged."""
+    """The bytes after it: an incomplete write that was never acknowledged."""
 
     @property
     def last(self) -> int:
@@ -80,12 +81,12 @@ def frame(payload: bytes) -> bytes:
 
 
 def _check(length: int, crc: int) -> int:
-    """Ties length and checksum together, so that a changed length is not taken for a line cut short."""
+    """Checks length and checksum together, so that a changed length is not taken for a short line."""
     return (length * 0x9E3779B1 ^ crc) & 0xFFFFFFFF
 
 
 def record_line(seq: int, change: Change, first: int) -> bytes:
-    """`first`: the first record that goes to the disk in the same write."""
+    """`first`: the first record of the same write."""
     of = 0 if first == seq else first
     return frame(_encoder.encode(Record(seq=seq, change=change, first=of)))
 
@@ -95,13 +96,13 @@ def head_line(lineage: str, first: int) -> bytes:
 
 
 def read_log(path: Path, data: bytes, *, is_last: bool) -> LogFile:
-    """The records of a file. Only the last file may end in a write that was cut off."""
+    """The records of a file. Only the last file may end in an incomplete write."""
     payloads, good = _payloads(path, data)
     torn = len(data) - good
     if torn and not is_last:
-        raise _damaged(path, good, "a record is cut off, and there are later files")
+        raise _damaged(path, good, "a record is incomplete, and there are later files")
     if not payloads:
-        raise _damaged(path, 0, "its first line is missing or cut off")
+        raise _damaged(path, 0, "its first line is missing or incomplete")
     head = _decoded_head(path, payloads[0])
     records = [_decoded(path, payload) for payload in payloads[1:]]
     for expected, record in enumerate(records, head.first):
@@ -131,7 +132,7 @@ def _payloads(path: Path, data: bytes) -> tuple[list[bytes], int]:
 
 
 def _payload(path: Path, data: bytes, at: int, end: int) -> bytes | None:
-    """Of the line that begins at `at`; None when it is cut short."""
+    """The payload of the line that starts at `at`; None when the line is incomplete."""
     if at + HEAD_BYTES > end:
         return None
     head = data[at : at + HEAD_BYTES]
@@ -149,8 +150,8 @@ def _payload(path: Path, data: bytes, at: int, end: int) -> bytes | None:
 
 
 def _is_torn(path: Path, data: bytes, at: int, before: list[bytes]) -> bool:
-    """Whether the bad line at `at` lacks sectors of the last write, which came to the disk in any order.
-    A later write was begun only after this one was durable, so none may follow."""
+    """Whether sectors of the last write are missing from the bad line at `at`: they reach the disk in any
+    order. A later write starts only after this one is durable, so none may follow."""
     zeros = _ZEROS.search(data, at)
     if zeros is None or not before:
         return False
@@ -162,7 +163,7 @@ def _is_torn(path: Path, data: bytes, at: int, before: list[bytes]) -> bool:
 
 
 def _later(path: Path, data: bytes, after: int) -> Iterator[Record]:
-    """Whatever is whole behind a gap."""
+    """Complete records after a gap."""
     for head in _HEAD.finditer(data, after):
         try:
             payload = _payload(path, data, head.start(), len(data))
@@ -173,12 +174,12 @@ def _later(path: Path, data: bytes, after: int) -> Iterator[Record]:
 
 
 def _length(path: Path, at: int, head: bytes) -> int:
-    """What the head of a line says, once it is known to be sound."""
+    """The length in the head of a line, once the head is verified."""
     try:
         said = int(head[18:26], 16)
         length, crc = int(head[2:10], 16), int(head[10:18], 16)
     except ValueError:
-        raise _damaged(path, at, "a record does not begin as one") from None
+        raise _damaged(path, at, "a record does not start with a head") from None
     if head[:2] != b'["' or head[26:] != b'",' or _check(length, crc) != said:
         raise _damaged(path, at, "the head of a record does not match its checksum")
     if length > RECORD_BYTES_MAX:
@@ -190,7 +191,7 @@ def _decoded_head(path: Path, payload: bytes) -> LogHead:
     try:
         head = _head.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(path, 0, f"its first line is not that of a log ({error})") from error
+        raise _damaged(path, 0, f"its first line is not the head of a log ({error})") from error
     if head.format != FORMAT:
         raise CorruptLog(
             f"{path} has format {head.format}; this version of Holdfast reads {FORMAT}: open it with "
@@ -203,7 +204,9 @@ def _decoded(path: Path, payload: bytes) -> Record:
     try:
         return _record.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(path, 0, f"a record is sound but not one of ours ({error})") from error
+        raise _damaged(
+            path, 0, f"a record has a valid checksum and unknown contents ({error})"
+        ) from error
 
 
 def _damaged(path: Path, at: int, what: str) -> CorruptLog:

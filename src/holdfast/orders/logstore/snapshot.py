@@ -1,11 +1,12 @@
 """Snapshots: all orders and remembered answers as of one record of the log, in one checked file.
 
-    {"format":1,"lineage":…,"seq":42,"orders":2,…}                   what follows, and how much of it
+    {"format":1,"lineage":…,"seq":42,"orders":2,…}                   head with line counts
     {"client_order_id":…,"symbol":…,"state":"OPEN",…}                 one line for each order
     {"operation":"place","key":…,…}                                   one for each remembered answer
     {"blake2b":…}                                                     over all lines above
 
-Promises: a file with one changed or missing byte is refused. Never: half a snapshot under a good name.
+Promises: a file with one changed or missing byte is refused. Never: a partial snapshot under its final
+name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class SnapshotHead(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     format: int
     lineage: str
     seq: int
-    """The number of the last record that is in it."""
+    """The number of the last record that it contains."""
     orders: int
     answered: int
     freeze: FreezeState
@@ -59,7 +60,7 @@ def snapshot_bytes(snapshot: Snapshot) -> bytes:
 
 
 def read_snapshot(path: Path, data: bytes) -> Snapshot:
-    """CorruptSnapshot unless every byte is as it was written."""
+    """Raises CorruptSnapshot unless every byte is as it was written."""
     body, foot = _split(data)
     try:
         if not body or _foot.decode(foot).blake2b != _digest(body):
@@ -72,7 +73,7 @@ def read_snapshot(path: Path, data: bytes) -> Snapshot:
                 "with the version that wrote it"
             )
         if len(lines) != 1 + head.orders + head.answered:
-            raise _damaged(path, "it has not as many lines as it says")
+            raise _damaged(path, "its number of lines differs from its head")
         orders = [_order.decode(line) for line in lines[1 : 1 + head.orders]]
         answered = [_answered.decode(line) for line in lines[1 + head.orders :]]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -81,7 +82,7 @@ def read_snapshot(path: Path, data: bytes) -> Snapshot:
 
 
 def _split(data: bytes) -> tuple[bytes, bytes]:
-    """The checked lines, and the last one that checks them."""
+    """The checked lines, and the last line with the checksum."""
     if not data.endswith(b"\n"):
         return b"", b""
     at = data.rfind(b"\n", 0, len(data) - 1) + 1

@@ -1,14 +1,15 @@
-"""The state directory: who may work on it, what is in it, and what it says after a crash.
+"""The state directory: which process may use it, its files, and its recovery after a crash.
 
-    .                        the folder itself is held (flock) by the one process that works here
-    orders.lock              held too; says which process it is
-    orders.mark              the last record that was acknowledged: evidence, not truth
-    log-<first>.jsonl        the append log, in files; the last one is held
+    .                        the folder itself is locked (flock) by the one process that uses it
+    orders.lock              locked too; contains the id of that process
+    orders.mark              the last acknowledged record: evidence, not the source of truth
+    log-<first>.jsonl        the append log, in files; the last one is locked
     snapshot-<seq>.jsonl     the two latest snapshots
 
-Promises: two processes never work here at once, whatever file is removed, and a dead one's lock is free;
-recovery gives every record that was acknowledged, or says what is damaged and changes nothing; folder and
-files are for their owner only. Never: guesses past damage.
+Promises: two processes never use the directory at once, whatever file is removed, and the lock of a dead
+process is free. Recovery returns every acknowledged record, or reports the damage and changes nothing.
+Folder and files are accessible by their owner only.
+Never: guesses past damage.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ DIGITS: Final = 16
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What the directory says."""
+    """The contents of the directory."""
 
     lineage: str
     seq: int
@@ -47,7 +48,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateDir:
-    """One directory, held by this process from `take` to `leave`."""
+    """One directory, locked by this process from `take` to `leave`."""
 
     def __init__(self, folder: Path, disk: Disk) -> None:
         self.folder = folder
@@ -55,13 +56,14 @@ class StateDir:
         self._locks: list[int] = []
         self._mark: int | None = None
 
-    # -- who ---------------------------------------------------------------------------------------
+    # -- locks
+    # -------------------------------------------------------------------------------------
 
     def take(self) -> None:
-        """StateLocked when another process, or another store of this one, is here."""
+        """Raises StateLocked when another process, or another store of this process, uses the directory."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=FOLDER_MODE)
-            # A lock file can be removed under its holder, the folder that everything is in cannot.
+            # A lock file can be removed while it is locked; the folder that contains it cannot.
             self._hold(os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             file = self._hold(os.open(self.folder / "orders.lock", flags, self._disk.file_mode))
@@ -81,16 +83,17 @@ class StateDir:
         return file
 
     def leave(self) -> None:
-        """Closing the files frees the locks; so does the death of the process."""
+        """Closes the files, which frees the locks. The end of the process frees them too."""
         files = self._locks if self._mark is None else [*self._locks, self._mark]
         self._locks, self._mark = [], None
         for file in files:
             os.close(file)
 
-    # -- what --------------------------------------------------------------------------------------
+    # -- contents
+    # ----------------------------------------------------------------------------------
 
     def recover(self, fresh_lineage: Callable[[], str]) -> Found:
-        """Newest good snapshot and the log after it; a last write that was cut off is removed."""
+        """Newest good snapshot and the log after it. Removes an incomplete last write."""
         for path in self.folder.glob(f"*{TEMPORARY}"):
             self._disk.remove(path, "leftover")
         snapshot, refused = self._newest_snapshot()
@@ -102,19 +105,19 @@ class StateDir:
         if mark is not None and mark[0] == found.lineage and mark[1] > found.seq:
             raise CorruptLog(
                 f"{self.folder} ends at record {found.seq} and {mark[1]} was acknowledged: the end of "
-                "the log is gone. Nothing was changed. Restore the state directory from a copy, or "
+                "the log is missing. Nothing was changed. Restore the state directory from a copy, or "
                 "reconcile with the exchange and start a new one"
             )
         return found
 
     def mend(self, found: Found) -> Path:
-        """The log file to go on with. It is written anew: without a write that was cut off, and so
-        that nothing in it depends on a sync that may have failed before the restart. The folder is
-        synced too: whoever was here before may have died between a rename and that."""
+        """Rewrites the last log file and returns it. The new file has no incomplete write, and nothing in
+        it depends on a sync that may have failed before the restart. The folder is synced too: an earlier
+        process may have crashed between the rename and the sync."""
         paths = self.log_paths()
         if not paths:
             return self.start_log(found.lineage, found.seq + 1)
-        # The folder may be a new one around a file that a store still has open.
+        # The folder may be a copy around a file that another store still has open.
         file = os.open(paths[-1], os.O_RDWR | os.O_CLOEXEC)
         try:
             hold(file, self.folder)
@@ -126,7 +129,7 @@ class StateDir:
     def _rewrite(self, path: Path) -> None:
         data = path.read_bytes()
         good = read_log(path, data, is_last=True)
-        # A record is JSON of an object, so what is taken off here is only ever the end of the line.
+        # A record is a JSON object, so this only strips the end of the line.
         whole = data[: good.good_bytes].rstrip(b"\0]\n") + b"]\n"
         if good.records or whole != data:
             self._disk.replace(path, whole, "log")
@@ -139,14 +142,14 @@ class StateDir:
         return path
 
     def save(self, snapshot: Snapshot) -> tuple[Path, int]:
-        """Puts a snapshot in place; where, and its bytes."""
+        """Writes a snapshot. Returns its path and size."""
         data = snapshot_bytes(snapshot)
         path = self.folder / f"snapshot-{snapshot.head.seq:0{DIGITS}d}.jsonl"
         self._disk.replace(path, data, "snapshot")
         return path, len(data)
 
     def compact(self) -> None:
-        """Removes what two snapshots make superfluous: older ones, and log files before the older."""
+        """Removes files that two snapshots have replaced: older snapshots, and log files before them."""
         snapshots = self.snapshot_paths()
         for path in snapshots[:-KEEP_SNAPSHOTS]:
             self._disk.remove(path, "snapshot")
@@ -159,8 +162,8 @@ class StateDir:
                 self._disk.remove(path, "log")
 
     def mark(self, lineage: str, seq: int) -> None:
-        """Says that a record was acknowledged. Not synced: it is never ahead of the log, and so can only
-        ever prove that records are missing."""
+        """Notes that a record was acknowledged. Not synced: the mark is never ahead of the log, so it can
+        only prove that records are missing."""
         if self._mark is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
             self._mark = os.open(self.folder / "orders.mark", flags, self._disk.file_mode)
@@ -189,7 +192,7 @@ class StateDir:
         return None, refused
 
     def _read_logs(self, snapshot: Snapshot | None) -> list[LogFile]:
-        """The files that matter after the snapshot, oldest first."""
+        """The log files that matter after the snapshot, oldest first."""
         paths = self.log_paths()
         if snapshot is not None:
             needed = [path for path in paths if _number(path) <= snapshot.head.seq + 1]
@@ -207,15 +210,15 @@ class StateDir:
             raise CorruptSnapshot(f"no snapshot is good and there is no log: {refused[0]}")
         if mark is not None and mark[1] > 0:
             raise CorruptLog(
-                f"{self.folder} is empty, and record {mark[1]} was acknowledged: its files are gone. "
-                "Restore them from a copy, or remove orders.mark to begin anew"
+                f"{self.folder} is empty, and record {mark[1]} was acknowledged: its files are missing. "
+                "Restore them from a copy, or remove orders.mark to start empty"
             )
         return Found(
             lineage=lineage, seq=0, snapshot=None, tail=[], refused=[], torn_bytes=0, log_bytes=0
         )
 
     def _joined(self, snapshot: Snapshot | None, files: list[LogFile], refused: list[str]) -> Found:
-        """Snapshot and log as one story without a gap."""
+        """Snapshot and log as one sequence without a gap."""
         seq = snapshot.head.seq if snapshot is not None else 0
         lineage = snapshot.head.lineage if snapshot is not None else files[0].head.lineage
         if not files or files[0].head.first > seq + 1:
@@ -241,7 +244,7 @@ class StateDir:
         if last > files[-1].last:
             raise CorruptLog(
                 f"{self.folder}: the snapshot is of record {seq} and the log ends at {files[-1].last}: "
-                "the end of the log is gone. Restore the state directory from a copy"
+                "the end of the log is missing. Restore the state directory from a copy"
             )
         return Found(
             lineage=lineage,
@@ -254,7 +257,7 @@ class StateDir:
         )
 
     def _read_mark(self) -> tuple[str, int] | None:
-        """None when there is none, or none that is whole: it is only evidence."""
+        """None when there is no mark, or an incomplete one: it is only evidence."""
         try:
             data = (self.folder / "orders.mark").read_bytes()
             text, _, checksum = data.strip().rpartition(b" ")
@@ -272,8 +275,8 @@ def hold(file: int, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise StateLocked(
-            f"another store works on {folder} (process {_holder(folder)}): one at a time; close it, or "
-            "use a directory of your own. Removing orders.lock does not free it"
+            f"another store uses {folder} (process {_holder(folder)}), and only one may: close it, or "
+            "use another directory. Removing orders.lock does not free it"
         ) from None
 
 
@@ -286,7 +289,7 @@ def _holder(folder: Path) -> str:
 
 
 def _number(path: Path) -> int:
-    """A name that is not a number is not one of ours."""
+    """The number in a file name; raises for a file of another kind."""
     text = path.stem.rpartition("-")[2]
     if not text.isdecimal():
         raise CorruptLog(f"{path} is not a file of an order store: move it away")

@@ -1,10 +1,11 @@
-"""The orders as others read them from a RedisKV: a view of the log, written after it (keys: `view_keys`).
+"""The orders in a RedisKV: a view of the log, written after it (keys: `view_keys`).
 
-Promises: all keys of a batch are written in one transaction, so no index is ever out of step with its
-orders; a view that fell behind (Redis was gone, or lost its data) is made anew from the store, a bounded
-piece with each batch, and says so meanwhile; Redis is not needed to open. Only keys that this view wrote are
-deleted. Never: a failure of a call whose change is in the log already; a view of a newer or another store
-overwritten.
+Promises: all keys of a batch are written in one transaction, so indexes and orders always agree. A view
+that fell behind (Redis was down, or lost its data) is rebuilt from the store, in bounded chunks with each
+batch, and is marked as incomplete meanwhile. Opening does not need Redis. Only keys that this view wrote
+are deleted.
+Never: fails a call whose change is in the log already; overwrites a view that is newer or belongs to
+another store.
 """
 
 from __future__ import annotations
@@ -39,29 +40,29 @@ logger: Final = logging.getLogger("holdfast.orders")
 RETRY_SECONDS: Final = 1.0
 EVENTS_MAX: Final = 10_000
 BATCHES_MAX: Final = 10
-"""Pieces of a rebuild that one batch of orders waits for."""
+"""Chunks of a rebuild that are written with one batch of orders."""
 WRONG_MAX: Final = 20
 NOTHING: Final = Entries({}, {}, [], [])
 
 
 class Lost(Exception):
-    """What is in Redis is not what we wrote last."""
+    """The view in Redis is not the one that was written last."""
 
 
 class Rebuild:
-    """A view on its way to the state of one moment, and on to what came since."""
+    """A view that is being rebuilt from one state of the store, plus later changes."""
 
     def __init__(self, cut: Cut) -> None:
         self.left = 0
-        """How many entries of the index are older than this: keys that may be left over."""
+        """How many old entries of the index are left: keys that may be stale."""
         self.wanted: set[str] = set()
         self._orders = iter(cut.orders)
         self._answered = iter(cut.answered)
         self.newer: set[str] = set()
-        """Ids and keys that were written, or forgotten, since."""
+        """Ids and keys that were written, or forgotten, since the rebuild started."""
 
     def piece(self, keys: Keys) -> Entries | None:
-        """The next orders or answers; None when all were there."""
+        """The next orders or answers; None at the end."""
         for orders in chunks(self._orders):
             return keys.entries((o for o in orders if o.client_order_id not in self.newer), ())
         for answers in chunks(self._answered):
@@ -70,7 +71,7 @@ class Rebuild:
 
 
 class View:
-    """One thread at a time (the group commit sees to it)."""
+    """Used in one thread at a time (the group commit ensures it)."""
 
     def __init__(
         self,
@@ -92,19 +93,19 @@ class View:
         self._listed: set[str] = set()
         """Sets that are in the index."""
         self._written: str | None = None
-        """The meta that we wrote last: what must be found when writing the next one."""
+        """The last written meta value, which the next write must find unchanged."""
         self._is_checked = False
-        """Whether what Redis held when the store was opened is known to be ours, or nobody's."""
+        """Whether the keys in Redis at opening were checked: written by this store, or absent."""
         self._is_behind = False
         self._try_at = 0.0
         self._rebuild: Rebuild | None = None
         self._refusal: StateBehind | None = None
         self.is_local = isinstance(kv._backend, MemoryKV)
-        """Whether writing it never waits for a network."""
+        """Whether writes need no network."""
 
     def open(self, lineage: str, seq: int, cut: Cut, *, overwrite: bool = False) -> None:
-        """Brings the view up to `seq`. StateBehind when it is newer, or somebody else's. Without a Redis
-        it is behind, and what Redis holds is looked at before the first write."""
+        """Brings the view up to `seq`. Raises StateBehind when it is newer or belongs to another store.
+        If Redis is down, the view is behind and its contents are checked before the first write."""
         begun = self._timer()
         self._lineage, self._opened_at, self._freeze = lineage, seq, cut.freeze
         self._is_checked = overwrite
@@ -121,8 +122,8 @@ class View:
             self._fall_behind(error, begun)
 
     def check_admits(self) -> None:
-        """Raises StateBehind when Redis, once it could be asked, was found to be newer than the directory:
-        then orders are missing here, and none may be placed on top of that."""
+        """Raises StateBehind when Redis was found to be newer than the directory: orders are missing
+        here, so no new ones may be placed."""
         if self._refusal is not None:
             raise StateBehind(*self._refusal.args) from self._refusal
 
@@ -133,8 +134,8 @@ class View:
         seq: int,
         cut: Callable[[], Cut],
     ) -> None:
-        """Follows the log, of which `lines` were just written, up to record `seq`. Never raises: the
-        changes have happened, whatever the view says."""
+        """Applies the log up to record `seq`; `lines` were just written. Never raises: the changes are
+        durable already."""
         begun, was_behind = self._timer(), self._is_behind
         if self._refusal is not None or (self._is_behind and begun < self._try_at):
             return
@@ -151,12 +152,12 @@ class View:
                 logger.info("the view of the orders has caught up with record %d", seq)
         except StateBehind as error:
             self._refusal = error
-            logger.error("[VIEW] no order is placed any more: %s", error)  # noqa: TRY400
+            logger.error("[VIEW] the store refuses new orders: %s", error)  # noqa: TRY400
         except (HoldfastError, Lost) as error:
             self._fall_behind(error, begun)
 
     def rebuild(self, cut: Cut, seq: int) -> None:
-        """All keys anew, to the end."""
+        """Rebuilds all keys."""
         try:
             self._begin(cut, seq)
             while self._rebuild is not None:
@@ -165,8 +166,7 @@ class View:
             raise StoreUnavailable(f"{error}: another process writes to its keys") from None
 
     def forget(self, answers: Iterable[Answered]) -> None:
-        """Removes answers that retention no longer covers. What is left over by a failure goes with the
-        next rebuild."""
+        """Removes answers that retention no longer covers. A failure leaves keys for the next rebuild."""
         begun = self._timer()
         try:
             for keys in chunks(self._keys.answer(done) for done in answers):
@@ -178,7 +178,7 @@ class View:
             self._fall_behind(error, begun)
 
     def check(self, cut: Cut) -> list[str]:
-        """Where the view differs from what it should be, in words."""
+        """Differences between the view and the store, as text."""
         if self._is_behind:
             return [
                 "the view is behind: Redis could not be reached when it should have been written"
@@ -206,11 +206,11 @@ class View:
         try:
             self._follow(changes, lines, seq)
         except Lost:
-            logger.warning("the view of the orders was lost or changed: it is made anew")
+            logger.warning("the view of the orders was lost or changed: rebuilding it")
             self._begin(cut(), seq)
 
     def _follow(self, changes: Sequence[Change], lines: Sequence[bytes], seq: int) -> None:
-        """One transaction; Lost when the view was not as we left it."""
+        """One transaction. Raises Lost when the view was not as this store left it."""
         for change in changes:
             if change.freeze is not None:
                 self._freeze = change.freeze
@@ -245,7 +245,7 @@ class View:
         self._rebuild.left = left.value
 
     def _go_on(self, seq: int, pieces: int) -> None:
-        """A few pieces of a rebuild, each in a transaction of its own."""
+        """Writes a few chunks of a rebuild, each in one transaction."""
         for _ in range(pieces):
             if self._rebuild is None:
                 return
@@ -258,10 +258,10 @@ class View:
                 before = tx.get(self._keys.meta)
                 self._put(tx, entries, seq)
             if before.value != expected:
-                raise Lost("the view of the orders was lost or changed while it was made")
+                raise Lost("the view of the orders was lost or changed during its rebuild")
 
     def _end(self, seq: int) -> None:
-        """What an older view left over goes, a piece at a time; then the view is whole."""
+        """Removes stale keys of an older view, one chunk at a time; then the view is complete."""
         rebuild = self._rebuild
         assert rebuild is not None
         if rebuild.left:
@@ -307,10 +307,10 @@ class View:
 
     def _fall_behind(self, error: Exception, begun: float) -> None:
         now = self._timer()
-        # A server that answers slowly must not hold up every batch.
+        # A slow server must not delay every batch.
         self._try_at = now + max(RETRY_SECONDS, 10.0 * (now - begun))
         if not self._is_behind:
-            logger.warning("the view of the orders is behind, the log is not: %s", error)
+            logger.warning("the view of the orders is behind the log: %s", error)
         self._is_behind = True
         self._rebuild = None
         self._meter.gauge(measured.VIEW_BEHIND, 1.0)
@@ -318,7 +318,7 @@ class View:
     # -- reading -------------------------------------------------------------------------------------
 
     def _check_ours(self, found: str | None) -> None:
-        """Once: raises StateBehind when Redis holds what this directory does not know."""
+        """Raises StateBehind when Redis holds a view that this directory did not write. Checked once."""
         if self._is_checked:
             return
         if found is None:
@@ -332,12 +332,12 @@ class View:
         try:
             meta = msgspec.json.decode(found, type=Meta)
         except msgspec.DecodeError:
-            raise _refusal("Redis holds orders:meta in another form") from None
+            raise _refusal("Redis holds an orders:meta that cannot be read") from None
         if meta.lineage != self._lineage:
             raise _refusal(f"Redis holds the orders of another state directory ({meta.lineage})")
         if meta.seq > self._opened_at:
             raise _refusal(
-                f"Redis knows record {meta.seq} and the state directory ended at {self._opened_at}"
+                f"Redis has record {meta.seq} and the state directory ended at {self._opened_at}"
             )
 
     def _has_orders(self) -> bool:
@@ -348,7 +348,7 @@ class View:
                 return bool(page)
 
     def _found(self, wanted: Iterable[str]) -> dict[str, str | set[str]]:
-        """What is there, of the keys that should be and of those that we wrote."""
+        """The values in Redis, of the expected keys and of the keys that this view wrote."""
         found: dict[str, str | set[str]] = {}
         ours = {*wanted, *self._kv.lrange(self._keys.index, 0, -1)}
         plain = []

@@ -1,14 +1,14 @@
-"""The names and values of the view's keys: which keys an order, an answer or a record becomes.
+"""Names and values of the view's keys: which keys an order, an answer or a record becomes.
 
     orders:<client_order_id>       the order as JSON
-    orders:open                    the ids that are open
+    orders:open                    the ids of open orders
     orders:by_symbol:<symbol>      the ids of a symbol
     idem:<operation>:<key>         the remembered answer as JSON (of a placement: the order's id)
     orders:events                  the latest writes of the log as a stream; an id is a record's number
-    orders:keys                    every key above, in a list: what is ours to delete
-    orders:meta                    whose view this is, up to which record, and the freeze epoch
+    orders:keys                    a list of all keys above: what the view may delete
+    orders:meta                    lineage of the store, last record, and the freeze epoch
 
-Never: a call, a decision.
+Never: makes a call or a decision.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class Meta(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     seq: int
     freeze: FreezeState
     building: bool = False
-    """Not all orders are there yet."""
+    """Whether a rebuild is still running."""
 
 
 class Entries(NamedTuple):
-    """The keys with a value, and the ids that belong into each index."""
+    """Keys with their values, and the members of each index."""
 
     values: dict[str, str]
     members: dict[str, list[str]]
     ended: list[str]
-    """Ids that do not belong into the open set."""
+    """Ids to remove from the open set."""
     new: list[str]
-    """Keys that may be there for the first time."""
+    """Keys that may be new."""
 
 
 class Keys:
-    """Under one prefix."""
+    """Key names under one prefix."""
 
     def __init__(self, prefix: str) -> None:
         if not isinstance(prefix, str) or PREFIX.fullmatch(prefix) is None:
@@ -81,7 +81,7 @@ class Keys:
         answered: Iterable[Answered],
         known: Collection[str] = frozenset(),
     ) -> Entries:
-        """`known` are the ids of orders whose keys are there already."""
+        """`known` are the ids of orders whose keys exist already."""
         new: list[str] = []
         values: dict[str, str] = {}
         is_open: list[str] = []
@@ -94,7 +94,7 @@ class Keys:
             if is_new:
                 new.append(self.orders + name)
             if is_new and order.idem_key is not None:
-                # An order is the record of its own key: kept as long as the order is.
+                # A placement is remembered by its order, as long as the order exists.
                 values[self._placed + order.idem_key] = name
                 new.append(self._placed + order.idem_key)
             (is_open if order.is_open else ended).append(name)
@@ -118,12 +118,12 @@ def event_fields(lineage: str, lines: Sequence[bytes]) -> dict[str, str]:
 
 
 def reset_fields(lineage: str) -> dict[str, str]:
-    """Records up to this one may be missing from the stream: read the orders."""
+    """An entry that says: records up to this one may be missing from the stream; read the orders."""
     return {"kind": "reset", "lineage": lineage}
 
 
 def merged(changes: Sequence[Change]) -> tuple[list[Order], list[Answered], set[str]]:
-    """The latest form of each order, the answers, and the ids of orders that were there before."""
+    """The latest version of each order, the answers, and the ids of orders that existed before."""
     orders: dict[str, Order] = {}
     known: set[str] = set()
     answered = []

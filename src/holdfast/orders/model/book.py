@@ -1,7 +1,7 @@
-"""All orders in memory, with the indexes that follow from them.
+"""All orders in memory, with the indexes over them.
 
-Promises: an index is never written but by `apply` and `undo`, which keep it in step with the orders; the
-orders of a list are those of one moment. Never: I/O; not safe for several threads by itself.
+Promises: only `apply` and `undo` write an index, so indexes and orders always agree. A list of orders is
+one consistent state. Never: I/O. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Undo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cut(msgspec.Struct, frozen=True, gc=False):
-    """All that a book knows, as of one moment."""
+    """The whole contents of a book at one moment."""
 
     orders: list[Order]
     answered: list[Answered]
@@ -102,7 +102,7 @@ class MemoryBook:
         self._open = {name: None for name, order in self._orders.items() if order.is_open}
 
     def cut(self, without: Sequence[Undo] = ()) -> Cut:
-        """Everything as of one moment: before the latest changes that are named."""
+        """The whole contents at one moment, without the latest changes in `undos`."""
         orders = dict(self._orders)
         answered = dict(self._answered)
         freeze = self.freeze
@@ -124,7 +124,7 @@ class MemoryBook:
             self._remember(done)
 
     def forget(self, now: float) -> list[Answered]:
-        """Drops answers that are older than retention, and says which; the orders themselves stay."""
+        """Drops answers older than the retention and returns them. Orders stay."""
         gone = []
         while self._oldest:
             first = self._oldest[0]

@@ -1,8 +1,8 @@
 """Requests to an order store as data, and what each one changes.
 
-Promises: one text of the rules for every store; `judge` looks at a book, touches nothing, and says the
-answer and the change. The change goes to disk with the remembered answer in one piece. Never: I/O,
-clocks, randomness.
+Promises: every store uses these rules. `judge` reads a book and returns the answer and the change,
+without side effects. The change and the remembered answer become durable together.
+Never: I/O, clocks, randomness.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CANCEL_ALL: Final = "cancel-all"
 
 
 class Book(Protocol):
-    """What is known before a command."""
+    """The state that a command reads."""
 
     @property
     def freeze(self) -> FreezeState: ...
@@ -42,7 +42,7 @@ class Book(Protocol):
 
 
 class Change(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """What a command leaves behind, all of it or nothing: the new state of what it touched."""
+    """All effects of a command, applied completely or not at all: the new state of everything it touched."""
 
     orders: tuple[Order, ...] = ()
     answered: Answered | None = None
@@ -56,17 +56,17 @@ class Verdict(msgspec.Struct, Generic[T], frozen=True, gc=False):
     change: Change | None = None
     replayed: bool = False
     note: str = ""
-    """What the log should say."""
+    """The change to log."""
 
 
 class Moment(msgspec.Struct, frozen=True, gc=False):
-    """What a rule may not find out by itself."""
+    """Inputs that a rule must not obtain itself."""
 
     now: float
     namespace: str
     lineage: str
     number: int
-    """With the lineage, a name that no other command has: for orders that come without a key."""
+    """A name that is unique together with the lineage, for orders without a key."""
 
 
 class Command(Protocol[T]):
@@ -98,7 +98,8 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         name = self.order_id(moment)
         known = book.order(name)
         if known is not None:
-            # The order is its own record: a retry finds it even when the answer is long forgotten.
+            # The order itself remembers its key: a retry finds it even after the answer was
+            # forgotten.
             self._check_same(known)
             return Verdict(rules.as_placed(known), replayed=True)
         self._check_freeze(book.freeze)
@@ -131,7 +132,7 @@ class Place(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if self.epoch is not None and self.epoch != freeze.epoch:
             raise OrdersFrozen(
                 f"the order was meant for epoch {self.epoch} and it is {freeze.epoch} now: there was a "
-                "freeze meanwhile; decide anew"
+                "freeze in between; decide again for the new epoch"
             )
 
 
@@ -228,8 +229,8 @@ class Thaw(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Import(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Orders that another system kept: all of them or none. Those that are here already must be equal
-    in what an order never changes; they are left as they are."""
+    """Imports orders of another system, all or none. An order that exists already must have the same
+    fixed fields; it is left as it is."""
 
     operation = "import"
     orders: tuple[Order, ...]
@@ -264,7 +265,7 @@ def _one(
     after: Order | None,
     now: float,
 ) -> Verdict[bool]:
-    """The verdict about one order that moved, or had no reason to."""
+    """The verdict for one order, changed or not."""
     answered = None
     if key is not None:
         answered = Answered(

@@ -1,8 +1,8 @@
-"""Orders of a plain `orders.jsonl`, one JSON object a line, as other systems save them.
+"""Reads a plain `orders.jsonl`, one JSON object per line, as other systems save orders.
 
-Promises: all lines are read and checked before the first is taken; every bad line is told with its number;
-nothing is half-imported, and importing again changes nothing. Never: guesses an amount; a float that is
-not what a person would write is a bad line.
+Promises: all lines are read and checked before the first is imported. Every bad line is reported with its
+number. An import is complete or has no effect, and importing again changes nothing.
+Never: guesses an amount. A float with more digits than a person would write is a bad line.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from holdfast.orders.model.order import ZERO, Order, OrderState, Side
 from holdfast.orders.model.rules import check_consistent, check_id, check_symbol
 
 ORDERS_MAX: Final = 100_000
-TOLD_MAX: Final = 10
+SHOWN_MAX: Final = 10
 _line: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def read_orders_jsonl(path: Path, now: float) -> Import:
-    """The orders of a file as one command. `now` stands for times that a line does not give."""
+    """The orders of a file as one command. `now` is used for times that a line does not give."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
@@ -49,15 +49,13 @@ def read_orders_jsonl(path: Path, now: float) -> Import:
         except (HoldfastError, msgspec.DecodeError, UnicodeDecodeError) as error:
             bad.append(f"line {number}: {error}")
     if bad:
-        more = f" (and {len(bad) - TOLD_MAX} more)" if len(bad) > TOLD_MAX else ""
-        raise InvalidInput(
-            f"{path} was not imported, nothing of it: {'; '.join(bad[:TOLD_MAX])}{more}"
-        )
+        more = f" (and {len(bad) - SHOWN_MAX} more)" if len(bad) > SHOWN_MAX else ""
+        raise InvalidInput(f"{path} was not imported: {'; '.join(bad[:SHOWN_MAX])}{more}")
     return Import(orders=tuple(found.values()))
 
 
 def _order(fields: dict[str, Any], now: float) -> Order:
-    """One line. What is missing and has no default is told by its name."""
+    """One line as an order. A missing field without a default is named in the error."""
     made = _time(fields, "created_at", now)
     order = Order(
         client_order_id=check_id(_text(fields, "client_order_id")),
@@ -92,7 +90,7 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _amount(fields: dict[str, Any], name: str) -> Decimal | None:
-    """Not given, null and zero all say that there is none."""
+    """A missing value, null and zero all mean: none."""
     value = fields.get(name)
     if value is None or (not isinstance(value, bool) and value in (0, "0", "0.0")):
         return None

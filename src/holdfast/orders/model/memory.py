@@ -1,4 +1,4 @@
-"""Orders in this process only: the same rules and answers, nothing survives it.
+"""Orders in the memory of this process: the same rules and answers, without durability.
 
 For tests, and for runs that need no state on disk.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class InMemoryOrderStore(BookOrderStore):
-    """See `store.OrderStore`. `namespace` keeps the ids of two stores at one exchange apart."""
+    """See `store.OrderStore`. `namespace` separates the ids of stores that trade at one exchange."""
 
     def __init__(self, clock: Callable[[], float] | None = None, *, namespace: str = "") -> None:
         check_options(namespace)
@@ -46,7 +46,7 @@ class InMemoryOrderStore(BookOrderStore):
             return at(self._book)
 
     def save_snapshot(self) -> None:
-        """There is no disk to save to."""
+        """Does nothing: there is no disk."""
 
     def recover_from_snapshot(self) -> int:
         return len(self._book)
@@ -55,4 +55,4 @@ class InMemoryOrderStore(BookOrderStore):
         return []
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing."""

@@ -1,7 +1,7 @@
 """Money: exact decimal numbers, or a typed refusal.
 
-Promises: equal amounts have equal text (1.50 is 1.5). Never: NaN, infinity, zero, a sign, a number that
-is only nearly what the caller meant.
+Promises: equal amounts have equal text (1.50 is 1.5). Never: NaN, infinity, zero, a negative number, or a
+number that only approximates what the caller meant.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from holdfast.errors import InvalidInput
 from holdfast.orders.errors import InvalidOrder
 
 Money: TypeAlias = Decimal | int | str | float
-"""What a caller may pass. A float must be a number that a person would write: at most 15 digits."""
+"""What a caller may pass. A float must have at most 15 digits."""
 
 DIGITS_MAX: Final = 36
 PLACES_MAX: Final = 18
 FLOAT_DIGITS_MAX: Final = 15
-"""Every number of up to 15 digits has a float of its own; one that needs more came out of arithmetic."""
+"""Every number of up to 15 digits has a distinct float. A float that needs more digits came from
+arithmetic."""
 _exact: Final = Context(prec=DIGITS_MAX + PLACES_MAX)
 _ONE: Final = Decimal(1)
 _FINEST: Final = Decimal(1).scaleb(-PLACES_MAX)
@@ -30,7 +31,7 @@ def positive(value: Money, what: str) -> Decimal:
     """An amount above zero, in its shortest form."""
     try:
         return _positive(value, what)
-    except TypeError:  # Nothing that can be looked up, e.g. a list or a signalling NaN.
+    except TypeError:  # Unhashable, e.g. a list, or a signalling NaN.
         raise InvalidOrder(f"{what} is {shown(value)}: it must be a number") from None
 
 
@@ -58,7 +59,7 @@ def check_amount(
     below: Decimal | None = None,
     wrong: type[InvalidInput] = InvalidInput,
 ) -> None:
-    """An exact number that may be zero: a limit, or a price of the market."""
+    """An exact number that may be zero: a limit, or a market price."""
     if not isinstance(value, Decimal | int) or isinstance(value, bool):
         raise wrong(f"{field} is {shown(value)}: give a Decimal")
     number = Decimal(value)
@@ -69,7 +70,7 @@ def check_amount(
 
 
 def rounded(value: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
-    """An amount that another system computed, with no more places than are kept."""
+    """An amount that another system computed, rounded to the places that are stored."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent <= PLACES_MAX:
         return value

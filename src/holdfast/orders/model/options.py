@@ -1,7 +1,7 @@
-"""Checks of the options with which an order store is opened, and of the files that it is given.
+"""Checks of the options of an order store, and of the files that it is given.
 
-Promises: a wrong option is BadConfig before a file, a database or a Redis is touched. What passes can be
-hashed, compared and counted with.
+Promises: a wrong option is BadConfig before a file, a database or Redis is touched. Checked values can be
+hashed and compared.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_options(
 
 
 def check_path(field: str, value: object, *, wrong: Wrong = InvalidInput) -> Path:
-    """The name of a file or a folder; an empty one would be the folder that the process works in."""
+    """Checks the name of a file or a folder. An empty name would be the working directory."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise wrong(f"{field} is {shown(value)}: give the name of a file or a folder")
     return Path(value)

@@ -1,7 +1,7 @@
-"""The order, its states and the one table of legal moves.
+"""The order, its states and the one table of legal transitions.
 
-Promises: `TRANSITIONS` is the source of the code, the SQL checks and the docs; an order is never changed,
-each change makes a new one with the next version. Never: I/O, clocks, ids made here, binary fractions.
+Promises: `TRANSITIONS` is the source of the code, the SQL checks and the docs. An order is immutable;
+each change creates the next version. Never: I/O, clocks, new ids, binary fractions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ class Side(StrEnum):
 
 
 class OrderState(StrEnum):
-    """Where an order is in its life."""
+    """The states of an order."""
 
     PENDING = "PENDING"
-    """The intent is on disk; whether the exchange has it is not known yet."""
+    """The intent is durable; whether the exchange has the order is not known yet."""
     OPEN = "OPEN"
     PARTIALLY_FILLED = "PARTIALLY_FILLED"
     CANCEL_PENDING = "CANCEL_PENDING"
-    """We want it gone; the exchange has not said so yet, and may still fill it."""
+    """A cancel was requested; the exchange has not confirmed it, and may still fill the order."""
     FILLED = "FILLED"
     CANCELED = "CANCELED"
     REJECTED = "REJECTED"
@@ -36,14 +36,14 @@ class OrderState(StrEnum):
 
 S = OrderState
 TRANSITIONS: Final[dict[OrderState, frozenset[OrderState]]] = {
-    # A fill, or the answer to a cancel, may be heard before the exchange's "accepted".
+    # A fill, or the answer to a cancel, may arrive before the exchange's "accepted".
     S.PENDING: frozenset(
         {S.OPEN, S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED, S.REJECTED}
     ),
-    # An exchange may accept first and reject later, e.g. what would trade with itself.
+    # An exchange may accept first and reject later, e.g. an order that would trade with itself.
     S.OPEN: frozenset({S.PARTIALLY_FILLED, S.CANCEL_PENDING, S.FILLED, S.CANCELED, S.REJECTED}),
     S.PARTIALLY_FILLED: frozenset({S.CANCEL_PENDING, S.FILLED, S.CANCELED}),
-    # Back to where it was when the exchange refuses the cancel.
+    # Back to the earlier state when the exchange refuses the cancel.
     S.CANCEL_PENDING: frozenset({S.OPEN, S.PARTIALLY_FILLED, S.FILLED, S.CANCELED, S.REJECTED}),
     S.FILLED: frozenset(),
     S.CANCELED: frozenset(),
@@ -56,28 +56,28 @@ _OPEN: Final = tuple(OPEN_STATES)
 
 
 class Order(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One order as a store has it; times are epoch seconds, money is Decimal."""
+    """One order in a store. Times are epoch seconds, money is Decimal."""
 
     client_order_id: str
-    """Follows from the idempotency key, so an exchange can be asked by it after a crash."""
+    """Derived from the idempotency key, so it can be looked up at the exchange after a crash."""
     symbol: str
     side: Side
     qty: Decimal
     price: Decimal
     state: OrderState
     filled_qty: Decimal = ZERO
-    """All that was filled so far; it never falls."""
+    """Total quantity filled so far; never decreases."""
     avg_fill_price: Decimal | None = None
     version: int = 1
     epoch: int = 0
-    """The freeze epoch that it was placed in."""
+    """The freeze epoch in which it was placed."""
     created_at: float
     updated_at: float
     idem_key: str | None = None
 
     @property
     def is_open(self) -> bool:
-        return self.state in _OPEN  # Of a tuple, because the hash of an enum is slow.
+        return self.state in _OPEN  # A tuple, because hashing an enum is slow.
 
     @property
     def remaining_qty(self) -> Decimal:
@@ -85,7 +85,7 @@ class Order(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Intent(msgspec.Struct, frozen=True):
-    """An order before anything is written. `key` names the request, not the attempt."""
+    """An order before it is written. `key` identifies the request, not the attempt."""
 
     symbol: str
     side: Side
@@ -95,7 +95,7 @@ class Intent(msgspec.Struct, frozen=True):
 
 
 class FreezeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Whether orders may be placed. The epoch rises by one with every freeze and never falls."""
+    """Whether orders may be placed. The epoch increases by one with every freeze."""
 
     epoch: int = 0
     frozen: bool = False
@@ -104,14 +104,14 @@ class FreezeState(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What was answered to a request with an idempotency key."""
+    """The remembered answer to a request with an idempotency key."""
 
     operation: str
     key: str
     request: str
-    """The request in canonical words: the same key with other words is a conflict."""
+    """The request in canonical form: the same key with another request is a conflict."""
     ids: tuple[str, ...] = ()
-    """The orders that it was about."""
+    """The orders of the answer."""
     changed: bool = True
     at: float
 
@@ -121,7 +121,7 @@ _decoder: Final = msgspec.json.Decoder(Order)
 
 
 def order_json(order: Order) -> str:
-    """Canonical JSON: sorted keys, no blanks, money as text."""
+    """Canonical JSON: sorted keys, no whitespace, money as text."""
     return _encoder.encode(order).decode()
 
 

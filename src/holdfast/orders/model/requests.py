@@ -1,4 +1,7 @@
-"""From what a caller passes to a command: checked once, for blocking and awaited calls alike."""
+"""Turns the arguments of a call into a command; shared by blocking and async calls.
+
+Promises: arguments are checked once, here.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +35,13 @@ def place(
 
 
 def intent(wish: Intent) -> Intent:
-    """A wish that may be judged: exact amounts, a known side, a key."""
+    """Checks an intent: exact amounts, a valid side, a key."""
     if not isinstance(wish, Intent):
         raise InvalidOrder(f"the intent is {shown(wish)}: give an Intent")
     if wish.key is None:
-        raise InvalidOrder("the intent has no key: without one a retry would place it again")
+        raise InvalidOrder(
+            "the intent has no key: without one a retry would place the order again; set `key`"
+        )
     checked = place(wish.symbol, wish.side, wish.qty, wish.price, idem_key=wish.key, epoch=None)
     return Intent(checked.symbol, checked.side, checked.qty, checked.price, wish.key)
 

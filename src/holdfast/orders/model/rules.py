@@ -1,7 +1,7 @@
-"""What happens to one order: pure functions of the order and what was said about it.
+"""The rules for one order: pure functions of the order and a report about it.
 
-Promises: an order only ever moves along `TRANSITIONS`; what was filled never falls and never passes what
-was ordered; a state and the filled quantity agree. Never: I/O, clocks; `now` is an argument.
+Promises: an order changes only along `TRANSITIONS`. The filled quantity never decreases and never exceeds
+the ordered one. State and filled quantity agree. Never: I/O, clocks; `now` is an argument.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _exact: Final = Context(prec=100)
 
 
 def client_order_id(namespace: str, *parts: str) -> str:
-    """The name of an order, at ours and at the exchange: 35 characters that exchanges accept. The same
-    parts give the same name in every process, for ever."""
+    """The id of an order, here and at the exchange: 35 characters that exchanges accept. The same parts
+    give the same id in every process."""
     text = "\x00".join((namespace, *parts))
     return "hf-" + hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def check_id(name: object) -> str:
-    """Of an order that comes from elsewhere; ours always fit."""
+    """Checks the id of an imported order. Generated ids always fit."""
     if not isinstance(name, str) or NAME.fullmatch(name) is None or TAKEN.match(name):
         raise InvalidOrder(
             f"client_order_id is {shown(name)}: use up to 64 letters, digits and ._:/- (not 'open', 'meta', "
@@ -46,12 +46,12 @@ def check_id(name: object) -> str:
 
 
 def check_reference(client_order_id: object) -> str:
-    """The id of an order that is looked for: text that every store can compare."""
+    """Checks an id for a lookup: text that every store can compare."""
     return check_name("client_order_id", client_order_id, wrong=InvalidOrder)
 
 
 def check_count(field: str, value: object) -> int | None:
-    """A version or an epoch, when one is given."""
+    """Checks a version or an epoch, if one is given."""
     if value is None:
         return None
     return check_whole(field, value, least=0, most=COUNT_MAX, wrong=InvalidOrder)
@@ -72,22 +72,22 @@ def check_key(key: str | None) -> str | None:
 
 
 def check_reason(reason: str) -> str:
-    """Of a caller, who can give another."""
+    """Checks a reason that a caller gives."""
     return check_text("the reason", reason, most=REASON_MAX, wrong=InvalidOrder)
 
 
 def clean_reason(text: object) -> str:
-    """What came from outside, as a reason that every store takes: a bad character stops no freeze."""
+    """Turns text from outside into a valid reason: a bad character must not stop a freeze."""
     try:
         words = str(text)
-    except Exception:  # an error whose text cannot be had is still a reason
+    except Exception:  # an error whose text cannot be read is still a reason
         words = f"a {type(text).__name__}"
     return printable(words, "\N{REPLACEMENT CHARACTER}")[:REASON_MAX]
 
 
 def is_unheard(order: Order) -> bool:
-    """Whether the exchange never said anything about it. What it accepts is its second version at least,
-    so a cancel that was wanted of an accepted order is its third."""
+    """Whether the exchange has never reported the order. An accepted order has at least version 2, and an
+    accepted order with a cancel request at least version 3."""
     if order.filled_qty:
         return False
     wanted_gone = order.state is OrderState.CANCEL_PENDING and order.version == 2
@@ -98,12 +98,12 @@ def check_version(order: Order, expected: int | None) -> None:
     if expected is not None and order.version != expected:
         raise VersionConflict(
             f"order {order.client_order_id} is at version {order.version}, not {expected}: "
-            "read it again and decide anew"
+            "read it again and decide again"
         )
 
 
 def check_consistent(order: Order) -> None:
-    """Raises InvalidOrder unless what the order says of itself can be true."""
+    """Raises InvalidOrder unless the fields of the order agree with each other."""
     wrong = ""
     match order.state:
         case OrderState.PENDING | OrderState.OPEN | OrderState.REJECTED:
@@ -126,12 +126,12 @@ def check_consistent(order: Order) -> None:
 
 
 def asked(order: Order) -> tuple[str, Side, Decimal, Decimal]:
-    """What an order was placed with, which never changes: the fingerprint of its request."""
+    """The fixed fields of an order: the fingerprint of its request."""
     return order.symbol, order.side, order.qty, order.price
 
 
 def as_placed(order: Order) -> Order:
-    """The order as it was when it was placed: what the first caller was answered."""
+    """The order as it was when it was placed: the answer to the first caller."""
     return replace(
         order,
         state=OrderState.PENDING,
@@ -143,7 +143,7 @@ def as_placed(order: Order) -> Order:
 
 
 def moved(order: Order, state: OrderState, now: float) -> Order | None:
-    """The order in its new state, or None when it is there already."""
+    """The order in its new state; None when it is in that state already."""
     if order.state is state:
         return None
     if state not in TRANSITIONS[order.state]:
@@ -157,7 +157,7 @@ def moved(order: Order, state: OrderState, now: float) -> Order | None:
 
 
 def _check_fits(order: Order, state: OrderState) -> None:
-    """A state says something about the filled quantity: it must be true."""
+    """Raises unless the new state agrees with the filled quantity."""
     match state:
         case OrderState.FILLED | OrderState.PARTIALLY_FILLED:
             fits = ZERO < order.filled_qty < order.qty and state is OrderState.PARTIALLY_FILLED
@@ -173,8 +173,8 @@ def _check_fits(order: Order, state: OrderState) -> None:
 
 
 def filled(order: Order, qty: Decimal, average: Decimal, now: float) -> Order | None:
-    """The order after a report of all that was filled so far, or None when that is no news: reports
-    come late and out of order, and the largest is the truth."""
+    """The order after a report of the total filled quantity; None when the report is not news. Reports
+    arrive late and out of order; the largest is right."""
     if order.state is OrderState.REJECTED:
         raise IllegalTransition(
             f"order {order.client_order_id} was rejected: it cannot have been filled"
@@ -197,8 +197,8 @@ def filled(order: Order, qty: Decimal, average: Decimal, now: float) -> Order | 
 
 
 def _state_after_fill(order: Order, qty: Decimal) -> OrderState:
-    """A cancel that is under way stays under way; what was cancelled stays cancelled, and the late fill
-    is still counted: it is money."""
+    """A cancel in progress stays in progress. A cancelled order stays cancelled, but its late fill
+    counts: it is money."""
     if order.state is OrderState.CANCELED:
         return OrderState.CANCELED
     if qty == order.qty:
@@ -209,8 +209,9 @@ def _state_after_fill(order: Order, qty: Decimal) -> OrderState:
 
 
 def _check_average(order: Order, qty: Decimal, average: Decimal) -> None:
-    """What was added must have had a price: the sum that was paid only rises. Exchanges round averages, so
-    it may seem to fall by up to a unit of their last place for all that was filled."""
+    """The added quantity must have had a positive price, so the total paid only increases. Exchanges
+    round averages, so it may seem to decrease by up to one unit of the last place, times the filled
+    quantity."""
     if order.avg_fill_price is None:
         return
     before = _exact.multiply(order.filled_qty, order.avg_fill_price)
@@ -223,6 +224,6 @@ def _check_average(order: Order, qty: Decimal, average: Decimal) -> None:
 
 
 def _last_place(amount: Decimal) -> Decimal:
-    """One unit of its last place."""
+    """One unit of its last decimal place."""
     exponent = amount.as_tuple().exponent
     return Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)

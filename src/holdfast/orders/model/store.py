@@ -1,11 +1,11 @@
-"""What every order store can do, in plain calls and in awaited ones.
+"""The calls of every order store, blocking and async.
 
-A store brings `run`, which carries out a command, and its reads. Everything else is the same for all of
-them and stands here once.
+A store implements `run`, which executes a command, and its reads. All other calls are shared and are
+defined here.
 
-Promises, for every durable store: what a call answered survives a crash; a call with the same `idem_key`
-(within one operation) acts once and is answered again; the same key with another request is an
-IdempotencyConflict. A refusal (a typed error) is not remembered: the call may be tried again.
+Promises, for every durable store: what a call returned survives a crash. A call with the same `idem_key`
+(within one operation) takes effect once and gets the same answer again. The same key with another request
+raises IdempotencyConflict. A refusal (a typed error) is not remembered: the call may be repeated.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class OrderStore(ABC):
 
     @abstractmethod
     def run(self, command: Command[T]) -> T:
-        """Carries out a command; durable when this returns."""
+        """Executes a command; durable when this returns."""
 
     @abstractmethod
     def now(self) -> float:
-        """The store's time, in which it dates orders."""
+        """The store's clock, which dates orders."""
 
     def place_order(
         self,
@@ -48,8 +48,8 @@ class OrderStore(ABC):
         *,
         epoch: int | None = None,
     ) -> Order:
-        """Writes the intent (PENDING). OrdersFrozen while frozen, or when `epoch` is not the current
-        one. With an `idem_key`, the `client_order_id` follows from it."""
+        """Writes the intent (PENDING). Raises OrdersFrozen while frozen, or when `epoch` is not the
+        current one. With an `idem_key`, the `client_order_id` is derived from it."""
         return self.run(requests.place(symbol, side, qty, price, idem_key=idem_key, epoch=epoch))
 
     def update_order_state(
@@ -60,8 +60,8 @@ class OrderStore(ABC):
         *,
         expected_version: int | None = None,
     ) -> bool:
-        """True when it moved, False when it was there already. Fills go through `update_fill`: FILLED
-        is refused here while something is unfilled."""
+        """True when the state changed, False when the order was in it already. Report fills with
+        `update_fill`: FILLED is refused here while a quantity is unfilled."""
         return self.run(
             requests.move(
                 client_order_id, new_state, idem_key=idem_key, expected_version=expected_version
@@ -77,7 +77,8 @@ class OrderStore(ABC):
         *,
         expected_version: int | None = None,
     ) -> bool:
-        """All that was filled so far. False when that is not more than is known (a late report)."""
+        """Records the total filled quantity. False when it is not larger than the recorded one (a late
+        report)."""
         return self.run(
             requests.fill(
                 client_order_id,
@@ -89,16 +90,17 @@ class OrderStore(ABC):
         )
 
     def cancel_all_open(self, idem_key: str | None = None) -> list[str]:
-        """Marks everything open CANCEL_PENDING; the ids that are now to be cancelled at the exchange,
-        oldest first, those that were waiting for it already among them."""
+        """Marks every open order CANCEL_PENDING. Returns the ids to cancel at the exchange, oldest first,
+        including those that were CANCEL_PENDING already."""
         return self.run(requests.cancel_all(idem_key))
 
     def import_orders_jsonl(self, path: Path) -> int:
-        """Takes over the orders of a plain `orders.jsonl`: all or none; how many were new."""
+        """Imports the orders of a plain `orders.jsonl`, all or none. Returns how many were new."""
         return self.run(read_orders_jsonl(check_path("path", path), self.now()))
 
     def freeze(self, reason: str = "") -> int:
-        """Lets nothing be placed until `thaw`; the new epoch (or the current one when frozen already)."""
+        """Refuses new orders until `thaw`. Returns the new epoch (or the current one when frozen
+        already)."""
         return self.run(requests.freeze(reason))
 
     def thaw(self) -> int:
@@ -112,7 +114,7 @@ class OrderStore(ABC):
 
     @abstractmethod
     def orders(self) -> list[Order]:
-        """All of them, in the order in which they were placed."""
+        """All orders, in the order in which they were placed."""
 
     @abstractmethod
     def open_orders(self, symbol: str | None = None) -> list[Order]: ...
@@ -125,11 +127,11 @@ class OrderStore(ABC):
 
     @abstractmethod
     def recover_from_snapshot(self) -> int:
-        """Reads back what is durable; how many orders there are."""
+        """Loads the durable state again. Returns the number of orders."""
 
     @abstractmethod
     def verify(self) -> list[str]:
-        """What is wrong with the store's indexes and views, in words; empty when nothing is."""
+        """Errors in the store's indexes and views, as text; empty when there are none."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -140,7 +142,7 @@ class BookOrderStore(OrderStore):
 
     @abstractmethod
     def look(self, at: Callable[[MemoryBook], T]) -> T:
-        """What `at` finds in the book, once everything that it may have seen is durable."""
+        """Reads the book with `at`. Returns when everything that `at` may have read is durable."""
 
     def get(self, client_order_id: str) -> Order | None:
         name = check_reference(client_order_id)
@@ -163,11 +165,11 @@ class BookOrderStore(OrderStore):
 
 
 class AsyncOrderStore(ABC):
-    """The same calls, awaited: one event loop, many callers, one sync of the disk for all of them."""
+    """The same calls for an event loop: concurrent callers share one sync of the disk."""
 
     @abstractmethod
     async def run(self, command: Command[T]) -> T:
-        """Carries out a command; durable when this returns."""
+        """Executes a command; durable when this returns."""
 
     async def place_order(
         self,

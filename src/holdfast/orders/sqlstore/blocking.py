@@ -1,4 +1,4 @@
-"""The SQL order store for callers that block, and for any thread: see `store.OrderStore`."""
+"""The SQL order store for blocking callers and any thread: see `store.OrderStore`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Who awaits for those that block: see `holdfast.primitives.portal.Portal`."""
+    """Runs coroutines for blocking callers: see `holdfast.primitives.portal.Portal`."""
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T: ...
 
@@ -29,7 +29,7 @@ class Caller(Protocol):
 
 
 class BlockingSqlOrders(OrderStore):
-    """Over a store and a caller that are at hand; closing closes both."""
+    """Wraps a given store and caller; closing closes both."""
 
     def __init__(self, store: Store, orders: SqlOrders, portal: Caller) -> None:
         self._store = store
@@ -58,7 +58,7 @@ class BlockingSqlOrders(OrderStore):
         return self._portal.call(self._orders.freeze_state)
 
     def save_snapshot(self) -> None:
-        """The database is durable by itself; old answers are forgotten."""
+        """Forgets old answers; the database itself is durable."""
         self._portal.call(self._orders.forget)
 
     def recover_from_snapshot(self) -> int:
@@ -75,7 +75,7 @@ class BlockingSqlOrders(OrderStore):
 class SqlOrderStore(BlockingSqlOrders):
     """`SqlOrderStore("sqlite:///orders.db")`, or a PostgreSQL URL. Opens the database at once.
 
-    On an event loop, use `sql.SqlOrders` on a store of your own."""
+    On an event loop, use `sqlstore.store.SqlOrders` with a store that you open."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Transactions of the order store, over plain rows: what an order means is known above.
+"""Transactions of the order store over plain rows. The layer above knows what an order means.
 
-Promises: order, remembered answer and freeze epoch change together or not at all; a row changes only from
-the version that was seen.
+Promises: order, remembered answer and freeze epoch change together or not at all. A row changes only from
+the version that was read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ def own(statement: str) -> str:
 
 
 class ReadSet(NamedTuple):
-    """What a request must see, and lock, before it is judged."""
+    """Rows that a request must read, and lock, before it is judged."""
 
     ids: tuple[str, ...] = ()
     is_all_open: bool = False
     answer: tuple[str, str] | None = None
     """(operation, key)."""
     freeze: Literal["", "see", "change"] = ""
-    """What it has to do with the freeze epoch: nothing, to rely on it, to change it."""
+    """How the request uses the freeze epoch: not at all, reads it, or changes it."""
 
 
 class OrderRows(NamedTuple):
@@ -37,7 +37,7 @@ class OrderRows(NamedTuple):
 
 
 class WriteSet(NamedTuple):
-    """What a request leaves behind."""
+    """Rows that a request writes."""
 
     new: list[tuple[Any, ...]]
     changed: list[tuple[Any, ...]]
@@ -46,7 +46,7 @@ class WriteSet(NamedTuple):
 
 
 def read(read_set: ReadSet) -> Script[OrderRows]:
-    """Always in this order (freeze, then orders), so that requests seldom wait for each other in a circle."""
+    """Reads in a fixed order (freeze, then orders), so that requests rarely deadlock."""
     freeze: Rows = [NO_FREEZE]
     if read_set.freeze:
         freeze = yield call(
@@ -57,7 +57,7 @@ def read(read_set: ReadSet) -> Script[OrderRows]:
         orders = yield call(own("lock_open_orders"))
     elif read_set.ids:
         orders = yield call(own("lock_orders"), ids=list(read_set.ids))
-    # After the locks: who had to wait for them sees what was answered meanwhile.
+    # Read after the locks, to see answers of a transaction that held them.
     answer: Rows = []
     if read_set.answer is not None:
         operation, key = read_set.answer
@@ -71,7 +71,7 @@ def write(change: WriteSet) -> Script[None]:
     if change.changed:
         done = yield call_rows(own("write_orders"), change.changed)
         if len(done) != len(change.changed):
-            raise VersionConflict("another caller changed an order meanwhile: try again")
+            raise VersionConflict("another caller changed the order at the same time: try again")
     if change.answer is not None:
         yield call(own("insert_order_answer"), **change.answer)
     if change.freeze is not None:
@@ -88,7 +88,7 @@ def get_freeze() -> Script[tuple[Any, ...]]:
 
 
 def page(statement: str, size: int, **params: Any) -> Script[Rows]:
-    """All rows of a list, `size` at a time; each begins with its number."""
+    """All rows of a list, `size` at a time. Each row starts with its number."""
     found: Rows = []
     after = 0
     while True:
@@ -100,5 +100,5 @@ def page(statement: str, size: int, **params: Any) -> Script[Rows]:
 
 
 def forget(before: float, limit: int) -> Script[int]:
-    """Answers that retention no longer covers; how many went."""
+    """Deletes answers that retention no longer covers. Returns how many."""
     return len((yield call(own("forget_order_answers"), before=before, limit=limit)))

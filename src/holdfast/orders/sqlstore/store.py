@@ -1,8 +1,8 @@
-"""Orders in the SQLite or PostgreSQL store: the same rules, judged inside one transaction.
+"""Orders in the SQLite or PostgreSQL store: the same rules, applied inside one transaction.
 
-Promises: order, remembered answer, freeze epoch and the indexes change in one commit, which is durable
-when the call returns; any number of processes may share the database. Never: a log or a snapshot of its
-own (the database has both), a rule of its own.
+Promises: order, remembered answer, freeze epoch and indexes change in one commit, which is durable when
+the call returns. Any number of processes may share the database.
+Never: adds a log or snapshots (the database has both), or rules to those of the model.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ids: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
 class RowBook:
-    """What one transaction has seen and locked: see `commands.Book`."""
+    """The rows that one transaction has read and locked: see `commands.Book`."""
 
     def __init__(self, seen: OrderRows) -> None:
         self._orders = {row[0]: to_order(row) for row in seen.orders}
@@ -68,7 +68,7 @@ class RowBook:
 
 
 class SqlOrders(AsyncOrderStore):
-    """See `store.AsyncOrderStore`. The store is the caller's, who opens and closes it."""
+    """See `store.AsyncOrderStore`. The caller opens and closes the store."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class SqlOrders(AsyncOrderStore):
 
     async def run(self, command: Command[T]) -> T:
         try:
-            # Drawn once for each call: a transaction that is run again names the same order.
+            # Drawn once per call: a transaction that runs again uses the same order id.
             name = self._store.ids.task(self._store.now())
             verdict = await self._store.run(
                 lambda _, __, now: self._judged(command, name, now),
@@ -121,12 +121,12 @@ class SqlOrders(AsyncOrderStore):
         return to_freeze(await self._store.read(script.get_freeze))
 
     async def forget(self) -> int:
-        """Drops answers that retention no longer covers; call it now and then."""
+        """Drops answers that retention no longer covers. Call it regularly."""
         before = self._store.now() - self._retain_seconds
         return await self._store.run(lambda *_: script.forget(before, FORGET_LIMIT))
 
     async def verify(self) -> list[str]:
-        """Orders that contradict themselves, in words; the indexes are the database's own."""
+        """Orders with contradictory fields, as text. The database maintains the indexes."""
         wrong = []
         for order in await self.orders():
             try:
@@ -166,7 +166,7 @@ class SqlOrders(AsyncOrderStore):
 
 
 def read_set(command: object, moment: Moment) -> ReadSet:
-    """What a command must see before it is judged."""
+    """What a command must read before it is judged."""
     match command:
         case Place():
             return ReadSet(ids=(command.order_id(moment),), freeze="see")

@@ -1,9 +1,11 @@
-"""A key-value store with Redis' commands: in memory by default, live on a Redis when connected.
+"""A key-value store with the commands of Redis: in memory by default, or on a live Redis.
 
-from holdfast.primitives.kv import RedisKV
+    from holdfast.primitives.kv import RedisKV
 
-kv = RedisKV()                                     # in memory, no network
-kv = RedisKV.connect("redis://localhost:6379/0")   # live
+    kv = RedisKV()                                     # in memory, no network
+    kv = RedisKV.connect("redis://localhost:6379/0")   # live
+
+See docs/howto/kv.md.
 """
 
 from __future__ import annotations

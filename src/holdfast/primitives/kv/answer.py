@@ -1,4 +1,4 @@
-"""What a command of a transaction will have answered."""
+"""The future answer to a command of a transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.primitives.kv.op import Op, T_co
 
 
 class Answer(Generic[T_co]):
-    """What a command of a transaction will have answered once the `with` block has ended."""
+    """The answer to a command of a transaction, available after the `with` block."""
 
     __slots__ = ("_op", "_outcome")
 
@@ -20,7 +20,7 @@ class Answer(Generic[T_co]):
 
     @property
     def value(self) -> T_co:
-        """The answer; raises the error of this command if it had one."""
+        """The answer; raises the error of this command if it failed."""
         if not self._outcome:
             raise InvalidInput(f"{self._op.words[0]} has not run: its transaction did not commit")
         outcome = self._outcome[0]

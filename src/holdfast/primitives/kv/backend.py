@@ -1,4 +1,4 @@
-"""What a front needs below it: somebody who runs commands, alone or as one step."""
+"""The backend of a front: runs one command, or several as one transaction."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from holdfast.errors import HoldfastError
 from holdfast.primitives.kv.op import Op, Reply, T, Words
 
 Outcome: TypeAlias = "Reply | HoldfastError"
-"""What became of one command of a transaction."""
+"""The result of one command of a transaction."""
 
 
 class Session(Protocol):
     """A transaction between its watch and its end."""
 
     def commit(self, commands: Sequence[Words]) -> list[Outcome] | None:
-        """Run all as one step; None, and nothing was run, when a watched key has changed."""
+        """Runs all commands as one transaction. None, and nothing was run, when a watched key has
+        changed."""
         ...
 
     def cancel(self) -> None: ...
 
 
 class KvBackend(Protocol):
-    """The memory twin or a live Redis."""
+    """The memory backend or a live Redis."""
 
     def execute(self, op: Op[T]) -> T: ...
 
     def begin(self, watch: Iterable[str]) -> Session:
-        """Watch keys from now on."""
+        """Starts a transaction and watches keys from now on."""
         ...
 
     def close(self) -> None: ...
 
 
 class AsyncSession(Protocol):
-    """The same under `await`."""
+    """The same with `await`."""
 
     async def commit(self, commands: Sequence[Words]) -> list[Outcome] | None: ...
 
@@ -43,7 +44,7 @@ class AsyncSession(Protocol):
 
 
 class AsyncBackend(Protocol):
-    """The same under `await`."""
+    """The same with `await`."""
 
     async def execute(self, op: Op[T]) -> T: ...
 

@@ -1,7 +1,7 @@
 """Commands that may wait in the store before they answer: `XREAD` with `BLOCK`.
 
-Promises: every wait has a limit, in memory and live; the words say how long it is. Never: a wait for ever
-(`BLOCK 0`), for which a lost connection would look like a quiet stream.
+Promises: every wait has a limit, in memory and live; the words of the command contain it. Never: an
+unlimited wait (`BLOCK 0`), in which a lost connection would look like a quiet stream.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from holdfast.primitives.kv.op import Words
 
 BLOCK_MS_MAX: Final = 3_600_000
 DIGITS_MAX: Final = 18
-"""What has more is over the limit, and may be more than Python reads."""
+"""A longer number exceeds the limit, and may exceed what Python parses."""
 
 
 def wait_seconds(words: Words) -> float:
-    """How long the command may wait for something to answer; 0 when it does not wait."""
+    """How long the command may wait for an answer; 0 when it does not wait."""
     if words[0] != "XREAD":
         return 0.0
     block_ms: int | None = None

@@ -1,4 +1,4 @@
-"""The errors of the key-value store. See `holdfast.errors` for the rest of the tree."""
+"""Errors of the key-value store. See `holdfast.errors` for the rest of the tree."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from holdfast.errors import Conflict, InvalidInput
 
 
 class BadCommand(InvalidInput):
-    """A command to the key-value store that Redis refuses as it is written."""
+    """Redis refuses the command as it is written."""
 
     code = "bad-command"
 
 
 class NotAnInteger(BadCommand):
-    """A number, or the value to count with, is not an integer of 64 bits."""
+    """A number, or the value of a counter, is not a 64-bit integer."""
 
     code = "not-an-integer"
 
 
 class NotAFloat(BadCommand):
-    """A number, or the value to count with, is not a float."""
+    """A number, or the value of a counter, is not a float."""
 
     code = "not-a-float"
 
 
 class Overflow(BadCommand):
-    """A counter would leave 64 bits."""
+    """A counter would exceed 64 bits."""
 
     code = "overflow"
     grpc_status = "OUT_OF_RANGE"
 
 
 class NotText(BadCommand):
-    """A word that is not text, or that UTF-8 cannot carry."""
+    """A key or value is not text, or cannot be encoded as UTF-8."""
 
     code = "not-text"
 

@@ -1,8 +1,9 @@
-"""`RedisKV` and `AsyncRedisKV`: what a user holds.
+"""`RedisKV` and `AsyncRedisKV`: the public classes.
 
 Promises: the same methods, answers and errors in memory and live. Memory is the default and needs no
-network; `connect` is live. Never: a hidden retry; when Redis is gone the call says so at once
-(`StoreUnavailable`) and the next one connects anew.
+network; `connect` is live.
+Never: a hidden retry. When Redis is down, the call raises `StoreUnavailable` at once and the next call
+connects again.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ CONNECTIONS_MAX: Final = 50
 
 
 class RedisKV(SyncCommands):
-    """A key-value store with Redis' commands. Safe to use from any thread.
+    """A key-value store with the commands of Redis. Thread-safe.
 
-    `RedisKV()` is in memory; `clock` gives the time in seconds. `RedisKV.connect(url)` is live.
-    """
+    `RedisKV()` is in memory; `clock` returns the time in seconds. `RedisKV.connect(url)` is live."""
 
     __slots__ = ()
 
@@ -50,24 +50,25 @@ class RedisKV(SyncCommands):
         timeout_seconds: float = TIMEOUT_SECONDS,
         connections_max: int = CONNECTIONS_MAX,
     ) -> Self:
-        """A live Redis (or Valkey): `redis://`, `rediss://` or `unix://`. Connects when first used; one
-        answer, one connect and one wait for a free connection take `timeout_seconds` at most each."""
+        """Uses a live Redis (or Valkey): `redis://`, `rediss://` or `unix://`. Connects on first use. One
+        answer, one connect and one wait for a free connection take at most `timeout_seconds` each."""
         wire.refuse_bad(url, timeout_seconds, connections_max)
         from holdfast.primitives.kv.live.sync import LiveKV
 
         return cls(backend=LiveKV(url, timeout_seconds, connections_max))
 
     def execute(self, op: Op[T]) -> T:
-        """Run a command given as data."""
+        """Runs a command given as data."""
         return self._backend.execute(op)
 
     def transaction(self, watch: Iterable[str] = ()) -> Transaction:
-        """Commands of the `with` block as one step; `WatchFailed` when a watched key has changed since
-        the block began. Read through the store itself, write through what the block is given."""
+        """Runs the commands of the `with` block as one transaction. Raises `WatchFailed` when a watched
+        key has changed since the block began. Read through the store; write through the object that the
+        block gets."""
         return Transaction(self._backend, watch)
 
     def close(self) -> None:
-        """Give back the connections."""
+        """Closes the connections."""
         self._backend.close()
 
     def __enter__(self) -> Self:
@@ -83,7 +84,7 @@ class RedisKV(SyncCommands):
 
 
 class AsyncRedisKV(AsyncCommands):
-    """The same under `await`; a live one belongs to the event loop that first used it."""
+    """The same with `await`. A live store belongs to the event loop that first used it."""
 
     __slots__ = ()
 
@@ -105,22 +106,22 @@ class AsyncRedisKV(AsyncCommands):
         timeout_seconds: float = TIMEOUT_SECONDS,
         connections_max: int = CONNECTIONS_MAX,
     ) -> Self:
-        """A live Redis (or Valkey): see `RedisKV.connect`."""
+        """Uses a live Redis (or Valkey): see `RedisKV.connect`."""
         wire.refuse_bad(url, timeout_seconds, connections_max)
         from holdfast.primitives.kv._generated.live import AsyncLiveKV
 
         return cls(backend=AsyncLiveKV(url, timeout_seconds, connections_max))
 
     async def execute(self, op: Op[T]) -> T:
-        """Run a command given as data."""
+        """Runs a command given as data."""
         return await self._backend.execute(op)
 
     def transaction(self, watch: Iterable[str] = ()) -> AsyncTransaction:
-        """Commands of the `async with` block as one step: see `RedisKV.transaction`."""
+        """Runs the commands of the `async with` block as one transaction: see `RedisKV.transaction`."""
         return AsyncTransaction(self._backend, watch)
 
     async def close(self) -> None:
-        """Give back the connections."""
+        """Closes the connections."""
         await self._backend.close()
 
     async def __aenter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""Canonical JSON for values: sorted keys, no blanks, so that equal values are equal text.
+"""Canonical JSON: sorted keys, no whitespace, so that equal values have equal text.
 
-Promises: the same text in every process; one line for each value (`dumps_line`), as JSONL wants it.
+Promises: the same text in every process; one line per value (`dumps_line`), as in JSONL.
 Never: NaN, pickles, keys that are not text.
 """
 
@@ -12,21 +12,21 @@ from holdfast.errors import UnserialisablePayload
 
 
 def dumps(value: object) -> str:
-    """The one text of a value."""
+    """The canonical text of a value."""
     try:
         return codec.dumps(value)
     except (TypeError, ValueError) as error:
-        raise UnserialisablePayload(f"not a value of JSON: {error}") from error
+        raise UnserialisablePayload(f"cannot be written as JSON: {error}") from error
 
 
 def dumps_line(value: object) -> str:
-    """The same with a line end: a record of a JSONL file."""
+    """The same with a newline: a record of a JSONL file."""
     return f"{dumps(value)}\n"
 
 
 def loads(text: str | bytes) -> Json:
-    """The value of a text; a line end after it does not matter."""
+    """Parses a text. A trailing newline is allowed."""
     try:
         return codec.loads(text)
     except ValueError as error:
-        raise UnserialisablePayload(f"not a text of JSON: {error}") from error
+        raise UnserialisablePayload(f"not valid JSON: {error}") from error

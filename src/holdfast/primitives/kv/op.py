@@ -1,6 +1,7 @@
-"""A command as data: the words that go over the wire, and how to read what comes back.
+"""A command as data: the words that are sent, and how to read the reply.
 
-Promises: the memory twin and a live Redis run the very same `Op`; every word is text that UTF-8 can carry.
+Promises: the memory backend and a live Redis run the same `Op`. Every word is text that can be encoded as
+UTF-8.
 Never: a network, a clock, a client library.
 """
 
@@ -20,11 +21,11 @@ Words: TypeAlias = tuple[str, ...]
 """A command as Redis reads it: its name first."""
 
 Reply: TypeAlias = "int | str | list[Reply] | None"
-"""An answer as Redis gives it (RESP2)."""
+"""A reply of Redis (RESP2)."""
 
 
 class Op(msgspec.Struct, Generic[T_co], frozen=True):
-    """One command. `words` is what is sent, `read` makes the typed answer from the reply."""
+    """One command. `words` are sent; `read` turns the reply into a typed answer."""
 
     words: Words
     read: Callable[[Reply], T_co]
@@ -38,7 +39,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 def checked(words: Words) -> Words:
-    """The words as plain text, or an error: both backends must be given the same thing."""
+    """Checks that every word is text, so that both backends get the same command."""
     for word in words:
         if type(word) is not str or not word.isascii():
             return tuple(_text(word, words[0]) for word in words)
@@ -51,5 +52,5 @@ def _text(word: object, command: str) -> str:
     try:
         word.encode()
     except UnicodeEncodeError as error:
-        raise NotText(f"{command}: text that UTF-8 cannot carry: {error}") from error
+        raise NotText(f"{command}: text that cannot be encoded as UTF-8: {error}") from error
     return str(word)

@@ -1,7 +1,7 @@
-"""What a refusal by Redis means, as an error of ours.
+"""Turns error replies of Redis into errors of Holdfast.
 
-Promises: the same text gives the same error, whether the memory twin or a live server says it, inside
-a script or not. Never: an error of a client library.
+Promises: the same text gives the same error, from the memory backend or a live server, inside a script or
+not. Never: an error class of a client library.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _MEANINGS: Final[tuple[tuple[str, type[HoldfastError]], ...]] = (
 
 
 class Refused(Exception):
-    """Inside the memory twin: what a Redis would have answered instead of a reply."""
+    """Inside the memory backend: the error reply that Redis would have sent."""
 
 
 def wrong_arity(command: str) -> str:
@@ -71,7 +71,7 @@ def bad_expiry(command: str) -> str:
 
 
 def problem(text: str, words: Words) -> HoldfastError:
-    """The error for an answer such as `WRONGTYPE Operation against ...` to a command."""
+    """The error for an error reply such as `WRONGTYPE Operation against ...`."""
     text = _SCRIPT.sub("", text)
     key = words[3:4] if words[0] == "EVAL" else words[1:2]
     what = " ".join((words[0], *map(repr, key)))

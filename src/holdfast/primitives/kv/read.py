@@ -1,4 +1,4 @@
-"""How replies of Redis become typed answers."""
+"""Turns replies of Redis into typed answers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def flag(reply: Reply) -> bool:
 
 
 def written(reply: Reply) -> bool:
-    """OK, or nothing when a condition kept the command from writing."""
+    """OK, or nothing when a condition prevented the write."""
     return reply == "OK"
 
 
 def done(reply: Reply) -> None:
-    """OK, and there is nothing more to say."""
+    """OK, without a value."""
 
 
 def maybe_float(reply: Reply) -> float | None:
@@ -40,7 +40,7 @@ def maybe_float(reply: Reply) -> float | None:
 
 
 def items(reply: Reply) -> list[Reply]:
-    """Redis says nothing instead of an empty list here and there."""
+    """For some commands Redis replies nothing instead of an empty list."""
     if reply is None:
         return []
     return reply if isinstance(reply, list) else _strange(reply)

@@ -1,8 +1,9 @@
-"""Transactions: commands that are collected and run as one step, unless a watched key has changed.
+"""Transactions: commands that are collected and run atomically, unless a watched key has changed.
 
-Promises: all commands run with nothing between them; none runs when a watched key was written (or
-expired) since the `with` began, or when one of them is malformed. Never: a rollback. As in Redis, a
-command that fails as it runs (wrong type, overflow) does not undo the others.
+Promises: all commands run with no other command between them. None runs when a watched key was written
+(or expired) since the `with` began, or when one of them is malformed.
+Never: a rollback. As in Redis, a command that fails while it runs (wrong type, overflow) does not undo
+the others.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from holdfast.primitives.kv.words import texts
 
 
 class Batch(BatchCommands):
-    """Collects commands; reads inside the block go through the store itself."""
+    """Collects commands. Reads inside the block go through the store."""
 
     def __init__(self) -> None:
         self._ops: list[Op[object]] = []
         self._answers: list[Answer[object]] = []
 
     def add(self, op: Op[T]) -> Answer[T]:
-        """Collect one command."""
+        """Adds one command."""
         checked(op.words)
         answer = Answer(op)
         self._ops.append(op)
@@ -52,7 +53,7 @@ class Batch(BatchCommands):
 
 
 class Transaction(Batch):
-    """`with kv.transaction(watch=[...]) as tx`: commits at the end of the block, not on an error."""
+    """`with kv.transaction(watch=[...]) as tx`: commits at the end of the block, unless it raises."""
 
     def __init__(self, backend: KvBackend, watch: Iterable[str]) -> None:
         super().__init__()
@@ -72,7 +73,7 @@ class Transaction(Batch):
     ) -> None:
         session, self._session = self._session, None
         if session is None:
-            raise InvalidInput("a transaction is used by `with`")
+            raise InvalidInput("use a transaction with `with`")
         if kind is not None:
             session.cancel()
         else:
@@ -80,7 +81,7 @@ class Transaction(Batch):
 
 
 class AsyncTransaction(Batch):
-    """`async with kv.transaction(watch=[...]) as tx`: commits at the end of the block."""
+    """`async with kv.transaction(watch=[...]) as tx`: commits at the end of the block, unless it raises."""
 
     def __init__(self, backend: AsyncBackend, watch: Iterable[str]) -> None:
         super().__init__()
@@ -100,7 +101,7 @@ class AsyncTransaction(Batch):
     ) -> None:
         session, self._session = self._session, None
         if session is None:
-            raise InvalidInput("a transaction is used by `async with`")
+            raise InvalidInput("use a transaction with `async with`")
         if kind is not None:
             await session.cancel()
         else:

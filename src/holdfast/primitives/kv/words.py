@@ -1,7 +1,7 @@
-"""Arguments of commands as the words that are sent: checked here, once for memory and live.
+"""Arguments of commands as the words that are sent, checked once for memory and live.
 
-Promises: what is not a whole number, a score, several texts or a mapping is refused before any store sees it.
-Never: a text taken for a list of its letters, True taken for 1, an int that Python cannot write.
+Promises: an argument of the wrong type is refused before a store sees it.
+Never: a string taken for a list of characters, True taken for 1, an int that Python cannot print.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.primitives.kv.errors import BadCommand, NotAFloat, NotAnInteger, N
 
 V = TypeVar("V")
 WHOLE_MAX: Final = 10**40
-"""Of either sign. What is over 64 bits Redis refuses itself; what is over this may be too long to write."""
+"""Of either sign. Redis refuses more than 64 bits; a larger number may be too long to print."""
 
 
 def whole(value: int) -> str:
@@ -41,7 +41,7 @@ def pause(block_ms: int) -> str:
 
 
 def score(value: float) -> str:
-    """NaN passes: Redis refuses it itself."""
+    """NaN passes: Redis refuses it."""
     try:
         if isinstance(value, bool | bytes):
             raise TypeError
@@ -51,9 +51,9 @@ def score(value: float) -> str:
 
 
 def texts(values: Iterable[str]) -> tuple[str, ...]:
-    """Each is checked as text when it is sent."""
+    """Each text is checked when it is sent."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise NotText(f"{shown(values)} is not several texts: give a list of str")
+        raise NotText(f"{shown(values)} must be a list of str")
     return tuple(values)
 
 
@@ -69,7 +69,7 @@ def mapped(mapping: Mapping[str, V]) -> Mapping[str, V]:
 
 
 def chosen(**options: bool) -> tuple[str, ...]:
-    """The names of the options that are asked for."""
+    """The names of the options that are set."""
     for name, value in options.items():
         if type(value) is not bool:
             raise BadCommand(f"{name} is {shown(value)}: give True or False")

@@ -211,9 +211,7 @@ def checked_urls(urls: str | Sequence[str]) -> list[str]:
     addresses = [urls] if isinstance(urls, str) else list(urls)
     for url in addresses:
         if not is_redis(check_address(url)):
-            raise BadConfig(
-                f"'{shown_url(url)}' is not the address of a Redis: write redis://host:6379/0"
-            )
+            raise BadConfig(f"'{shown_url(url)}' is not a Redis URL: write redis://host:6379/0")
         check_url(url)
     if not addresses or len(set(addresses)) != len(addresses):
         raise BadConfig("a Redlock needs one Redis, or several different ones that share nothing")

@@ -18,7 +18,7 @@ TRADING: Final = (
     ("faults", "crash,power,cut,loss,slow"),
 )
 RESTARTS: Final = (*TRADING, ("rate", "3"))
-"""So many that some order is under way at one of them."""
+"""Enough orders that one is in flight at some restart."""
 
 
 def _order_sync() -> list[Swap]:

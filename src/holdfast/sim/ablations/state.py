@@ -59,13 +59,13 @@ def _drop_own(found: Any, claim_id: str) -> Script[None]:
 
 
 def _replay() -> list[Swap]:
-    def anew(seen: Any, ask: Any, now: float) -> Any:
+    def begin_again(seen: Any, ask: Any, now: float) -> Any:
         if seen is not None and seen.outcome_json is not None:
             seen = replace(seen, outcome_json=None, state=ledger.State.ABANDONED)
         return begin(seen, ask, now)
 
     begin = ledger.begin
-    return [(ledger, "begin", anew)]
+    return [(ledger, "begin", begin_again)]
 
 
 def _request() -> list[Swap]:

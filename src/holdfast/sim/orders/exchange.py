@@ -1,10 +1,11 @@
-"""An exchange across the simulated network: the book of the product's own simulated one, and its messages.
+"""An exchange across the simulated network: the book of the simulated exchange, and its messages.
 
-Promises: requests, replies and fill messages are messages like any other, so they get lost, doubled and late;
-orders are filled while nobody listens. Its clock differs from the trader's by less than the loop allows for.
-It changes its mind: it rejects what it accepted, calls filled what is not quite, rounds averages, does not
-know an accepted order for a moment; the adapter before it raises errors of any class.
-Never: a step of the clock, an order that acts twice, an order that was never acknowledged and is denied.
+Promises: requests, replies and fill messages are messages like any other, so they are lost, repeated
+and delayed.
+Orders are filled also while the trader is down. The clocks differ by less than the loop allows. The exchange
+rejects orders that it has accepted, reports orders as filled with a little less than ordered, rounds averages
+and temporarily does not know an accepted order. Its adapter raises errors of any class.
+Never: a step of the clock, an order that is placed twice, an unknown order that was never acknowledged.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Server:
         self._loop = trader.cluster.loop
         self._trace = trader.cluster.trace
         self._number = 0
-        self._told: set[str] = set()
+        self._announced: set[str] = set()
         self.book = ExchangeBook(seed, FAULTS)
         self.inbox: list[Fill] = []
         self._net.join(name, 1)
@@ -83,7 +84,7 @@ class Server:
         self.book.send(sent)
         self.book.settle(now)
         if place is not None:
-            self._tell(client_order_id)
+            self._announce(client_order_id)
         return self.book.view(client_order_id, now)
 
     def find(self, client_order_id: str) -> ExchangeOrder | None:
@@ -102,12 +103,12 @@ class Server:
             if order.canceled_at is None
         )
 
-    def _tell(self, client_order_id: str) -> None:
+    def _announce(self, client_order_id: str) -> None:
         """A message for each fill, when it happens."""
         order = self.book.resting.get(client_order_id)
-        if order is None or client_order_id in self._told:
+        if order is None or client_order_id in self._announced:
             return
-        self._told.add(client_order_id)
+        self._announced.add(client_order_id)
         rate = self._trader.clock.rate
         for fill in order.plan:
             self._loop.call_later(

@@ -23,7 +23,7 @@ class Memory:
             self._expected = (store._book.cut(unsynced), [undo.change for undo in unsynced])
 
     def forget(self) -> None:
-        """Nothing is expected of the next life but what callers were told."""
+        """The next life must have the answered calls, and nothing else."""
         self._expected = None
 
     def compare(self, store: DurableOrderStore) -> str | None:

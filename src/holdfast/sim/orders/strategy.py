@@ -1,7 +1,7 @@
-"""What a simulated trader wants: it places, asks again, cancels, freezes, thaws; then comes to rest.
+"""The strategy of a simulated trader: it places, repeats, cancels, freezes and thaws orders, then stops.
 
-Promises: the same key is the same wish in every life; what a caller was told is on record. Blocking code for
-the execution loop, awaited code for callers beside it.
+Promises: the same key is the same order in every life of the process. The answers to callers are recorded.
+Blocking code for the execution loop, async code for concurrent callers.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Strategy:
             await asyncio.gather(*(self._quietly(self._note(found, wish)) for wish in wishes))
 
     async def _note(self, store: DurableOrderStore, wish: Intent) -> None:
-        """An intent that nobody sends: the loop finds it, and settles it."""
+        """An intent that is never sent: the loop finds and settles it."""
         self._history.asks(wish.key)
         order = await store.aio.place_order(wish.symbol, wish.side, wish.qty, wish.price, wish.key)
         self._history.tells(wish.key, order)

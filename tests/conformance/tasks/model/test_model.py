@@ -53,7 +53,7 @@ RULES = {
 ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
     "run_in_tx",
-    # By every insert with parents, and one by one when `link` fails: tests/integration/postgres/test_held_open.py.
+    # Called by `link` and by inserts with parents: tests/integration/postgres/test_held_open.py.
     "link_these",
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.

@@ -80,15 +80,15 @@ class SyncCommands:
         keepttl: bool = False,
         get: bool = False,
     ) -> bool | str | None:
-        """Write a value, whatever was there; True when it was written. `ex` seconds or `px` milliseconds to
-        live (none: for ever, unless `keepttl`); `nx` only a new key, `xx` only an old one; `get` answers
-        with the value before instead."""
+        """Write a value, replacing any other. Returns True when it was written. `ex` (seconds) or `px`
+        (milliseconds): time to live; without them the key does not expire, unless `keepttl`. `nx`: only if
+        the key does not exist; `xx`: only if it does. `get`: return the previous value instead."""
         return self._backend.execute(
             commands.strings.set(key, value, ex, px=px, nx=nx, xx=xx, keepttl=keepttl, get=get)
         )
 
     def mget(self, keys: list[str]) -> list[str | None]:
-        """The values of keys, in their order; None for one that is missing or not a plain value."""
+        """The values of keys, in the given order; None for a key that is missing or not a plain value."""
         return self._backend.execute(commands.strings.mget(keys))
 
     def mset(self, mapping: Mapping[str, str]) -> None:
@@ -96,27 +96,27 @@ class SyncCommands:
         return self._backend.execute(commands.strings.mset(mapping))
 
     def incr(self, key: str) -> int:
-        """Add one to a counter, which starts at 0; its new value."""
+        """Add one to a counter, which starts at 0. Returns its new value."""
         return self._backend.execute(commands.strings.incr(key))
 
     def incrby(self, key: str, amount: int) -> int:
-        """Add to a counter; its new value."""
+        """Add to a counter. Returns its new value."""
         return self._backend.execute(commands.strings.incrby(key, amount))
 
     def decr(self, key: str) -> int:
-        """Take one from a counter; its new value."""
+        """Subtract one from a counter. Returns its new value."""
         return self._backend.execute(commands.strings.decr(key))
 
     def decrby(self, key: str, amount: int) -> int:
-        """Take from a counter; its new value."""
+        """Subtract from a counter. Returns its new value."""
         return self._backend.execute(commands.strings.decrby(key, amount))
 
     def delete(self, *keys: str) -> int:
-        """Remove keys; how many there were."""
+        """Delete keys. Returns how many existed."""
         return self._backend.execute(commands.keys.delete(*keys))
 
     def exists(self, key: str) -> bool:
-        """Whether there is such a key."""
+        """Whether the key exists."""
         return self._backend.execute(commands.keys.exists(key))
 
     def type(self, key: str) -> str:
@@ -124,30 +124,31 @@ class SyncCommands:
         return self._backend.execute(commands.keys.type(key))
 
     def expire(self, key: str, seconds: int) -> bool:
-        """Let the key end in so many seconds (at once when not positive); False when there is none."""
+        """Expire the key after this many seconds (at once if not positive). False when it does not exist."""
         return self._backend.execute(commands.keys.expire(key, seconds))
 
     def pexpire(self, key: str, milliseconds: int) -> bool:
-        """Let the key end in so many milliseconds; False when there is none."""
+        """Expire the key after this many milliseconds. False when it does not exist."""
         return self._backend.execute(commands.keys.pexpire(key, milliseconds))
 
     def ttl(self, key: str) -> int:
-        """Seconds that are left, rounded; -1 when it never ends, -2 when there is no such key."""
+        """Remaining seconds, rounded; -1 when the key does not expire, -2 when it does not exist."""
         return self._backend.execute(commands.keys.ttl(key))
 
     def pttl(self, key: str) -> int:
-        """Milliseconds that are left; -1 when it never ends, -2 when there is no such key."""
+        """Remaining milliseconds; -1 when the key does not expire, -2 when it does not exist."""
         return self._backend.execute(commands.keys.pttl(key))
 
     def persist(self, key: str) -> bool:
-        """Let the key never end; False when it already does not, or there is none."""
+        """Remove the expiry of a key. False when it has none, or does not exist."""
         return self._backend.execute(commands.keys.persist(key))
 
     def scan(
         self, cursor: int = 0, match: str | None = None, count: int = 10
     ) -> tuple[int, list[str]]:
-        """A page of keys and the next cursor, which is 0 at the end. A key that was there all the time is
-        found; one that came or went meanwhile may be, and on a live Redis a key may come twice."""
+        """A page of keys and the next cursor, which is 0 at the end. A key that exists during the whole scan
+        is returned. A key that was added or deleted meanwhile may be returned. A live Redis may return a key
+        twice."""
         return self._backend.execute(commands.keys.scan(cursor, match, count))
 
     def hget(self, key: str, field: str) -> str | None:
@@ -155,11 +156,11 @@ class SyncCommands:
         return self._backend.execute(commands.hashes.hget(key, field))
 
     def hset(self, key: str, field: str, value: str) -> int:
-        """Write a field; 1 when it is new, 0 when it was there."""
+        """Write a field. Returns 1 when it is new, 0 when it existed."""
         return self._backend.execute(commands.hashes.hset(key, field, value))
 
     def hmget(self, key: str, fields: list[str]) -> list[str | None]:
-        """The values of fields, in their order."""
+        """The values of fields, in the given order."""
         return self._backend.execute(commands.hashes.hmget(key, fields))
 
     def hmset(self, key: str, mapping: Mapping[str, str]) -> None:
@@ -167,68 +168,68 @@ class SyncCommands:
         return self._backend.execute(commands.hashes.hmset(key, mapping))
 
     def hgetall(self, key: str) -> dict[str, str]:
-        """All fields; empty when there is no such key."""
+        """All fields; empty when the key does not exist."""
         return self._backend.execute(commands.hashes.hgetall(key))
 
     def hdel(self, key: str, *fields: str) -> int:
-        """Remove fields; how many there were. A hash without fields is gone."""
+        """Delete fields. Returns how many existed. A hash without fields is deleted."""
         return self._backend.execute(commands.hashes.hdel(key, *fields))
 
     def hexists(self, key: str, field: str) -> bool:
-        """Whether there is such a field."""
+        """Whether the field exists."""
         return self._backend.execute(commands.hashes.hexists(key, field))
 
     def hlen(self, key: str) -> int:
-        """How many fields there are."""
+        """The number of fields."""
         return self._backend.execute(commands.hashes.hlen(key))
 
     def hincrby(self, key: str, field: str, amount: int) -> int:
-        """Add to a counter in a field; its new value."""
+        """Add to a counter in a field. Returns its new value."""
         return self._backend.execute(commands.hashes.hincrby(key, field, amount))
 
     def lpush(self, key: str, *values: str) -> int:
-        """Put values before the first, one after the other; the new length."""
+        """Prepend values one after the other. Returns the new length."""
         return self._backend.execute(commands.lists.lpush(key, *values))
 
     def rpush(self, key: str, *values: str) -> int:
-        """Put values after the last; the new length."""
+        """Append values. Returns the new length."""
         return self._backend.execute(commands.lists.rpush(key, *values))
 
     def lpop(self, key: str) -> str | None:
-        """Take the first value; None when there is none. An empty list is gone."""
+        """Remove and return the first value; None when there is none. An empty list is deleted."""
         return self._backend.execute(commands.lists.lpop(key))
 
     def rpop(self, key: str) -> str | None:
-        """Take the last value; None when there is none."""
+        """Remove and return the last value; None when there is none."""
         return self._backend.execute(commands.lists.rpop(key))
 
     def llen(self, key: str) -> int:
-        """How many values there are."""
+        """The number of values."""
         return self._backend.execute(commands.lists.llen(key))
 
     def lrange(self, key: str, start: int, stop: int) -> list[str]:
-        """The values from place `start` to place `stop`, both included."""
+        """The values from index `start` to index `stop`, inclusive."""
         return self._backend.execute(commands.lists.lrange(key, start, stop))
 
     def lindex(self, key: str, place: int) -> str | None:
-        """The value at a place, or None."""
+        """The value at an index, or None."""
         return self._backend.execute(commands.lists.lindex(key, place))
 
     def ltrim(self, key: str, start: int, stop: int) -> None:
-        """Keep only the values from place `start` to place `stop`."""
+        """Keep only the values from index `start` to index `stop`, inclusive."""
         return self._backend.execute(commands.lists.ltrim(key, start, stop))
 
     def lrem(self, key: str, count: int, value: str) -> int:
-        """Remove the value where it first occurs `count` times, from the end when negative, everywhere when
-        0; how many were removed."""
+        """Remove the first `count` occurrences of the value, from the end when negative, all when 0. Returns
+        how many were removed."""
         return self._backend.execute(commands.lists.lrem(key, count, value))
 
     def sadd(self, key: str, *members: str) -> int:
-        """Put members in; how many are new."""
+        """Add members. Returns how many are new."""
         return self._backend.execute(commands.sets.sadd(key, *members))
 
     def srem(self, key: str, *members: str) -> int:
-        """Take members out; how many there were. An empty set is gone."""
+        """Remove members. Returns how many existed. An empty set is deleted."""
         return self._backend.execute(commands.sets.srem(key, *members))
 
     def smembers(self, key: str) -> builtins.set[str]:
@@ -240,7 +241,7 @@ class SyncCommands:
         return self._backend.execute(commands.sets.sismember(key, member))
 
     def scard(self, key: str) -> int:
-        """How many members there are."""
+        """The number of members."""
         return self._backend.execute(commands.sets.scard(key))
 
     def zadd(
@@ -254,14 +255,14 @@ class SyncCommands:
         lt: bool = False,
         ch: bool = False,
     ) -> int:
-        """Give members their scores; how many are new (`ch`: or changed). `nx` only new members, `xx` only
-        old ones, `gt`/`lt` change a score only upwards/downwards."""
+        """Set the scores of members. Returns how many are new (`ch`: or changed). `nx`: only new members;
+        `xx`: only existing ones; `gt`/`lt`: only increase/decrease a score."""
         return self._backend.execute(
             commands.zsets.zadd(key, scores, nx=nx, xx=xx, gt=gt, lt=lt, ch=ch)
         )
 
     def zrem(self, key: str, *members: str) -> int:
-        """Take members out; how many there were."""
+        """Remove members. Returns how many existed."""
         return self._backend.execute(commands.zsets.zrem(key, *members))
 
     def zscore(self, key: str, member: str) -> float | None:
@@ -269,24 +270,24 @@ class SyncCommands:
         return self._backend.execute(commands.zsets.zscore(key, member))
 
     def zcard(self, key: str) -> int:
-        """How many members there are."""
+        """The number of members."""
         return self._backend.execute(commands.zsets.zcard(key))
 
     def zrange(self, key: str, start: int, stop: int, *, rev: bool = False) -> list[str]:
-        """The members from place `start` to place `stop`, both included; `rev`: from the highest down."""
+        """The members from index `start` to index `stop`, inclusive; `rev`: from the highest score down."""
         return self._backend.execute(commands.zsets.zrange(key, start, stop, rev=rev))
 
     def zrange_withscores(
         self, key: str, start: int, stop: int, *, rev: bool = False
     ) -> list[tuple[str, float]]:
-        """The same with the scores."""
+        """The same with scores."""
         return self._backend.execute(commands.zsets.zrange_withscores(key, start, stop, rev=rev))
 
     def zrangebyscore(
         self, key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
     ) -> list[str]:
-        """The members with a score from `min` to `max`; "(5" is without 5, "-inf" and "+inf" are the ends.
-        `count` of them (negative: all) after the first `offset`."""
+        """The members with a score from `min` to `max`; "(5" excludes 5, "-inf" and "+inf" are the ends.
+        Skips `offset` members and returns at most `count` (negative: all)."""
         return self._backend.execute(
             commands.zsets.zrangebyscore(key, min, max, offset=offset, count=count)
         )
@@ -294,55 +295,56 @@ class SyncCommands:
     def zrangebyscore_withscores(
         self, key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
     ) -> list[tuple[str, float]]:
-        """The same with the scores."""
+        """The same with scores."""
         return self._backend.execute(
             commands.zsets.zrangebyscore_withscores(key, min, max, offset=offset, count=count)
         )
 
     def zpopmin(self, key: str, count: int = 1) -> list[tuple[str, float]]:
-        """Take the members with the lowest scores."""
+        """Remove and return the members with the lowest scores."""
         return self._backend.execute(commands.zsets.zpopmin(key, count))
 
     def xadd(
         self, key: str, fields: Mapping[str, str], *, id: str = "*", maxlen: int | None = None
     ) -> str:
-        """Append an entry; its id. `*` takes the time of the store; `maxlen` drops the oldest beyond it."""
+        """Append an entry. Returns its id. `*` uses the time of the store. `maxlen` drops the oldest entries
+        beyond it."""
         return self._backend.execute(commands.streams.xadd(key, fields, id=id, maxlen=maxlen))
 
     def xrange(
         self, key: str, start: str = "-", end: str = "+", *, count: int | None = None
     ) -> list[Entry]:
-        """Entries from id `start` to id `end`; "(id" is without that one."""
+        """Entries from id `start` to id `end`, inclusive; "(id" excludes that id."""
         return self._backend.execute(commands.streams.xrange(key, start, end, count=count))
 
     def xread(
         self, streams: Mapping[str, str], *, count: int | None = None, block_ms: int | None = None
     ) -> dict[str, list[Entry]]:
-        """What each stream has after the id that is given for it (`$`: its last one); `count` at most of
-        each. `block_ms`: when there is nothing, wait so long for an entry; a transaction does not wait."""
+        """The entries of each stream after the given id (`$`: its last one), at most `count` of each.
+        `block_ms`: how long to wait for an entry when there is none; a transaction does not wait."""
         return self._backend.execute(
             commands.streams.xread(streams, count=count, block_ms=block_ms)
         )
 
     def xlen(self, key: str) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return self._backend.execute(commands.streams.xlen(key))
 
     def xdel(self, key: str, *ids: str) -> int:
-        """Remove entries; how many there were. An empty stream stays and keeps its last id."""
+        """Delete entries. Returns how many existed. An empty stream remains, with its last id."""
         return self._backend.execute(commands.streams.xdel(key, *ids))
 
     def xtrim(self, key: str, maxlen: int) -> int:
-        """Drop the oldest entries beyond `maxlen`; how many went."""
+        """Drop the oldest entries beyond `maxlen`. Returns how many were dropped."""
         return self._backend.execute(commands.streams.xtrim(key, maxlen))
 
     def compare_and_set(
         self, key: str, expected: str | None, new: str, px: int | None = None
     ) -> bool:
-        """Write `new` if the value is `expected` (None: if there is no such key); whether it was written.
-        `px` milliseconds to live, none: for ever."""
+        """Write `new` if the value is `expected` (None: if the key does not exist). Returns whether it was
+        written. `px`: time to live in milliseconds; without it the key does not expire."""
         return self._backend.execute(commands.compare.compare_and_set(key, expected, new, px))
 
     def compare_and_delete(self, key: str, expected: str) -> bool:
-        """Remove the key if its value is `expected`; whether it was removed."""
+        """Delete the key if its value is `expected`. Returns whether it was deleted."""
         return self._backend.execute(commands.compare.compare_and_delete(key, expected))

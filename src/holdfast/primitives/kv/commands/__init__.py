@@ -1,6 +1,6 @@
-"""Every command once: its signature, its words, how to read its answer.
+"""Every command, defined once: its signature, its words, how to read its answer.
 
-The fronts (`RedisKV`, `AsyncRedisKV`, `Batch`) are made from these signatures by scripts/kv_fronts.py.
+scripts/kv_fronts.py generates the fronts (`RedisKV`, `AsyncRedisKV`, `Batch`) from these signatures.
 """
 
 from __future__ import annotations

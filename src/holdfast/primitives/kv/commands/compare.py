@@ -1,7 +1,7 @@
-"""Compare and write: the two scripts that Redis runs in one step.
+"""Compare and write: two scripts that Redis runs atomically.
 
-The text of a script goes along with each call: no state of the server is relied on, and it works inside a
-transaction as well. The memory twin knows the scripts by their text (`memory/compare.py`).
+Each call sends the text of its script. So the calls rely on no state of the server, and work inside a
+transaction. The memory backend recognises the scripts by their text (`memory/compare.py`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from holdfast.primitives.kv.words import span
 
 
 def compare_and_set(key: str, expected: str | None, new: str, px: int | None = None) -> Op[bool]:
-    """Write `new` if the value is `expected` (None: if there is no such key); whether it was written.
-    `px` milliseconds to live, none: for ever."""
+    """Write `new` if the value is `expected` (None: if the key does not exist). Returns whether it was
+    written. `px`: time to live in milliseconds; without it the key does not expire."""
     condition = ("0", "") if expected is None else ("1", expected)
     words = (*condition, new, "" if px is None else span(px))
     return Op(("EVAL", script("compare_and_set"), "1", key, *words), read.flag)
 
 
 def compare_and_delete(key: str, expected: str) -> Op[bool]:
-    """Remove the key if its value is `expected`; whether it was removed."""
+    """Delete the key if its value is `expected`. Returns whether it was deleted."""
     return Op(("EVAL", script("compare_and_delete"), "1", key, expected), read.flag)
 
 

@@ -15,12 +15,12 @@ def hget(key: str, field: str) -> Op[str | None]:
 
 
 def hset(key: str, field: str, value: str) -> Op[int]:
-    """Write a field; 1 when it is new, 0 when it was there."""
+    """Write a field. Returns 1 when it is new, 0 when it existed."""
     return Op(("HSET", key, field, value), read.number)
 
 
 def hmget(key: str, fields: list[str]) -> Op[list[str | None]]:
-    """The values of fields, in their order."""
+    """The values of fields, in the given order."""
     return Op(("HMGET", key, *texts(fields)), read.maybe_texts)
 
 
@@ -30,25 +30,25 @@ def hmset(key: str, mapping: Mapping[str, str]) -> Op[None]:
 
 
 def hgetall(key: str) -> Op[dict[str, str]]:
-    """All fields; empty when there is no such key."""
+    """All fields; empty when the key does not exist."""
     return Op(("HGETALL", key), read.text_map)
 
 
 def hdel(key: str, *fields: str) -> Op[int]:
-    """Remove fields; how many there were. A hash without fields is gone."""
+    """Delete fields. Returns how many existed. A hash without fields is deleted."""
     return Op(("HDEL", key, *fields), read.number)
 
 
 def hexists(key: str, field: str) -> Op[bool]:
-    """Whether there is such a field."""
+    """Whether the field exists."""
     return Op(("HEXISTS", key, field), read.flag)
 
 
 def hlen(key: str) -> Op[int]:
-    """How many fields there are."""
+    """The number of fields."""
     return Op(("HLEN", key), read.number)
 
 
 def hincrby(key: str, field: str, amount: int) -> Op[int]:
-    """Add to a counter in a field; its new value."""
+    """Add to a counter in a field. Returns its new value."""
     return Op(("HINCRBY", key, field, whole(amount)), read.number)

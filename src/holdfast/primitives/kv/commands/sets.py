@@ -7,12 +7,12 @@ from holdfast.primitives.kv.op import Op
 
 
 def sadd(key: str, *members: str) -> Op[int]:
-    """Put members in; how many are new."""
+    """Add members. Returns how many are new."""
     return Op(("SADD", key, *members), read.number)
 
 
 def srem(key: str, *members: str) -> Op[int]:
-    """Take members out; how many there were. An empty set is gone."""
+    """Remove members. Returns how many existed. An empty set is deleted."""
     return Op(("SREM", key, *members), read.number)
 
 
@@ -27,5 +27,5 @@ def sismember(key: str, member: str) -> Op[bool]:
 
 
 def scard(key: str) -> Op[int]:
-    """How many members there are."""
+    """The number of members."""
     return Op(("SCARD", key), read.number)

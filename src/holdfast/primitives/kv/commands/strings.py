@@ -68,9 +68,9 @@ def set(
     keepttl: bool = False,
     get: bool = False,
 ) -> Op[bool | str | None]:
-    """Write a value, whatever was there; True when it was written. `ex` seconds or `px` milliseconds to
-    live (none: for ever, unless `keepttl`); `nx` only a new key, `xx` only an old one; `get` answers
-    with the value before instead."""
+    """Write a value, replacing any other. Returns True when it was written. `ex` (seconds) or `px`
+    (milliseconds): time to live; without them the key does not expire, unless `keepttl`. `nx`: only if
+    the key does not exist; `xx`: only if it does. `get`: return the previous value instead."""
     if ex is None and px is None and nx is xx is keepttl is get is False:
         return Op(("SET", key, value), read.written)
     words = ["SET", key, value]
@@ -83,7 +83,7 @@ def set(
 
 
 def mget(keys: list[str]) -> Op[list[str | None]]:
-    """The values of keys, in their order; None for one that is missing or not a plain value."""
+    """The values of keys, in the given order; None for a key that is missing or not a plain value."""
     return Op(("MGET", *texts(keys)), read.maybe_texts)
 
 
@@ -93,20 +93,20 @@ def mset(mapping: Mapping[str, str]) -> Op[None]:
 
 
 def incr(key: str) -> Op[int]:
-    """Add one to a counter, which starts at 0; its new value."""
+    """Add one to a counter, which starts at 0. Returns its new value."""
     return Op(("INCR", key), read.number)
 
 
 def incrby(key: str, amount: int) -> Op[int]:
-    """Add to a counter; its new value."""
+    """Add to a counter. Returns its new value."""
     return Op(("INCRBY", key, whole(amount)), read.number)
 
 
 def decr(key: str) -> Op[int]:
-    """Take one from a counter; its new value."""
+    """Subtract one from a counter. Returns its new value."""
     return Op(("DECR", key), read.number)
 
 
 def decrby(key: str, amount: int) -> Op[int]:
-    """Take from a counter; its new value."""
+    """Subtract from a counter. Returns its new value."""
     return Op(("DECRBY", key, whole(amount)), read.number)

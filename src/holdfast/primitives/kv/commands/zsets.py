@@ -1,4 +1,4 @@
-"""Commands on sorted sets: members in the order of their scores, then of their text."""
+"""Commands on sorted sets: members ordered by score, then by text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def zadd(
     lt: bool = False,
     ch: bool = False,
 ) -> Op[int]:
-    """Give members their scores; how many are new (`ch`: or changed). `nx` only new members, `xx` only
-    old ones, `gt`/`lt` change a score only upwards/downwards."""
+    """Set the scores of members. Returns how many are new (`ch`: or changed). `nx`: only new members;
+    `xx`: only existing ones; `gt`/`lt`: only increase/decrease a score."""
     words = list(chosen(nx=nx, xx=xx, gt=gt, lt=lt, ch=ch))
     for member, value in mapped(scores).items():
         words += (score(value), member)
@@ -28,7 +28,7 @@ def zadd(
 
 
 def zrem(key: str, *members: str) -> Op[int]:
-    """Take members out; how many there were."""
+    """Remove members. Returns how many existed."""
     return Op(("ZREM", key, *members), read.number)
 
 
@@ -38,19 +38,19 @@ def zscore(key: str, member: str) -> Op[float | None]:
 
 
 def zcard(key: str) -> Op[int]:
-    """How many members there are."""
+    """The number of members."""
     return Op(("ZCARD", key), read.number)
 
 
 def zrange(key: str, start: int, stop: int, *, rev: bool = False) -> Op[list[str]]:
-    """The members from place `start` to place `stop`, both included; `rev`: from the highest down."""
+    """The members from index `start` to index `stop`, inclusive; `rev`: from the highest score down."""
     return Op(("ZRANGE", key, whole(start), whole(stop), *_reverse(rev)), read.texts)
 
 
 def zrange_withscores(
     key: str, start: int, stop: int, *, rev: bool = False
 ) -> Op[list[tuple[str, float]]]:
-    """The same with the scores."""
+    """The same with scores."""
     words = ("ZRANGE", key, whole(start), whole(stop), *_reverse(rev), "WITHSCORES")
     return Op(words, read.scored)
 
@@ -58,8 +58,8 @@ def zrange_withscores(
 def zrangebyscore(
     key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
 ) -> Op[list[str]]:
-    """The members with a score from `min` to `max`; "(5" is without 5, "-inf" and "+inf" are the ends.
-    `count` of them (negative: all) after the first `offset`."""
+    """The members with a score from `min` to `max`; "(5" excludes 5, "-inf" and "+inf" are the ends.
+    Skips `offset` members and returns at most `count` (negative: all)."""
     words = ("ZRANGEBYSCORE", key, _bound(min), _bound(max), *_limit(offset, count))
     return Op(words, read.texts)
 
@@ -67,14 +67,14 @@ def zrangebyscore(
 def zrangebyscore_withscores(
     key: str, min: float | str, max: float | str, *, offset: int = 0, count: int = -1
 ) -> Op[list[tuple[str, float]]]:
-    """The same with the scores."""
+    """The same with scores."""
     limit = _limit(offset, count)
     words = ("ZRANGEBYSCORE", key, _bound(min), _bound(max), "WITHSCORES", *limit)
     return Op(words, read.scored)
 
 
 def zpopmin(key: str, count: int = 1) -> Op[list[tuple[str, float]]]:
-    """Take the members with the lowest scores."""
+    """Remove and return the members with the lowest scores."""
     return Op(("ZPOPMIN", key, whole(count)), read.scored)
 
 

@@ -1,1 +1,1 @@
-"""A live Redis, through redis-py: the one part of the store that knows a client library."""
+"""A live Redis through redis-py: the only part of the store that uses a client library."""

@@ -1,6 +1,6 @@
 """The live adapter that blocks.
 
-One connection of a bounded pool for each call, or for a whole transaction.
+Each call, or each transaction, uses one connection of a bounded pool.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from holdfast.primitives.kv.op import Op, Reply, T, Words, checked
 
 redis_py: Any = redis
 Connection: TypeAlias = Any
-"""redis-py types its pools and connections only here and there."""
+"""redis-py types its pools and connections only partly."""
 
 
 class LiveKV:
-    """Commands to a Redis."""
+    """Runs commands on a live Redis."""
 
     __slots__ = ("_is_closed", "_pool", "_sessions")
 
     def __init__(self, url: str, timeout_seconds: float, connections_max: int) -> None:
         self._is_closed = False
         self._sessions: dict[int, list[LiveSession]] = {}
-        """Open transactions, by the thread that they are the block of."""
+        """Open transactions, by the thread that runs their block."""
         retry = redis_py.retry.Retry(NoBackoff(), 0)
         try:
             given = redis_py.connection.parse_url(url)
             chosen = wire.settings(given, timeout_seconds, connections_max)
             self._pool = redis_py.BlockingConnectionPool(**chosen, retry=retry)
-            self._pool.connection_class(**self._pool.connection_kwargs)  # are there such options?
+            # Raises TypeError for unknown options.
+            self._pool.connection_class(**self._pool.connection_kwargs)
         except (TypeError, ValueError) as error:
-            raise BadConfig(f"not the address of a Redis: {error}") from error
+            raise BadConfig(f"not a Redis URL: {error}") from error
 
     def execute(self, op: Op[T]) -> T:
         words = checked(op.words)
@@ -69,19 +70,19 @@ class LiveKV:
         return session
 
     def ended(self, session: LiveSession) -> None:
-        """What comes next in its block takes a connection of the pool again."""
+        """Later commands of the block take a connection from the pool again."""
         open_ones = self._sessions[session.of]
         open_ones.remove(session)
         if not open_ones:
             del self._sessions[session.of]
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed when its call ends."""
+        """Closes idle connections. A connection in use is closed when its call ends."""
         self._is_closed = True
         self._pool.disconnect(inuse_connections=False)
 
     def take(self) -> Connection:
-        """A connection that works: one that the server closed meanwhile is made anew."""
+        """A working connection. Replaces one that the server has closed."""
         try:
             return self._pool.get_connection()
         except (RedisError, OSError) as error:
@@ -94,8 +95,8 @@ class LiveKV:
 
 
 class LiveSession:
-    """A transaction on a connection of its own, which watches until the end. What its block asks the store
-    meanwhile goes over the same connection: a pool that is used up by transactions stops none of them."""
+    """A transaction on a dedicated connection, which watches until the end. Reads of its block use the
+    same connection, so open transactions that use up the pool do not block each other."""
 
     __slots__ = ("_connection", "_is_broken", "_kv", "of")
 
@@ -125,15 +126,15 @@ class LiveSession:
         return wire.outcomes(commands, replies)
 
     def cancel(self) -> None:
-        """Without a word to the server: a closed connection watches nothing."""
+        """Sends nothing to the server: a closed connection watches nothing."""
         self._kv.ended(self)
         self._connection.disconnect()
         self._kv.give(self._connection)
 
 
 def ask(connection: Connection, words: Words, seconds: float = 0.0) -> Reply:
-    """One command and its answer; it may wait so many seconds itself. redis-py closes the connection when
-    anything goes wrong."""
+    """Sends one command and reads its answer, for which the server may wait `seconds`. redis-py closes
+    the connection on any error."""
     try:
         connection.send_command(*words, check_health=False)
         if not seconds:
@@ -149,7 +150,7 @@ def ask(connection: Connection, words: Words, seconds: float = 0.0) -> Reply:
 
 
 def ask_all(connection: Connection, commands: Sequence[Words]) -> list[wire.Said]:
-    """Several commands in one go; an answer that is an error is one of the answers."""
+    """Sends several commands at once. An error reply is returned as one of the replies."""
     replies: list[wire.Said] = []
     try:
         connection.send_packed_command(connection.pack_commands(commands), check_health=False)

@@ -1,8 +1,8 @@
-"""What the blocking and the awaiting adapter share: settings, and what failures mean.
+"""Shared by the blocking and the async adapter: settings, and the meaning of failures.
 
-Promises: every way a Redis can be gone is `StoreUnavailable`, which says whether the command may have
-taken effect; no retry, no backoff, no wait beyond the timeout and what a command itself waits. Never: a
-reply of redis-py's own making (RESP2, no callbacks).
+Promises: every way to lose Redis is `StoreUnavailable`, which says whether the command may have taken
+effect. No retry, no backoff, no wait beyond the timeout and the command's `BLOCK`.
+Never: a reply that redis-py converted (RESP2, no callbacks).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ CODES: Final = {
 
 
 Said: TypeAlias = "Reply | RedisError"
-"""What came back for one of several commands."""
+"""The reply to one of several commands."""
 
 
 def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
-    """Say at once what could never work, without a password in the message."""
+    """Refuses settings that cannot work, without a password in the message."""
     if importlib.util.find_spec("redis") is None:
         raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
     if not check_address(url).startswith(SCHEMES):
-        raise BadConfig("not the address of a Redis: use redis://host:6379/0")
+        raise BadConfig("not a Redis URL: use redis://host:6379/0")
     check_url(url)
     database = urlsplit(url).path.strip("/")
     if not url.startswith("unix:") and database and not database.isdecimal():
@@ -63,7 +63,7 @@ def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
 def settings(
     given: Mapping[str, Any], timeout_seconds: float, connections_max: int
 ) -> dict[str, Any]:
-    """The arguments of a pool. What the URL says about timeouts wins; how we speak is ours."""
+    """The arguments of a pool. Timeouts in the URL take precedence; protocol settings are fixed."""
     timeouts = {"socket_timeout": timeout_seconds, "socket_connect_timeout": timeout_seconds}
     return {
         **timeouts,
@@ -79,7 +79,7 @@ def settings(
 
 @contextmanager
 def patient(connection: Any, seconds: float) -> Iterator[None]:
-    """For the answer to a command that waits: the server has its usual time after the wait has passed."""
+    """Extends the read timeout for a command that waits: the server gets its usual time after the wait."""
     usual = connection.socket_timeout
     if usual is None:
         yield
@@ -92,8 +92,8 @@ def patient(connection: Any, seconds: float) -> Iterator[None]:
 
 
 async def sent(connection: Any, sending: Awaitable[None]) -> None:
-    """redis-py sends with `asyncio.wait_for`, which in Python 3.11 loses a cancellation that comes when all
-    is sent: the answer would then be waited for, however long that takes."""
+    """redis-py sends with `asyncio.wait_for`, which in Python 3.11 loses a cancellation that arrives when
+    everything is sent: the call would go on waiting for the answer."""
     task = asyncio.current_task()
     before = 0 if task is None else task.cancelling()
     await sending
@@ -103,52 +103,55 @@ async def sent(connection: Any, sending: Awaitable[None]) -> None:
 
 
 def _set_timeout(connection: Any, seconds: float) -> None:
-    """redis-py's parameter for it means "nothing came" under `await`, and would leave the answer unread."""
-    connection.socket_timeout = seconds  # the awaited one looks at it before each read
-    sock = getattr(connection, "_sock", None)  # the blocking one, as long as it is connected
+    """redis-py's timeout parameter means "nothing came" in asyncio, and would leave the answer unread."""
+    connection.socket_timeout = seconds  # the async connection reads it before each read
+    sock = getattr(connection, "_sock", None)  # the blocking connection, while it is connected
     if sock is not None:
         sock.settimeout(seconds)
 
 
 def unreachable(error: RedisError | OSError) -> HoldfastError:
-    """What an error on the way to a connection means; nothing of the command was sent."""
+    """The error for a failed connect; nothing of the command was sent."""
     from redis.exceptions import AuthenticationError, ResponseError
 
     if isinstance(error, AuthenticationError | ResponseError):
-        return BadConfig(f"Redis does not let us in: {error}")
-    return StoreUnavailable(f"Redis cannot be reached, nothing was sent: {error}")
+        return BadConfig(f"Redis refused the login; check user and password: {error}")
+    return StoreUnavailable(f"Redis cannot be reached and nothing was sent: {error}")
 
 
 def lost(error: BaseException, words: Words) -> StoreUnavailable:
-    """The answer did not come."""
+    """The error for a missing answer."""
     return StoreUnavailable(
         f"Redis went away during {words[0]}: whether it took effect is not known: {error}"
     )
 
 
 def watch_lost() -> StoreUnavailable:
-    """The end of a transaction whose connection was lost in its block: a new one watches nothing."""
+    """The error for a transaction whose connection was lost in its block: a new connection watches
+    nothing."""
     return StoreUnavailable(
         "Redis went away during the block of the transaction: nothing of it was written, try it again"
     )
 
 
 def is_answer(error: BaseException) -> bool:
-    """Whether the server refused one command, on a connection that is sound."""
+    """Whether the server refused one command, and the connection still works."""
     from redis.exceptions import ResponseError
 
     return isinstance(error.__cause__, ResponseError)
 
 
 def not_text(words: Words) -> BadCommand:
-    return BadCommand(f"{words[0]}: Redis holds bytes there that are not UTF-8: they are not ours")
+    return BadCommand(
+        f"{words[0]}: Redis holds bytes there that are not UTF-8, written by another program"
+    )
 
 
 def failure(error: RedisError | OSError, words: Words) -> HoldfastError:
-    """What an error of redis-py means: an answer of the server, or no answer."""
+    """The error for a redis-py error: a refusal by the server, or no answer."""
     from redis.exceptions import ResponseError
 
-    for kind in type(error).__mro__:  # redis-py cuts the code of the answers that it knows
+    for kind in type(error).__mro__:  # redis-py removes the code of the errors that it knows
         if kind.__name__ in CODES:
             return problem(f"{CODES[kind.__name__]} {error}", words)
     if isinstance(error, ResponseError):
@@ -157,12 +160,12 @@ def failure(error: RedisError | OSError, words: Words) -> HoldfastError:
 
 
 def outcomes(commands: Sequence[Words], replies: Sequence[Said]) -> list[Outcome] | None:
-    """What MULTI, the commands and EXEC answered, as what became of each command."""
+    """The replies to MULTI, the commands and EXEC, as one result per command."""
     from redis.exceptions import ResponseError
 
     *queued, executed = replies
     for words, reply in zip((("MULTI",), *commands), queued, strict=True):
-        if isinstance(reply, ResponseError):  # malformed: Redis drops them all
+        if isinstance(reply, ResponseError):  # malformed: Redis discards the whole transaction
             raise failure(reply, words)
     if isinstance(executed, ResponseError):
         raise failure(executed, ("EXEC",))

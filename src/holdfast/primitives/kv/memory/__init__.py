@@ -1,1 +1,1 @@
-"""The memory twin: Redis' commands and their semantics in a process, with an injected clock."""
+"""The memory backend: the commands of Redis in this process, with an injected clock."""

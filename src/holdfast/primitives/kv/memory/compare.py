@@ -1,4 +1,4 @@
-"""The scripts of `scripts/*.lua`, in memory: known by their text."""
+"""The scripts of `scripts/*.lua` in memory, recognised by their text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.primitives.kv.problems import Refused
 def evaluate(db: Keyspace, words: Words) -> Reply:
     twin = _twins().get(words[1])
     if twin is None:
-        raise Refused("the memory twin runs only the scripts of Holdfast")
+        raise Refused("the memory backend runs only the scripts of Holdfast")
     return twin(db, words[3:])
 
 

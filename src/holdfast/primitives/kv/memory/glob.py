@@ -1,7 +1,7 @@
 """Patterns of SCAN as Redis matches them: over bytes, so `?` is one byte and not one letter.
 
-`*` any bytes, `?` one, `[abc]`, `[a-z]`, `[^a]` one of a class, `\\` takes the next byte as it is. What is
-not closed counts as closed at the end. The time is at most len(pattern) * len(text).
+`*` any bytes, `?` one, `[abc]`, `[a-z]`, `[^a]` one of a class, `\\` escapes the next byte. An open class
+ends with the pattern. The time is at most len(pattern) * len(text).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ ANY: Final = frozenset(range(256))
 _STAR, _ONE, _OPEN, _CLOSE, _NOT, _TO, _ESCAPE = b"*?[]^-\\"
 
 Token: TypeAlias = "frozenset[int] | None"
-"""The bytes that may stand here; None is a star."""
+"""The bytes allowed at this position; None is a star."""
 
 
 def matches(pattern: str, text: str) -> bool:
@@ -21,7 +21,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 def _match(tokens: tuple[Token, ...], text: bytes) -> bool:
-    """Only the last star ever has to be tried again: the tokens between two stars have a fixed length."""
+    """Only the last star has to be tried again: the tokens between two stars have a fixed length."""
     if not text:
         return not tokens  # an oddity of Redis: stars do not match nothing (`*` alone is not asked)
     place = at = 0
@@ -64,7 +64,7 @@ def _compiled(pattern: bytes) -> tuple[Token, ...]:
 
 
 def _class(pattern: bytes, place: int) -> tuple[frozenset[int], int]:
-    """The class that starts after a `[`, and the place of its `]` (or of the last byte)."""
+    """The class that starts after a `[`, and the index of its `]` (or of the last byte)."""
     is_not = pattern[place : place + 1] == b"^"
     place += is_not
     found: set[int] = set()

@@ -1,8 +1,9 @@
-"""The keys of the memory twin: values, expiry, who watches, and the order of a scan.
+"""The keys of the memory backend: values, expiry, watches, and the order of a scan.
 
-Promises: a key lives while `now <= deadline` in whole milliseconds, as in Redis; one command (or one
-transaction) sees one moment; a key that is there during a whole scan is found, and a scan ends however
-many keys are added meanwhile. Never: a lock (the caller holds it), a timer, a clock of its own.
+Promises: a key exists while `now <= deadline` in whole milliseconds, as in Redis. One command, or one
+transaction, sees one time. A key that exists during a whole scan is returned, and a scan ends however
+many keys are added.
+Never: takes a lock (the caller holds it), starts a timer or reads a system clock.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ V = TypeVar("V", str, "dict[str, str]", "deque[str]", "set[str]", ZSet, Stream)
 
 NOT_READ: Final = -1
 SPARE: Final = 64
-"""Stale entries of an index that are not worth a clean-up."""
+"""Below this number of stale entries an index is not cleaned up."""
 SWEEP: Final = 2
-"""Expired keys that one new deadline clears away: faster than they can come."""
+"""Expired keys that one new deadline removes: more than it adds."""
 
 
 class Watch:
-    """Keys that somebody watches, and whether one has changed since."""
+    """Watched keys, and whether one has changed since."""
 
     __slots__ = ("is_broken", "keys")
 
@@ -38,7 +39,7 @@ class Watch:
 
 
 class Keyspace:
-    """Everything that the twin keeps."""
+    """All data of the backend."""
 
     __slots__ = (
         "_clock", "_due", "_moment", "_order", "_place", "_ranks", "_watches", "deadlines", "values",
@@ -58,11 +59,11 @@ class Keyspace:
     # -- time
 
     def begin(self) -> None:
-        """A new command: time may have moved."""
+        """Starts a command: reads the time."""
         self._moment = NOT_READ
 
     def now_ms(self) -> int:
-        """The moment of this command. A hair is added: 0.3 s is 300 ms, though its float is less."""
+        """The time of this command. A small amount is added, because the float of 0.3 s is below 300 ms."""
         if self._moment == NOT_READ:
             self._moment = int(self._clock() * 1000 + 0.001)
         return self._moment
@@ -75,14 +76,14 @@ class Keyspace:
         return self.values.get(key)
 
     def find_as(self, key: str, kind: type[V]) -> V | None:
-        """The value under a key, which must be of that kind."""
+        """The value of a key, which must be of that kind."""
         found = self.find(key)
         if found is None or isinstance(found, kind):
             return found
         raise Refused(WRONG_TYPE)
 
     def make(self, key: str, kind: type[V]) -> V:
-        """The same; a new one when there is none."""
+        """The same; creates the value when the key does not exist."""
         found = self.find_as(key, kind)
         if found is None:
             found = kind()
@@ -90,7 +91,7 @@ class Keyspace:
         return found
 
     def put(self, key: str, value: Value) -> None:
-        """Write a value that lives for ever, whatever was there."""
+        """Writes a value without expiry, replacing any other."""
         self.values[key] = value
         if self.deadlines:
             self.deadlines.pop(key, None)
@@ -103,7 +104,7 @@ class Keyspace:
         self.touch(key)
 
     def changed(self, key: str, value: dict[str, str] | deque[str] | set[str] | ZSet) -> None:
-        """After taking something out: an empty collection is gone."""
+        """Called after a removal: an empty collection is deleted."""
         if value:
             self.touch(key)
         else:
@@ -118,7 +119,7 @@ class Keyspace:
         self.touch(key)
 
     def _sweep(self) -> None:
-        """Clear away a few keys that have expired without anybody asking for them."""
+        """Removes a few expired keys that no command has asked for."""
         now_ms = self.now_ms()
         for _ in range(SWEEP):
             if not self._due or self._due[0][0] >= now_ms:
@@ -133,12 +134,12 @@ class Keyspace:
     def watch(self, keys: Iterable[str]) -> Watch:
         watch = Watch(keys)
         for key in watch.keys:
-            self.find(key)  # what has expired by now is absent, not a change to come
+            self.find(key)  # a key that has expired by now is absent: its removal is not a change
             self._watches.setdefault(key, set()).add(watch)
         return watch
 
     def unwatch(self, watch: Watch) -> bool:
-        """Stop watching; True when nothing has changed, an expiry included."""
+        """Stops watching. True when no key has changed or expired."""
         for key in watch.keys:
             self.find(key)
             watchers = self._watches[key]
@@ -155,11 +156,10 @@ class Keyspace:
     # -- scanning
 
     def scan(self, cursor: int, count: int) -> tuple[int, list[str]]:
-        """Up to `count` keys below rank `cursor` (0: from the top) and the cursor that goes on.
+        """Up to `count` keys below rank `cursor` (0: from the top) and the next cursor.
 
-        Each key has a rank that rises with its birth. A scan goes down, so what is born meanwhile is
-        above it and cannot keep it from ending; whoever stays keeps the rank and is met once.
-        """
+        Each key has a rank that increases with its creation. A scan goes down, so keys that are added
+        meanwhile are above it and cannot keep it from ending. A key keeps its rank and is returned once."""
         self._rank_newcomers()
         stop = bisect_left(self._ranks, cursor) if cursor else len(self._ranks)
         start = max(0, stop - count)
@@ -172,13 +172,13 @@ class Keyspace:
         return following, [key for key in found if self.find(key) is not None]
 
     def _rank_newcomers(self) -> None:
-        """A dict keeps the order of birth, so those without a rank are the last ones of it."""
+        """A dict keeps the order of insertion, so keys without a rank are at its end."""
         ranks, order, place = self._ranks, self._order, self._place
         if len(ranks) > 2 * len(place) + SPARE:
             kept = [(r, k) for r, k in zip(ranks, order, strict=True) if place.get(k) == r]
             last = ranks[-1]
             ranks[:], order[:] = [r for r, _ in kept], [k for _, k in kept]
-            if not kept or ranks[-1] != last:  # ranks never come again
+            if not kept or ranks[-1] != last:  # ranks are never reused
                 ranks.append(last)
                 order.append("")
         top = ranks[-1] if ranks else 0

@@ -89,7 +89,7 @@ def lrem(db: Keyspace, words: Words) -> Reply:
 
 
 def span(start: int, stop: int, length: int) -> tuple[int, int]:
-    """Places that may count from the end, as a half-open range within the length."""
+    """Indexes that may count from the end, as a half-open range within the length."""
     low = max(0, start + length if start < 0 else start)
     high = min(length, (stop + length if stop < 0 else stop) + 1)
     return (low, high) if low < high else (0, 0)

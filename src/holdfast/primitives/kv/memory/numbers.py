@@ -1,4 +1,4 @@
-"""Numbers as Redis reads them: strictly."""
+"""Parses numbers as strictly as Redis does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENDLESS: Final = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def integer(text: str, problem: str = NOT_AN_INTEGER) -> int:
-    """A number of 64 bits in its one canonical form: no blanks, no plus, no zeros before it."""
+    """A 64-bit integer in canonical form: no whitespace, no plus, no leading zeros."""
     try:
         number = int(text)
     except ValueError:
@@ -34,14 +34,14 @@ def integer(text: str, problem: str = NOT_AN_INTEGER) -> int:
 
 
 def unsigned(text: str, problem: str) -> int:
-    """A cursor or a part of an id: of 64 bits, not below 0; here zeros and a plus may come first."""
+    """A cursor or a part of an id: unsigned 64 bits; leading zeros and a plus are allowed."""
     if _UNSIGNED.fullmatch(text) and int(text) <= UNSIGNED_MAX:
         return int(text)
     raise Refused(problem)
 
 
 def score(text: str) -> float:
-    """A score: any float but NaN; what a double cannot hold is refused."""
+    """A score: any float but NaN that fits into a double."""
     number = _parsed(text)
     if number is None or (math.isinf(number) and not _ENDLESS.fullmatch(text)):
         raise Refused(NOT_A_FLOAT)
@@ -51,7 +51,7 @@ def score(text: str) -> float:
 
 
 def bound(text: str) -> tuple[float, bool]:
-    """An end of a range of scores, and whether it is left out itself; nothing at all is 0."""
+    """An end of a range of scores, and whether it is exclusive; an empty text is 0."""
     is_out = text.startswith("(")
     body = text[1:] if is_out else text
     number = _parsed(body) if body else 0.0

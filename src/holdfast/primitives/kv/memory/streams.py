@@ -91,7 +91,7 @@ def xrange(db: Keyspace, words: Words) -> Reply:
 
 
 def xread(db: Keyspace, words: Words) -> Reply:
-    """`BLOCK` is read and checked here; who waits is up to the twin."""
+    """Parses and checks `BLOCK`; `MemoryKV` does the waiting."""
     count, place = _read_options(words)
     keys, ids = _halves(words[place + 1 :])
     after = [_after(db, key, text) for key, text in zip(keys, ids, strict=True)]
@@ -106,7 +106,7 @@ def xread(db: Keyspace, words: Words) -> Reply:
 
 
 def pinned(db: Keyspace, words: Words) -> tuple[Words, Words]:
-    """A read that waits, with the ids that `$` stands for now, and its keys."""
+    """A read that waits, with `$` replaced by the current ids, and its keys."""
     _, place = _read_options(words)
     keys, ids = _halves(words[place + 1 :])
     fixed = (id_text(_after(db, key, text)) for key, text in zip(keys, ids, strict=True))
@@ -114,7 +114,7 @@ def pinned(db: Keyspace, words: Words) -> tuple[Words, Words]:
 
 
 def _read_options(words: Words) -> tuple[int | None, int]:
-    """The count, and the place of `STREAMS`."""
+    """The count, and the index of `STREAMS`."""
     count: int | None = None
     place = 1
     while place + 1 < len(words):
@@ -177,7 +177,7 @@ def xtrim(db: Keyspace, words: Words) -> Reply:
 
 
 def _trim_to(words: Words, place: int) -> tuple[int | None, int]:
-    """`MAXLEN = n`, if it is at this place, and the place after it."""
+    """`MAXLEN = n`, if it is at this index, and the next index."""
     if words[place].upper() != "MAXLEN":
         return None, place
     is_exact = len(words) > place + 2 and words[place + 1] == "="

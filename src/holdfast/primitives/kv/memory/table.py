@@ -1,4 +1,4 @@
-"""Which function runs which command, and how many words it takes (as Redis says it)."""
+"""The function of each command, and its number of words (as in Redis)."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ COMMANDS: Final[dict[str, tuple[Run, int]]] = {
 
 
 def has_its_words(arity: int, count: int) -> bool:
-    """Whether a command of so many words is complete; negative: at least so many."""
+    """Whether the number of words fits the command; a negative number is a minimum."""
     return count == arity if arity > 0 else count >= -arity

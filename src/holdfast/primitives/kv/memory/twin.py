@@ -1,8 +1,8 @@
-"""`MemoryKV`: runs the commands of a Redis in this process.
+"""`MemoryKV`: runs the commands of Redis in this process.
 
-Promises: one command, and one transaction, is one step for every thread; time comes from the clock that
-was given, in seconds; only how long a read waits for an entry is real time.
-Never: a network, a thread, a file; it is gone with the process.
+Promises: a command, and a transaction, is atomic for every thread. Time comes from the given clock, in
+seconds; only the wait of a blocking read is real time.
+Never: uses a network, a thread or a file. The data ends with the process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.primitives.kv.problems import Refused, problem, wrong_arity
 
 
 class MemoryKV:
-    """Where the commands go when there is no network. Safe to use from any thread."""
+    """The backend without a network. Thread-safe."""
 
     __slots__ = ("_db", "_lock", "_readers")
 
@@ -55,7 +55,7 @@ class MemoryKV:
         return reader.reply
 
     def read(self, words: Words, wake: Callable[[], object]) -> Reply | Reader:
-        """The reply, or a reader that is woken when there is one: `leave` ends its wait."""
+        """The reply, or a reader that is woken when there is one; `leave` ends its wait."""
         run = _find(words)
         with self._lock:
             reply = self._step(run, words)
@@ -83,7 +83,7 @@ class MemoryKV:
             return MemorySession(self, self._db.watch(keys))
 
     def close(self) -> None:
-        """Nothing to close; what is kept stays."""
+        """Does nothing; the data remains."""
 
     def _commit(self, watch: Watch, commands: Sequence[Words]) -> list[Outcome] | None:
         with self._lock:
@@ -126,7 +126,7 @@ class MemorySession:
 
 
 class AsyncMemoryKV:
-    """The same under `await`: only a read with `BLOCK` ever waits."""
+    """The same with `await`: only a read with `BLOCK` waits."""
 
     __slots__ = ("_kv",)
 
@@ -155,7 +155,7 @@ class AsyncMemoryKV:
 
 
 class AsyncMemorySession:
-    """A transaction under `await`."""
+    """A transaction with `await`."""
 
     __slots__ = ("_session",)
 
@@ -170,20 +170,20 @@ class AsyncMemorySession:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, served: asyncio.Event) -> None:
-    """From any thread; a loop that has ended has no reader any more."""
+    """Wakes a reader from any thread. An event loop that has ended has no readers."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(served.set)
 
 
 def steady_clock() -> Callable[[], float]:
-    """The time of the wall when it starts, then of the monotonic clock: it never goes back."""
+    """Wall-clock time at the start, advanced by the monotonic clock: it never goes back."""
     clock = SystemClock()
     offset = clock.now() - clock.monotonic()
     return lambda: offset + clock.monotonic()
 
 
 def _find(words: Words) -> Run:
-    """The function of a command that has all its words."""
+    """The function of a command with the right number of words."""
     known = COMMANDS.get(words[0])
     if known is None:
         raise problem(f"unknown command '{words[0]}'", words)

@@ -1,4 +1,4 @@
-"""What keys hold beside text, lists, hashes and sets: streams and sorted sets."""
+"""Values beside text, lists, hashes and sets: streams and sorted sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ID_MAX: Final[Id] = (PART_MAX, PART_MAX)
 
 
 class Stream:
-    """Entries under rising ids, and the last id ever given: the ids in order, and the fields of each."""
+    """Entries with increasing ids, and the last id ever used."""
 
     __slots__ = ("fields", "ids", "last")
 
@@ -41,7 +41,7 @@ class Stream:
         return True
 
     def trim(self, maxlen: int) -> int:
-        """Drop the oldest; how many went."""
+        """Drops the oldest entries. Returns how many."""
         gone = self.ids[: max(0, len(self.ids) - maxlen)]
         del self.ids[: len(gone)]
         for id in gone:
@@ -50,7 +50,7 @@ class Stream:
 
 
 def following(id: Id) -> Id:
-    """The next id there can be; not for the greatest."""
+    """The next possible id; not for the largest one."""
     ms, number = id
     return (ms, number + 1) if number < PART_MAX else (ms + 1, 0)
 
@@ -60,7 +60,7 @@ def id_text(id: Id) -> str:
 
 
 class ZSet:
-    """Members in the order of (score, text): a dict for the scores and a sorted list for the order."""
+    """Members ordered by (score, text): a dict of scores and a sorted list."""
 
     __slots__ = ("order", "scores")
 

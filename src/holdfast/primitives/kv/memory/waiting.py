@@ -1,8 +1,8 @@
-"""Reads of the memory twin that wait for an entry.
+"""Reads of the memory backend that wait for an entry.
 
-Promises: a reader is served within the command, or the transaction, that adds an entry, as in Redis: what is
-removed by the next command has been read. Readers are served in the order in which they came.
-Never: a lock or a timer (the caller has both).
+Promises: a reader is served within the command, or the transaction, that adds an entry, as in Redis: an
+entry that the next command removes has been read. Readers are served in the order of arrival.
+Never: takes a lock or starts a timer (the caller has both).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.primitives.kv.problems import Refused
 
 
 class Reader:
-    """One read that waits; `reply` is there after `wake` was called."""
+    """One read that waits; `reply` is set before `wake` is called."""
 
     __slots__ = ("reply", "wake", "watch", "words")
 
@@ -28,7 +28,7 @@ class Reader:
 
 
 class Readers:
-    """All that wait at one twin."""
+    """All waiting reads of one backend."""
 
     __slots__ = ("_db", "waiting")
 
@@ -37,14 +37,14 @@ class Readers:
         self.waiting: dict[Reader, None] = {}
 
     def add(self, words: Words, wake: Callable[[], object]) -> Reader:
-        """For a read that found nothing."""
+        """Adds a read that found nothing."""
         fixed, keys = pinned(self._db, words)
         reader = Reader(fixed, self._db.watch(keys), wake)
         self.waiting[reader] = None
         return reader
 
     def serve(self) -> None:
-        """After a command or a transaction."""
+        """Called after a command or a transaction."""
         for reader in list(self.waiting):
             if not reader.watch.is_broken:
                 continue
@@ -52,13 +52,13 @@ class Readers:
             try:
                 reader.reply = xread(self._db, reader.words)
             except Refused:
-                continue  # another type is there now: Redis keeps waiting for a stream
+                continue  # the key has another type now: Redis keeps waiting for a stream
             if reader.reply is not None:
                 self.leave(reader)
                 reader.wake()
 
     def leave(self, reader: Reader) -> None:
-        """Served, or gone."""
+        """Removes a reader that was served or has given up."""
         if reader in self.waiting:
             del self.waiting[reader]
             self._db.unwatch(reader.watch)

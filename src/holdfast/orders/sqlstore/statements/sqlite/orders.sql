@@ -56,7 +56,7 @@ FROM {rows: client_order_id text, symbol text, side text, qty text, price text, 
     idem_key text};
 
 -- name: write_orders
--- Only what is as it was seen.
+-- Writes a row only at the version that was read.
 -- index: holdfast_order_name
 -- returns: client_order_id
 UPDATE holdfast_order SET state = r.state, filled_qty = r.filled_qty, avg_fill_price = r.avg_fill_price,
@@ -85,7 +85,7 @@ DELETE FROM holdfast_order_answer WHERE rowid IN (
 RETURNING key;
 
 -- name: get_order_freeze
--- Nobody can freeze until the transaction ends.
+-- No other transaction can freeze until this one ends.
 -- index: holdfast_order_freeze (primary key)
 -- returns: epoch frozen reason at
 SELECT epoch, frozen, reason, at FROM holdfast_order_freeze WHERE one = 1;
