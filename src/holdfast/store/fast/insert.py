@@ -29,8 +29,26 @@ class FastInserts:
         self._lone = LoneCaller()
 
     async def insert(self, group: Sequence[Submission], *, hint: str) -> list[Inserted] | None:
-        if len(group) == 1:
-            return await self._insert_one(group[0], hint)
+        """A single task, for which one caller waits, is recorded at the time of its creation."""
+        if len(group) != 1:
+            return await self._insert_many(group, hint)
+        submission = group[0]
+        if not submission.is_plain:
+            return None
+        access, task = self._access, submission.task
+        record_id = access.ids.record(task.created_at)
+        statement = access.dialect.fast.insert_one(
+            task, now=task.created_at, record_id=record_id, hint=hint
+        )
+        try:
+            small = access.driver.is_quick and await self._lone.is_back()
+            await access.driver.call(statement, small=small)
+        except RowExists:
+            if not await self._is_ours(task.id, record_id):
+                return None
+        return [Inserted(task.id, QUEUED, True)]
+
+    async def _insert_many(self, group: Sequence[Submission], hint: str) -> list[Inserted] | None:
         self._lone.others_came()
         if not group or False in [submission.is_plain for submission in group]:
             return None
@@ -48,23 +66,6 @@ class FastInserts:
                 return None
             new = {submission.task.id for submission in group}
         return _inserted(group, new)
-
-    async def _insert_one(self, submission: Submission, hint: str) -> list[Inserted] | None:
-        """What a single caller waits for. It was made just now, so it is recorded at that time."""
-        if not submission.is_plain:
-            return None
-        access, task = self._access, submission.task
-        record_id = access.ids.record(task.created_at)
-        statement = access.dialect.fast.insert_one(
-            task, now=task.created_at, record_id=record_id, hint=hint
-        )
-        try:
-            small = access.driver.is_quick and await self._lone.is_back()
-            await access.driver.call(statement, small=small)
-        except RowExists:
-            if not await self._is_ours(task.id, record_id):
-                return None
-        return [Inserted(task.id, QUEUED, True)]
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
