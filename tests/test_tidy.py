@@ -36,6 +36,8 @@ CLEAN = (
     "src/holdfast/primitives/locks",
     "src/holdfast/sim",
     "src/holdfast/sim/checkers",
+    "src/holdfast/store",
+    "src/holdfast/store/fast",
     "src/holdfast/testing",
     "tests/conformance/ledger",
     "tests/conformance/locks",

@@ -1,4 +1,4 @@
-"""What the parts of a store share: its driver, its dialect, its ids and its time."""
+"""What the parts of a store share: driver, dialect, ids and time."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Access:
         return await self.driver.write(make, mark=self.mark)
 
     async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
-        """The same for a script that is given what it needs, and the time."""
+        """The same for a script that gets the dialect, the ids and the time."""
         now = self.now()
         return await self.driver.write(lambda: make(self.dialect, self.ids, now), mark=self.mark)
 
     async def rows(self, statement: str, **params: Any) -> list[Any]:
-        """The rows of one statement that reads."""
+        """The rows of a statement that reads."""
         return await self.driver.read(lambda: one(call(statement, **params)))

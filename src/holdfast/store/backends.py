@@ -95,7 +95,7 @@ def _seed() -> int:
 
 
 def secret_ids() -> Ids:
-    """Ids that nobody can guess and that forked processes do not share, e.g. for the tokens of locks."""
+    """Ids that cannot be guessed and that forked processes do not share, e.g. for the tokens of locks."""
     return Ids(random.SystemRandom())
 
 

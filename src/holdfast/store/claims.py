@@ -1,7 +1,7 @@
-"""Claims: what the shortcut takes, and the general way for tasks under limits; gates, and when to look.
+"""Claims: the shortcut first, then the general path for tasks with limits. Also gates and due times.
 
-Promises: a claim is durable with its events when it is answered, under a new fence; no claim waits for a row
-that another transaction holds. Never: runs anything.
+Promises: an answered claim is durable with its events, under a new fence. A claim does not wait for rows that
+another transaction holds. Never: runs a task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.store.scripts.claim import Wait
 
 
 class Claims:
-    """The part of a store that gives tasks to nodes."""
+    """The part of a store that assigns tasks to nodes."""
 
     __slots__ = ("_access", "_fast")
 
@@ -62,8 +62,8 @@ class Claims:
         return _together(claimed, counted, len(limited_ids))
 
     async def _claim_counted(self, ids: Sequence[str], claim: ClaimRequest) -> Claimed:
-        """Of tasks under limits. A limit that is held is held by the end of a task, as a rule, which takes no
-        longer than this claim does. Or it is new."""
+        """Claims tasks with limits. A limit that is held is new, or the end of a task holds it, which takes
+        no longer than this claim."""
         try:
             claimed = await self._claim_limited(ids, claim, Wait.IF_NONE_IS_FREE)
         except RowHeld:
@@ -116,11 +116,11 @@ class Claims:
 
         with suppress(StoreUnavailable):
             return await self._access.write(script)
-        # A limit is held; or the store is away, as the claim that follows will find.
+        # A limit is held, or the store is unavailable; then the next claim fails as well.
         return Claimed([])
 
     async def open_gates(self) -> tuple[int, float | None]:
-        """Lets tasks in that waited for a rate; says how many, and when the next may come."""
+        """Unparks tasks that waited for a rate. Returns how many, and when the next gate opens."""
         now = self._access.now()
         return await self._access.write(
             lambda: claim_script.open_gates(
@@ -129,20 +129,19 @@ class Claims:
         )
 
     async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
-        """When the first task is due that is not due yet, or was not yet at `after`; and when the next limit
-        lets tasks in."""
+        """When the next task becomes due, after now or after `after`, and when the next limit opens."""
         now = self._access.now() if after is None else after
         rows = await self._access.rows("next_due", queues=list(queues), now=now)
         return Upcoming(*rows[0])
 
     async def first_due(self, queues: Sequence[str]) -> Upcoming:
-        """When the first task in line was or will be due, and the next limit lets tasks in."""
+        """When the first task in line was or will be due, and when the next limit opens."""
         rows = await self._access.rows("first_due", queues=list(queues))
         return Upcoming(*rows[0])
 
 
 def _together(plain: Claimed, limited: Claimed, seen: int) -> Claimed:
-    """What a claim got, of `seen` tasks under limits."""
+    """The result of both parts of a claim. `seen`: how many tasks with limits the first part read."""
     tasks = sorted(plain.tasks + limited.tasks, key=lambda task: (task.priority, task.due_at))
     others_took = seen - len(limited.tasks) - limited.parked > 0 and not limited.held_types
     return Claimed(

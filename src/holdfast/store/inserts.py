@@ -1,6 +1,6 @@
-"""New tasks, the general way: what has dependencies, limits, a key or an id of the caller's.
+"""Inserts on the general path: tasks with dependencies, limits, an idempotency key or a given id.
 
-Promises: what is acknowledged is durable, with its events; a request whose answer was lost may be repeated.
+Promises: an acknowledged insert is durable with its events. A request whose answer was lost may be repeated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Inserts:
         self._access = access
 
     async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
-        """One caller's tasks: all of them or none."""
+        """Inserts all tasks of a caller, or none."""
         now = self._access.now()
         unlinked = insert_script.may_wait(group) and self._is_unlinked(group)
         try:
@@ -52,8 +52,8 @@ class Inserts:
     async def insert_in_tx(
         self, connection: object, group: Sequence[Submission], *, hint: str = ""
     ) -> list[Inserted]:
-        """Within the caller's own transaction, which locks no row that others need. When that is committed,
-        `link` is due if any task has dependencies."""
+        """In the caller's transaction, without locking rows that others need. After its commit `link` is due
+        if any task has dependencies."""
         now = self._access.now()
         unlinked = self._is_unlinked(group)
         return await self._access.driver.run_in_tx(
@@ -63,7 +63,7 @@ class Inserts:
         )
 
     def _is_unlinked(self, group: Sequence[Submission]) -> bool:
-        """Whether edges must not lock parents: with one writer, no other transaction could wait for them."""
+        """Whether edges must not lock parents. With one writer no other transaction waits for them."""
         return not self._access.dialect.one_writer and any(submission.edges for submission in group)
 
     def _insert(
@@ -89,9 +89,8 @@ class Inserts:
     async def _link_new(
         self, group: Sequence[Submission], found: Sequence[Inserted]
     ) -> list[Inserted]:
-        """Links the edges of tasks that were just inserted; the answer, with what their parents did to them.
-        The insert is committed, so no error may reach the caller: what cannot be linked now is linked by a
-        sweeper."""
+        """Links the edges of the inserted tasks, and returns their status after that. The insert is
+        committed, so an error does not reach the caller: a sweeper links the rest."""
         made = [each.task.id for each, answer in zip(group, found, strict=True) if answer.created]
         edges = {each.task.id: each.edges for each in group}
         pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
@@ -108,8 +107,7 @@ class Inserts:
         ]
 
     async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
-        """Makes children that came in without locking their parents known to these. `without`: not these
-        children."""
+        """Links children that were inserted without locking their parents. `without`: children to skip."""
         if self._access.dialect.one_writer or not await self._access.driver.read(
             lambda: edge_script.is_any(without)
         ):
@@ -128,13 +126,13 @@ class Inserts:
     async def unlinked(
         self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
     ) -> list[Pair]:
-        """What `link` would link."""
+        """The edges that `link` would link."""
         if self._access.dialect.one_writer:
             return []
         return await self._access.driver.read(lambda: edge_script.look(limit, without))
 
     async def link_these(self, pairs: Sequence[Pair]) -> Links:
-        """Those of these edges that are unlinked and whose parents are free."""
+        """Links those of these edges that are unlinked and whose parents no transaction holds."""
         now = self._access.now()
         return await self._access.write(
             lambda: edge_script.link(

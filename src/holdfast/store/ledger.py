@@ -1,4 +1,4 @@
-"""The ledger over a store: its transactions, alone or carried by a caller's own."""
+"""The ledger on a store: its transactions, alone or in the caller's transaction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from holdfast.store.store import Store
 
 T = TypeVar("T")
 WAIT_SECONDS: Final = 0.5
-"""For a transaction that has the same key: those of ours are over by then, and callers that wait longer ask
-again by themselves."""
+"""How long to wait for a transaction with the same key. Those of Holdfast have ended by then, and callers
+that wait longer ask again."""
 
 
 class EntryStore:
-    """What both the ledger of callers and the steps of tasks do with entries. `tx` is a caller's own
-    connection with an open transaction."""
+    """The entries of the ledger, for callers and for steps of tasks. `tx`: a connection with an open
+    transaction of the caller."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -30,7 +30,7 @@ class EntryStore:
             return await self._write(
                 lambda now: scripts.begin(ask, now, carried=tx is not None),
                 tx=tx,
-                # A runner of a step has no other way to wait.
+                # A step of a task has no other way to wait.
                 wait_seconds=WAIT_SECONDS if ask.runner is None else HELD_SECONDS,
             )
         except RowHeld:
@@ -73,7 +73,7 @@ class EntryStore:
         repeatable: bool = True,
         wait_seconds: float = HELD_SECONDS,
     ) -> T:
-        """What a turn writes is known by its owner and fence, so a second run recognises its own entry."""
+        """An entry has its owner and fence, so a second run recognizes the entry of the first one."""
         if tx is not None:
             return await self._store.run_in_tx(tx, lambda _dialect, _ids, now: make(now))
         return await self._store.run(

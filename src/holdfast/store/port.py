@@ -1,7 +1,7 @@
-"""The seams of a store: a driver runs scripts, a dialect knows what its database does in its own way.
+"""The ports of a store: a driver runs scripts, a dialect has what differs between databases.
 
-Everything that both stores do alike is in `scripts/` and `store.py`. A new backend brings a driver, a
-dialect, statements under the same names and migrations; the conformance suite says whether it is one.
+Code that all databases share is in `scripts/` and `store.py`. A new backend brings a driver, a dialect with
+its shortcuts, statements of the same names, and migrations. The conformance suite tests it.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from holdfast.store.script import Rows, Script, StatementCall
 
 T = TypeVar("T")
 HELD_SECONDS: Final = 2.0
-"""How long a caller waits for a row that another open transaction holds."""
+"""How long a caller waits for a row that another transaction holds."""
 
 
 class Rank(IntEnum):
-    """Who a write is for, the first in line first."""
+    """The order in which writes get a connection."""
 
     LOOPS = 0
-    """Those of an engine: leases, ends of tasks, claims, sweeps."""
+    """The loops of an engine: leases, outcomes, claims, sweeps."""
     RUNNERS = 1
-    """Handlers, about their own tasks: progress, checkpoints, steps."""
+    """Handlers: progress, checkpoints and steps of their tasks."""
     CALLERS = 2
 
 
 class RowExists(Exception):
-    """A row that was to be new is there already."""
+    """A row that should be new exists."""
 
 
 class WatchedFile(Protocol):
-    """A store that is a file: how its processes notice each other."""
+    """A store in a file: how its processes detect the commits of others."""
 
     path: str
 
@@ -46,26 +46,26 @@ class WatchedFile(Protocol):
         ...
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """Calls back in the event loop after each commit of this store that changed something."""
+        """Calls the listener in the event loop after each commit of this store that changed rows."""
         ...
 
 
 class RecordExists(RowExists):
-    """The id of a feed record is taken: by another process, or by an earlier run of the same statement."""
+    """The id of a feed record exists: of another process, or of an earlier run of the statement."""
 
 
 class RowHeld(StoreBusy):
-    """Another open transaction holds a row that a statement needs, for longer than it waits. Nothing was
-    changed. Verbs that know which row it is say so."""
+    """Another transaction holds a row for longer than a statement waits. Nothing was changed. Verbs that know
+    the row name it in the message."""
 
 
 class Driver(Protocol):
-    """Runs scripts against one database. A script may be run again after a conflict, so it comes as a
-    function that makes it. Raises StoreUnavailable when the database cannot be reached.
+    """Runs scripts against one database. A script may run again after a conflict, so it is passed as a
+    function that makes it. Raises StoreUnavailable if the database cannot be reached.
 
-    What may be repeated after it was committed (`write_one`, `call`, and `write` without a mark) draws
-    nothing that names a row while it runs: ids of tasks, records and orders are drawn before. So a second
-    run meets the rows of the first one: it changes nothing more, or fails with RowExists."""
+    Writes that may be repeated after their commit (`write_one`, `call`, and `write` without a mark) draw no
+    ids while they run: ids of tasks, records and orders are drawn before. A second run therefore meets the
+    rows of the first one: it changes nothing, or fails with RowExists."""
 
     @property
     def file(self) -> WatchedFile | None:
@@ -73,25 +73,25 @@ class Driver(Protocol):
         ...
 
     is_quick: bool
-    """Whether a small write would be done on the spot, without a turn of the event loop."""
+    """Whether a small write would run inline, without a turn of the event loop."""
 
     def reserved(self, rank: Rank) -> Driver:
-        """The same database for an engine: callers leave its loops and its runners the connections that they
-        need, and are served after them."""
+        """The same database for an engine: connections are reserved for its loops and runners, which are
+        served before callers."""
         ...
 
     def holds_up(self, connection: object) -> bool:
-        """Whether every write of this store waits for the transaction that a caller has open here."""
+        """Whether every write of this store waits for the open transaction on this connection."""
         ...
 
     async def open(self) -> None:
-        """Connects and migrates; SchemaMismatch when the schema is newer than this code."""
+        """Connects and migrates. SchemaMismatch if the schema is newer than this code."""
         ...
 
     async def close(self) -> None: ...
 
     async def warm_up(self, calls: Sequence[StatementCall]) -> None:
-        """Makes ready what these statements will need, and changes nothing."""
+        """Prepares these statements. Changes nothing."""
         ...
 
     async def write(
@@ -102,31 +102,29 @@ class Driver(Protocol):
         mark: Callable[[], int] | None = None,
         wait_seconds: float = HELD_SECONDS,
     ) -> T:
-        """In one transaction, durable when this returns. `small` promises that it takes no longer than
-        a commit does, so that a driver may do it on the spot. `wait_seconds`: for how long a caller's
-        transaction is run again while another one holds a row that it needs; then RowHeld is raised.
+        """Runs a script in one transaction, durable when this returns. `small`: it takes no longer than a
+        commit, so a driver may run it inline. `wait_seconds`: how long a caller's transaction is retried
+        while another one holds a row; then RowHeld is raised.
 
-        `mark` draws a number that no other transaction has. By it a driver finds out whether a transaction
-        was committed whose COMMIT was not answered: then its answer is returned, and it is not run again.
-        None promises that a second run of a committed script gives the same answer and changes nothing
-        more."""
+        `mark` draws a number that no other transaction has. With it a driver finds out whether a transaction
+        was committed although its COMMIT got no answer. If so, its answer is returned and it is not run
+        again. None: a second run of a committed script returns the same answer and changes nothing."""
         ...
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
-        """A script whose statements may each stand alone: no transaction need be around them."""
+        """Runs a script whose statements need no common transaction."""
         ...
 
     async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
-        """One statement that writes and stands alone, by the shortest way: `write_one` for those who need
-        no script."""
+        """Runs one statement that writes: `write_one` without a script."""
         ...
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
-        """A script that only reads, or numbers the feed; its statements may each stand alone."""
+        """Runs a script that only reads, or assigns offsets. Its statements need no common transaction."""
         ...
 
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
-        """A script that only reads, all of it at one moment."""
+        """Runs a script that only reads, at one moment."""
         ...
 
     async def run_in_tx(
@@ -137,74 +135,74 @@ class Driver(Protocol):
         may_clash: bool = False,
         limit_seconds: float | None = None,
     ) -> T:
-        """Within the transaction that a caller has open on a connection of its own, which is proved to lead
-        to this very database. `may_clash`: another transaction may bring the same key at the same time.
-        `limit_seconds`: after these RowHeld is raised, and the caller's transaction has failed. The default
-        leaves limits to the settings of the caller's connection."""
+        """Runs a script in the open transaction of a caller's connection, after a check that it leads to this
+        database. `may_clash`: another transaction may insert the same key at the same time. `limit_seconds`:
+        after this time RowHeld is raised, and the caller's transaction has failed. By default the settings of
+        the caller's connection apply."""
         ...
 
     def now(self) -> float:
-        """The store's time, which judges leases: it never goes back and never stands still."""
+        """The store's time, which decides about leases. It never goes backwards and never stands still."""
         ...
 
     def adopt(self, at: float) -> None:
-        """Another process of this store says that it is `at`: the store's time follows when it is behind."""
+        """Moves the store's time forward to `at`, the time of another process, if it is behind."""
         ...
 
 
 class FastPaths(Protocol):
-    """The shortcuts of a dialect: scripts of few statements. Those of `insert_one` and `start_one` are single
-    ones."""
+    """The shortcuts of a dialect: scripts of few statements. `insert_one` and `start_one` are one
+    statement."""
 
     def insert_one(self, task: Task, *, now: float, record_id: int, hint: str) -> StatementCall:
-        """A plain task. RowExists when there is such a row."""
+        """Inserts a plain task. RowExists if there is a row of its id."""
         ...
 
     def insert_plain(
         self, group: Sequence[Submission], *, now: float, record_id: int, hint: str
     ) -> Script[set[str]]:
-        """Plain tasks; the ids that were not there before."""
+        """Inserts plain tasks. Returns the ids that did not exist before."""
         ...
 
     def start_one(
         self, task: Task, claim: ClaimRequest, *, now: float
     ) -> tuple[StatementCall, Task] | None:
-        """Inserts a plain task as one that runs: the statement, which writes nothing when another task is
-        before it in line, and the task as it is then. None where there is no such way."""
+        """Inserts a plain task that runs at once. Returns the statement, which writes nothing if another task
+        is before it in line, and the started task. None if the dialect or the task does not allow it."""
         ...
 
     def claim(
         self, claim: ClaimRequest, *, now: float, record_id: int
     ) -> Script[tuple[Claimed, list[str]]]:
-        """Takes what no limit counts; also the ids of tasks under limits that were next in order."""
+        """Claims tasks without limits. Also returns the ids of tasks with limits that were next in order."""
         ...
 
     def claim_next(self, claim: ClaimRequest, *, now: float, record_id: int) -> Script[list[Task]]:
-        """Takes the first in line; nothing if a limit counts it."""
+        """Claims the first task in line. Claims nothing if it has limits."""
         ...
 
     def complete_plain(
         self, done: Sequence[Transition], *, now: float, record_id: int
     ) -> Script[set[str]]:
-        """Completions without dependents or limits; the ids that were written."""
+        """Completes tasks without dependents and limits. Returns the ids that were written."""
         ...
 
     def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
-        """The statements that a worker repeats all day, with arguments that touch no row."""
+        """The frequent statements of a worker, with arguments that match no row."""
         ...
 
 
 class Dialect(Protocol):
-    """What a database does in a way of its own."""
+    """What differs between databases."""
 
     one_writer: bool
-    """Transactions never overlap, so that several verbs may as well share one."""
+    """Transactions never overlap, so several verbs may share one."""
     cascade_batch: int
-    """Edges to dependents that one transaction looks at; the rest is left for the next one."""
+    """Edges to dependents that one transaction reads. The rest is left for the next one."""
 
     @property
     def fast(self) -> FastPaths:
-        """Its shortcuts."""
+        """The shortcuts."""
         ...
 
     def record(
@@ -214,23 +212,23 @@ class Dialect(Protocol):
     def record_ref(self, record_id: int) -> Script[int]: ...
 
     def assign_offsets(self) -> Script[bool]:
-        """Gives offsets to a batch of what has been committed; whether nothing is left."""
+        """Gives offsets to a batch of committed records. Returns whether none is left."""
         ...
 
     def update_counters(self) -> Script[bool]:
-        """Adds what a batch of the numbered records says to the counters; whether nothing is left."""
+        """Adds a batch of numbered records to the counters. Returns whether none is left."""
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
-        """Forgets counted records, and says from where on the feed is whole; how many went."""
+        """Removes counted records, and records where the feed begins now. Returns how many."""
         ...
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
-        """Forgets tasks that ended before, and counts them off; how many went."""
+        """Removes tasks that ended before, and updates the counters. Returns how many."""
         ...
 
     def hint(self, text: str) -> Script[None]:
-        """Wakes whoever listens, once this transaction is committed; '' does nothing."""
+        """Sends a hint with the commit of this transaction. '' sends none."""
         ...
 
     def pick_aged(
@@ -244,6 +242,6 @@ class Dialect(Protocol):
         ...
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
-        """Leases that have ended, or else the one that ends first: (id, fence, lease until). Of those that
-        another transaction holds, only the very first is given."""
+        """Leases that have ended, or else the one that ends first: (id, fence, lease until). Of the rows that
+        another transaction holds, only the first is returned."""
         ...

@@ -1,6 +1,6 @@
-"""Typed reads of what surrounds tasks: dependencies, nodes, queues, types, schedules, limits, dead letters.
+"""Typed reads: dependencies, nodes, queues, types, schedules, limits, counters, dead letters.
 
-Promises: rows come as structs, by name. Never: writes.
+Promises: rows are structs with named fields. Never: writes.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class Reads:
         return [Schedule(*row) for row in await self._access.rows("schedules")]
 
     async def limits(self, names: Sequence[str]) -> list[Limit]:
-        """Those of these names that exist."""
+        """The limits of these names that exist."""
         return await self._access.driver.read(lambda: read_limits(names))
 
     async def counters(self) -> list[Count]:
-        """As of the last count: counting writes, this does not."""
+        """The counters as of the last count. Unlike `Store.counters` this does not write."""
         return await self._access.rows("counters")
 
     async def dead_groups(self, limit: int) -> list[DeadLetterGroup]:
-        """By error fingerprint, the largest first."""
+        """Dead letters by error fingerprint, the largest group first."""
         return [
             DeadLetterGroup(*row) for row in await self._access.rows("dead_groups", limit=limit)
         ]
@@ -109,5 +109,5 @@ class Reads:
         return await access.driver.snapshot(lambda: read_situation(task_id, access.now()))
 
     async def durability(self) -> dict[str, str]:
-        """The settings of the database that an acknowledged write depends on."""
+        """The settings of the database that the durability of a commit depends on."""
         return {row[0]: row[1] for row in await self._access.rows("durability")}

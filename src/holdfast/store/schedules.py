@@ -1,4 +1,4 @@
-"""Schedules: put, fired, paused, removed, each with its event. Reads are in `reads.py`."""
+"""Changes of schedules, each with its event in the same transaction. `reads.py` reads them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class ScheduleStore:
         self._access = access
 
     async def put(self, schedule: Schedule, *, actor: str) -> bool:
-        """Adds or changes a schedule; whether anything changed."""
+        """Adds or changes a schedule. Returns whether anything changed."""
         return await self._access.run(
             lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
         )
 
     async def fire(self, schedule: Schedule, submission: Submission) -> Inserted | None:
-        """Enqueues the task of a due schedule; None when another instance was first."""
+        """Enqueues the task of a due schedule. None if another node was first."""
         return await self._access.run(
             lambda dialect, ids, now: scripts.fire(
                 dialect, ids, now, schedule=schedule, submission=submission
@@ -39,7 +39,7 @@ class ScheduleStore:
         )
 
     async def resume(self, name: str, *, actor: str) -> Schedule:
-        """It fires again from its next time on."""
+        """The schedule fires again, from its next time on."""
         return await self._access.run(
             lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=actor)
         )
@@ -52,7 +52,8 @@ class ScheduleStore:
         )
 
     async def forget(self, schedule: Schedule) -> bool:
-        """Removes one that has left the code, unless a node has announced it meanwhile; whether it did."""
+        """Removes a schedule that has left the code, unless a node announced it meanwhile. Returns whether it
+        was removed."""
         return await self._access.run(
             lambda dialect, ids, now: scripts.forget(dialect, ids, now, schedule=schedule)
         )

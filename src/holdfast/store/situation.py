@@ -84,7 +84,7 @@ def _parents(task: Task) -> Script[dict[str, str]]:
 
 def _held_ends(task: Task, waits_for: dict[str, str]) -> Script[frozenset[str]]:
     ended = [parent_id for parent_id, status in waits_for.items() if status in ENDED]
-    rows = (yield call("not_told", parents=ended, id=task.id)) if ended else []
+    rows = (yield call("held_ends", parents=ended, id=task.id)) if ended else []
     return frozenset(row[0] for row in rows)
 
 

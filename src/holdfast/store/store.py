@@ -1,7 +1,7 @@
-"""The store: the verbs that move tasks, the same over every database.
+"""The store: the verbs that move tasks, the same on every database.
 
-Promises: what a verb acknowledges is durable; every change has its facts in the same transaction; every
-write of a runner is fenced. Never: decides (the core does), never hands out SQL.
+Promises: what a verb acknowledges is durable; every change has its events in the same transaction; every
+write of a runner is fenced. Never: decides (the core does), never exposes SQL or names of statements.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ T = TypeVar("T")
 
 CASCADES_MAX: Final = 100
 COUNT_BATCHES: Final = 20
-"""Bites of uncounted records that one question about figures works through."""
+"""Batches of uncounted records that one call of `counters` processes."""
 CARRIED_SECONDS: Final = 5.0
-"""What a script has in a caller's transaction, waits for other transactions included. Most tasks may run for
-longer, so a step that another run holds is an error which the handler sees."""
+"""Time limit of a script in a caller's transaction, including waits for other transactions. Most tasks may
+run longer, so a step that another run holds is an error that the handler sees."""
 
 
 class Store:
-    """The one store class; `driver` and `dialect` are what differs."""
+    """The only store class. Databases differ in `driver` and `dialect`."""
 
     def __init__(self, driver: Driver, dialect: Dialect, ids: Ids) -> None:
         self._driver = driver
@@ -59,11 +59,11 @@ class Store:
         self.schedules = ScheduleStore(self._access)
         self.upkeep = Upkeep(self._access)
         self.now = driver.now
-        """The store's time, the one that judges leases."""
+        """The store's time, which decides whether a lease has ended."""
         self.one_writer = dialect.one_writer
         self.on_cut_short: Callable[[], None] = lambda: None
-        """Called when a transaction has left dependents to be settled: by this process's sweeper, if it has
-        one."""
+        """Called when a transaction has left dependents unsettled. The sweeper of this process settles
+        them."""
 
     async def open(self) -> None:
         await self._driver.open()
@@ -72,27 +72,27 @@ class Store:
         await self._driver.close()
 
     def reserved(self, rank: Rank) -> Self:
-        """The same store for an engine, see `Driver.reserved`."""
+        """The same store with the connections of an engine, see `Driver.reserved`."""
         driver = self._driver.reserved(rank)
         return self if driver is self._driver else type(self)(driver, self._dialect, self._ids)
 
     def holds_up(self, connection: object) -> bool:
-        """Whether every write waits for the transaction that a caller has open here: with one writer."""
+        """Whether every write waits for the open transaction on this connection, as with one writer."""
         return self._driver.holds_up(connection)
 
     @property
     def ids(self) -> Ids:
-        """Where this store's ids come from."""
+        """The source of ids."""
         return self._ids
 
     @property
     def file(self) -> WatchedFile | None:
-        """The file that other processes may have open too; None for a server or a store in memory."""
+        """The file that other processes may have open. None for a server or a store in memory."""
         return self._driver.file
 
     @property
     def is_quick(self) -> bool:
-        """Whether small writes are done on the spot."""
+        """Whether small writes run inline."""
         return self._driver.is_quick
 
     # -- new tasks -----------------------------------------------------------------------------
@@ -100,9 +100,9 @@ class Store:
     async def insert(
         self, group: Sequence[Submission], *, tx: object = None, hint: str = ""
     ) -> list[Inserted]:
-        """One caller's tasks: all of them or none. `hint` goes out with the commit. `tx`: within the
-        transaction that the caller has open on this connection, which locks no row that others need; when
-        that is committed, `link` is due if any task has dependencies."""
+        """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `tx`: a connection with an
+        open transaction of the caller. The insert then runs in that transaction and locks no row that others
+        need; after its commit `link` is due if any task has dependencies."""
         if tx is not None:
             return await self._inserts.insert_in_tx(tx, group, hint=hint)
         inserted = await self._fast_inserts.insert(group, hint=hint)
@@ -111,35 +111,34 @@ class Store:
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed]:
-        """Plain new tasks, and the next ones to run, in one commit."""
+        """Inserts plain tasks and claims the next tasks, in one commit."""
         started = await self._fast_inserts.insert_and_claim(group, claim)
         return started or (await self._inserts.insert(group), Claimed([]))
 
     async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
-        """Makes children that came in without locking their parents known to these. `without`: not these
-        children."""
+        """Links children that were inserted without locking their parents. `without`: children to skip."""
         return await self._inserts.link(limit, without=without)
 
     async def unlinked(
         self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
     ) -> list[Pair]:
-        """What `link` would link."""
+        """The edges that `link` would link."""
         return await self._inserts.unlinked(limit, without=without)
 
     async def link_these(self, pairs: Sequence[Pair]) -> Links:
-        """Those of these edges that are unlinked and whose parents are free."""
+        """Links those of these edges that are unlinked and whose parents no transaction holds."""
         return await self._inserts.link_these(pairs)
 
     # -- claims --------------------------------------------------------------------------------
 
     async def warm_up(self, claim: ClaimRequest) -> None:
-        """Before the first task comes: the statements of a worker are made ready."""
+        """Prepares the statements of a worker before the first task arrives."""
         await self._claims.warm_up(claim)
 
     async def claim(self, claim: ClaimRequest) -> Claimed:
-        """The next tasks in order, under new fences, judged at the time that the database is reached. Tasks
-        whose limit another transaction holds are left, and those of other types behind them do not wait. One
-        that is expected alone is not taken if a limit counts it."""
+        """Claims the next tasks in order, under new fences, at the time when the database is reached. Tasks
+        whose limit another transaction holds are skipped, so tasks of other types do not wait for them. With
+        `expected` 1 and `limit` 1, a task with limits is not claimed."""
         return await self._claims.claim(claim)
 
     async def claim_aged(
@@ -149,20 +148,19 @@ class Store:
         *,
         below: Priority = Priority.CRITICAL,
     ) -> Claimed:
-        """The tasks that have waited longest, of those less urgent than `below`."""
+        """Claims the tasks that have waited longest, of those less urgent than `below`."""
         return await self._claims.claim_aged(claim, ageing_seconds, below=below)
 
     async def open_gates(self) -> tuple[int, float | None]:
-        """Lets tasks in that waited for a rate: how many, and when the next may come."""
+        """Unparks tasks that waited for a rate. Returns how many, and when the next gate opens."""
         return await self._claims.open_gates()
 
     async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
-        """When the first task is due that is not due yet, or was not yet at `after`; and when the next limit
-        lets tasks in."""
+        """When the next task becomes due, after now or after `after`, and when the next limit opens."""
         return await self._claims.next_due(queues, after)
 
     async def first_due(self, queues: Sequence[str]) -> Upcoming:
-        """When the first task in line was or will be due, and the next limit lets tasks in."""
+        """When the first task in line was or will be due, and when the next limit opens."""
         return await self._claims.first_due(queues)
 
     # -- tasks ---------------------------------------------------------------------------------
@@ -170,9 +168,9 @@ class Store:
     async def apply(
         self, instructions: Sequence[Instruction], *, wait: bool = True, brief: bool = False
     ) -> list[Ruling]:
-        """Carries out orders; an answer for each, in their order. Without `wait`, a task that another
-        transaction holds is refused with the code `held`; a wait that takes long ends with StoreBusy, a
-        `brief` one soon."""
+        """Applies the instructions and returns a ruling for each, in order. Without `wait`, a task that
+        another transaction holds is refused with the code `held`. A long wait ends with StoreBusy, a `brief`
+        one earlier."""
         now = self.now()
         try:
             applied = await self._access.write(
@@ -192,11 +190,11 @@ class Store:
         return applied.rulings
 
     async def cascades(self) -> list[str]:
-        """Parents that have ended or come back while dependents that are free now were not told yet."""
+        """Parents that have ended or were replayed, with unsettled dependents that no transaction holds."""
         return [row[0] for row in await self._access.rows("cascades", limit=CASCADES_MAX)]
 
     async def held_cascades(self) -> list[tuple[str, str | None]]:
-        """Once all else is done: where another transaction holds a child, or the parent (no child)."""
+        """Cascades that wait for another transaction, which holds a child, or the parent (no child)."""
         if self.one_writer:
             return []
         return [
@@ -204,7 +202,7 @@ class Store:
         ]
 
     async def settle(self, parent_id: str) -> int:
-        """Tells the next dependents of such a parent; how much was done, 0 if another process does it."""
+        """Settles the next dependents of such a parent. Returns how many; 0 if another process does it."""
         now = self.now()
         return await self._access.write(
             lambda: apply_script.go_on(
@@ -215,33 +213,33 @@ class Store:
     async def finish(
         self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
     ) -> list[Ruling]:
-        """Ends of claimed tasks. One that another transaction holds up is refused with the code `held`: it is
-        handed in again later, with `finish_held`. `brief`: no long wait for what the tasks share."""
+        """Writes the outcomes of claimed tasks. An outcome that another transaction blocks is refused with
+        the code `held`; retry it with `finish_held`. `brief`: no long wait for rows that the tasks share."""
         return await finish(self._access, self.apply, ended, brief=brief)
 
     async def finish_held(self, ended: Sequence[tuple[Task, Instruction]]) -> list[Ruling]:
-        """Ends that another transaction held up: those that it does not hold up any more are written, without
-        a long wait for the others. RowHeld when it is not a task but what they share; then one at a time."""
+        """Writes the held outcomes whose rows are free now, without a long wait for the others. RowHeld if
+        the tasks share a row that is held; then call it for one task at a time."""
         return await self.apply([instruction for _, instruction in ended], wait=False, brief=True)
 
     async def owned(self, node: str) -> list[tuple[str, int, float]]:
-        """What the store believes that a node runs: (id, fence, started at)."""
+        """The runs of a node in the store: (id, fence, started at)."""
         return await self._driver.read(lambda: self._dialect.owned(node))
 
     async def heartbeat(
         self, node: str, info_json: str, held: Sequence[RunId], lease_seconds: float
     ) -> HeartbeatAnswer:
-        """A node's heartbeat in one go: its leases renewed, itself seen, what it owns told."""
+        """Renews the leases of a node, records that it is live, and returns what it owns."""
 
         def script() -> Script[HeartbeatAnswer]:
-            # Judged when the database is reached: a machine that has just woken learns the time by then.
+            # The time when the database is reached: a machine that has just woken knows it by then.
             now = self.now()
             return beats.heartbeat(
                 self._dialect, node, info_json, held=held, until=now + lease_seconds, now=now
             )
 
         kept = await self._driver.write_one(script)
-        # Processes whose clocks were wrong for a while must not judge each other's leases.
+        # Processes whose clocks were wrong for a while must not expire each other's leases.
         self._driver.adopt(kept.latest_at)
         if not kept.is_known:
             await self.run(
@@ -252,7 +250,7 @@ class Store:
         return kept
 
     async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
-        """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
+        """Expires leases that have ended. Also returns when the next lease ends, if known."""
         ended, next_at = await ending(self._access, limit, without)
         if not ended:
             return Swept([], next_at)
@@ -265,8 +263,8 @@ class Store:
         return (await ending(self._access, limit, without))[0]
 
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
-        """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
-        left out. `brief`: RowHeld comes soon."""
+        """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
+        out. `brief`: RowHeld is raised early."""
         instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
         decided = await self.apply(instructions, wait=False, brief=brief)
         return [each for each in decided if not is_held(each)]
@@ -285,7 +283,7 @@ class Store:
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
-        """Newest first; `after` is the last id of the page before."""
+        """Newest first. `after`: the last id of the previous page."""
         return await self._access.rows(
             "find_tasks",
             status=status.value if status else None,
@@ -308,8 +306,8 @@ class Store:
         return await self._driver.read(lambda: feed.history(self._dialect, task_id))
 
     async def counters(self) -> list[feed.Count]:
-        """(queue, type, priority, status, n), exact as of now. Behind a backlog of more than a million
-        records that were never read, as of the last of them that was counted."""
+        """(queue, type, priority, status, n), exact as of now. With a backlog of more than a million
+        uncounted records, as of the last one that was counted."""
         rows: list[feed.Count] = []
         for _ in range(COUNT_BATCHES):
             is_done, rows = await self._driver.write_one(lambda: feed.counters(self._dialect))
@@ -318,12 +316,12 @@ class Store:
         return rows
 
     async def new_epoch(self) -> Position:
-        """After a restore that the store cannot notice by itself: every reader gets a reset and reads the
-        state again. The head of the feed in its new epoch."""
+        """Starts a new epoch after a restore that the store cannot detect: every reader gets a reset and
+        reads the state again. Returns the head of the feed."""
         epoch = self._ids.token()
         return await self._driver.write_one(lambda: feed.new_epoch(epoch))
 
-    # -- what surrounds tasks --------------------------------------------------------------------
+    # -- parts with tables and scripts: locks, ledger, orders -------------------------------------
 
     async def run(
         self,
@@ -333,10 +331,9 @@ class Store:
         repeatable: bool = False,
         wait_seconds: float = HELD_SECONDS,
     ) -> T:
-        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit does.
-        `repeatable`: a second run of a committed script gives the same answer and changes nothing more, so
-        it need not leave a mark of its commit; such a script draws no ids. `wait_seconds`: see
-        `Driver.write`."""
+        """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit.
+        `repeatable`: a second run of a committed script returns the same answer and changes nothing, so the
+        commit needs no mark; such a script draws no ids. `wait_seconds`: see `Driver.write`."""
         now = self.now()
         return await self._driver.write(
             lambda: make(self._dialect, self._ids, now),
@@ -348,7 +345,7 @@ class Store:
     async def run_in_tx(
         self, connection: object, make: Callable[[Dialect, Ids, float], Script[T]]
     ) -> T:
-        """The same within the caller's own transaction. The script is short."""
+        """Runs a short script in the caller's transaction."""
         now = self.now()
         return await self._driver.run_in_tx(
             connection,
@@ -357,14 +354,13 @@ class Store:
         )
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
-        """Runs a script that only reads: for parts with scripts of their own (locks, orders). Others ask
-        `reads`."""
+        """Runs a script that only reads. Parts without scripts use `reads`."""
         return await self._driver.read(make)
 
     async def prune(
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
     ) -> int:
-        """Forgets what retention no longer covers; how many rows went."""
+        """Removes tasks and events that retention no longer covers. Returns how many rows."""
         gone = await self._driver.write_one(
             lambda: admin.prune_tasks(
                 self._dialect, before=before, dead_before=dead_before, limit=limit

@@ -1,7 +1,7 @@
-"""What surrounds tasks: what nodes announce, which queues are paused, and what retention forgets.
+"""Writes around tasks: announcements of nodes, pauses of queues, and pruning.
 
-Promises: what operators and other nodes have to know is an event in the same transaction. Announcements and
-pruning have none: each is one statement, and a repeated one changes nothing more.
+Promises: changes that operators and other nodes need to know have an event in the same transaction.
+Announcements and pruning have none: each is one statement that may be repeated.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ class Upkeep:
         await self._run("register_types", rows, node=node, now=now)
 
     async def announce_schedules(self, names: Sequence[str], *, now: float) -> None:
-        """A node whose code has these schedules says so."""
+        """Records that the code of a live node has these schedules."""
         await self._run("announce_schedules", names=list(names), now=now)
 
     async def leave(self, node: str) -> None:
-        """A node stops."""
+        """Removes a node that stops."""
         await self._access.run(partial(nodes.leave, node=node))
 
     async def lose_nodes(self, *, forget_before: float) -> None:
-        """Declares silent nodes lost, and forgets those that were silent before."""
+        """Declares silent nodes lost, and removes those that were silent before `forget_before`."""
         await self._access.run(partial(nodes.lose, forget_before=forget_before))
 
     async def pause_queue(self, name: str, *, actor: str, reason: str) -> None:
@@ -47,29 +47,29 @@ class Upkeep:
         await self._access.run(partial(admin.resume_queue, name=name, actor=actor))
 
     async def prune_entries(self, *, now: float, limit: int) -> int:
-        """Entries of the ledger that have expired; how many went."""
+        """Removes expired entries of the ledger. Returns how many."""
         return len(await self._run("prune_entries", now=now, limit=limit))
 
     async def prune_limits(self, *, before: float, limit: int) -> int:
-        """Limits that no task has used since; how many went."""
+        """Removes limits that no task has used since `before`. Returns how many."""
         return len(await self._run("prune_limits", before=before, limit=limit))
 
     async def prune_counters(self, *, limit: int) -> int:
-        """Counters that are zero; how many went."""
+        """Removes counters that are zero. Returns how many."""
         return len(await self._run("prune_counters", limit=limit))
 
     async def prune_marks(self, *, before: float, limit: int) -> int:
-        """Marks of old commits; how many went."""
+        """Removes marks of old commits. Returns how many."""
         return len(await self._run("prune_marks", before=before, limit=limit))
 
     async def prune_types(self, *, before: float) -> None:
-        """Types that no node has registered since and no task is of."""
+        """Removes types without tasks that no node has registered since `before`."""
         await self._run("prune_types", before=before)
 
     async def _run(
         self, statement: str, rows: list[tuple[Any, ...]] | None = None, **params: Any
     ) -> list[Any]:
-        # The parameters are bound once for each run: a driver may change them.
+        # A copy for each run: a driver may change the parameters.
         return await self._access.driver.write_one(
             lambda: one(StatementCall(statement, dict(params), rows))
         )

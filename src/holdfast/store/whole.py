@@ -1,6 +1,6 @@
 """A write that is finished although its caller is cancelled.
 
-Promises: the work runs in a task of its own; the first cancellation of the caller waits for its end, the
+Promises: the work runs in a separate task; the first cancellation of the caller waits for its end, the
 second lets the caller go while the work goes on; when all tasks of a loop are cancelled (`asyncio.run` does
 that at its end) the work is done again, so it must be safe to repeat. Never: a cancellation that is lost.
 """
@@ -65,7 +65,7 @@ class Whole:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # Seen: nobody may be left to raise it to.
+            task.exception()  # Retrieved: there may be no caller left to raise it to.
 
 
 async def _undo(

@@ -1,7 +1,7 @@
-"""Shortcuts: single statements that do what the core and the scripts would do, for what most tasks need.
+"""Shortcuts: single statements for the common cases of insert, claim and finish.
 
-Promises: what a shortcut leaves behind is what `core.decide` decides, row by row and event by event
-(`tests/conformance/tasks/test_fast_paths.py`). What it cannot do it leaves to the general way, and changes
-nothing.
-The store's verbs try these first; no caller chooses. Never: a rule that the core does not have.
+The verbs of the store try a shortcut first, then the general path (`scripts/`). Callers do not choose.
+Promises: the rows and events of a shortcut are those that `core.decide` rules
+(`tests/conformance/tasks/test_fast_paths.py`). A case that a shortcut does not cover changes nothing and is
+left to the general path. Never: a rule that the core does not have.
 """

@@ -1,7 +1,7 @@
-"""Claims of what no limit counts.
+"""Shortcuts of `Store.claim`: tasks without limits, in one statement on PostgreSQL.
 
-Promises: a claim whose record id is taken takes nothing. What an unanswered first run has taken, the
-heartbeat gives back.
+Promises: a claim whose record id exists already takes no task. If the answer to a claim is lost, the
+heartbeat releases the tasks that it took.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from holdfast.store.access import Access
 from holdfast.store.port import RecordExists
 
 DRAWS: Final = 3
-"""How often a claim draws the id of its record: two processes may draw the same one."""
+"""Tries with a new record id: two processes may draw the same id."""
 
 
 class FastClaims:
@@ -25,12 +25,12 @@ class FastClaims:
         self._access = access
 
     async def warm_up(self, claim: ClaimRequest) -> None:
-        """Before the first task comes, the statements of a worker are run once without effect."""
+        """Runs the statements of a worker once without effect, to prepare their plans."""
         access = self._access
         await access.driver.warm_up(access.dialect.fast.rehearse(claim, now=access.now()))
 
     async def claim(self, claim: ClaimRequest) -> tuple[Claimed, list[str]]:
-        """The next tasks in order; and the ids of those under limits, which the general way judges."""
+        """The next tasks in order, and the ids of tasks with limits, which the general path claims."""
         access = self._access
         record_id = access.ids.record(access.now())
         is_small = claim.expected is not None and claim.expected <= SMALL
@@ -43,7 +43,7 @@ class FastClaims:
             return Claimed([], look_again=True), []
 
     async def claim_next(self, claim: ClaimRequest) -> Claimed:
-        """The first in line alone, unless a limit counts it: less work than `claim` where that is all."""
+        """The first task in line, unless it has limits. Cheaper than `claim` for a single task."""
         access = self._access
         for _ in range(DRAWS):
             record_id = access.ids.record(access.now())

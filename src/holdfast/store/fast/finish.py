@@ -1,4 +1,4 @@
-"""Completions of tasks that no limit counts and no task waits for, in one statement."""
+"""Shortcut of `Store.finish`: completions of tasks without limits and dependents, in one statement."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from holdfast.store.port import RecordExists, RowHeld
 async def finish(
     access: Access, ended: Sequence[tuple[Task, Instruction]]
 ) -> list[Ruling] | dict[int, Ruling]:
-    """The rulings when all could be written; else those that were, by their index in `ended`. The rest, and
-    what is not as the runner believes, is left to the general way."""
+    """The rulings if all were written; otherwise the rulings of those that were, by their index in `ended`.
+    The others are left to the general path."""
     now = access.now()
     plain: dict[str, int] = {}
     moves: list[Transition] = []
     for n, (task, instruction) in enumerate(ended):
-        # One outcome of a task: that of another run of it goes the general way, in its turn.
+        # One outcome for each task. That of another run of the task takes the general path, in its turn.
         if type(instruction.command) is Complete and not task.limits and task.id not in plain:
             moved = decide(task, instruction, now)
             if type(moved) is Transition:
@@ -36,7 +36,7 @@ async def finish(
             small=len(plain) <= SMALL,
         )
     except (RecordExists, RowHeld):
-        # A row that is held fails the statement for all; the general way passes over it.
+        # A locked row fails the statement for all tasks. The general path skips it.
         return {}
     if len(written) == len(ended):
         return list(moves)

@@ -1,15 +1,15 @@
-"""From where on it is worth looking: the parts of an index that are known to hold nothing but the dead.
+"""Scan floors: index values below which the last scan found only dead entries.
 
-While anybody's old snapshot is held, no index entry of a task that left it can be removed, and a scan from
-the front steps over all of them: each claim would be slower than the one before. So a look remembers below
-which value it found nothing, and the next one starts there.
+While an old snapshot is open, PostgreSQL cannot remove the index entries of tasks that left the index. A scan
+from the front steps over all of them, so each claim would be slower than the one before. A scan therefore
+remembers the value below which it found no task, and the next scan starts there.
 
-A floor is a hint, never the truth: what comes in below it (an enqueue in a transaction that took long to
-commit, a task that a limit lets in) is found by the next look from the front. Such a look is due after so
-many times its own length, so together they cost a small share of the time, however many dead there are;
-without an old snapshot a look takes milliseconds, and nobody waits long.
+A floor is a hint. A task that arrives below it (an enqueue in a transaction that took long to commit, a task
+that was unparked) is found by the next scan from the front. That scan is due after a multiple of its
+duration, so such scans cost a small share of the time, whatever the number of dead entries. Without an old
+snapshot a scan takes milliseconds, and the wait is short.
 
-Promises: no row waits below a floor for more than `LONGEST_SECONDS` and one look. Never: more than one
+Promises: no row waits below a floor for more than `LONGEST_SECONDS` and one scan. Never: more than one
 floor for each key.
 """
 
@@ -20,14 +20,14 @@ from collections.abc import Callable, Hashable
 from typing import Final, TypeAlias
 
 WORTH: Final = 60.0
-"""A look from the front is good for this many times as long as it took."""
+"""The result of a scan from the front is used for this multiple of its duration."""
 LONGEST_SECONDS: Final = 5.0
 CHEAP_SECONDS: Final = 0.02
-"""Looks that take less may be repeated whenever there is reason to."""
+"""A scan that is shorter may be repeated at any time."""
 SLACK_SECONDS: Final = 0.5
-"""What is due now may become visible this much later: its transaction has to commit."""
+"""A task that is due now may become visible this much later, when its transaction commits."""
 Place: TypeAlias = tuple[float, int]
-"""A value of the index, and what breaks its links."""
+"""A value of the index, and a number that orders equal values."""
 FRONT: Final[Place] = (-math.inf, 0)
 
 
@@ -50,15 +50,15 @@ class Floors:
         self._floors: dict[Hashable, _Floor] = {}
 
     def start(self, key: Hashable, *, unless_cheap: bool = False) -> Place:
-        """Where to look from: the floor, or the front when it is time for that, or where that costs
-        little."""
+        """Where to start a scan: at the floor, or at the front if that is due. `unless_cheap`: also at the
+        front if that scan is short."""
         found = self._floors.get(key)
         if found is None or self._monotonic() >= found.until:
             return FRONT
         return FRONT if unless_cheap and found.took_seconds < CHEAP_SECONDS else found.at
 
     def learn(self, key: Hashable, *, start: Place, nothing_below: Place, begun: float) -> None:
-        """What a look from `start` saw, that began at this reading of the monotonic clock."""
+        """Stores the result of a scan from `start`. `begun`: the monotonic time at its beginning."""
         if start == FRONT:
             now = self._monotonic()
             took = now - begun
@@ -68,16 +68,16 @@ class Floors:
             found.at = max(found.at, nothing_below)
 
     def holds_for(self, key: Hashable) -> float:
-        """Seconds for which a look would start at the floor."""
+        """Seconds for which scans start at the floor."""
         found = self._floors.get(key)
         return 0.0 if found is None else max(0.0, found.until - self._monotonic())
 
     def distrust(self) -> None:
-        """Something may have come in below: look from the front again, where that costs little."""
+        """A task may have arrived below a floor: short scans start at the front again."""
         for found in self._floors.values():
             if found.took_seconds < CHEAP_SECONDS:
                 found.until = -math.inf
 
     def forget(self) -> None:
-        """The question has changed, so what was seen says nothing."""
+        """Drops all floors: the scans search for other types now."""
         self._floors.clear()

@@ -1,7 +1,7 @@
-"""Inserts of plain tasks: no dependencies, no limits, and an id that no earlier request can have had.
+"""Shortcuts of `Store.insert`: plain tasks, which have no dependencies, no limits and a generated id.
 
-Promises: a request whose answer was lost may be repeated. A row that exists after all leaves the whole group
-to the general way. Never: a look into the store first.
+Promises: a request whose answer was lost may be repeated. If a row exists already, the whole group is left to
+the general path. Never: reads before the insert.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from holdfast.store.scripts.insert import Inserted
 
 
 class FastInserts:
-    """The shortcuts of `Store.insert` and `Store.insert_and_claim`. None is answered for what needs the
-    general way; nothing was written then."""
+    """The shortcuts of `Store.insert` and `Store.insert_and_claim`. They return None, and have written
+    nothing, if the group needs the general path."""
 
     __slots__ = ("_access", "_lone")
 
@@ -70,7 +70,7 @@ class FastInserts:
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed] | None:
-        """In one commit; a single task that nothing is before starts with its insert."""
+        """In one commit. A single task that is first in line starts with its insert."""
         access = self._access
         fast, now = access.dialect.fast, access.now()
         first, second = access.ids.record(now), access.ids.record(now)
@@ -97,8 +97,8 @@ class FastInserts:
         return started if written[0] else None
 
     async def _is_ours(self, task_id: str, record_id: int) -> bool:
-        """Whether a row that exists was inserted with this record: by a first run without an answer. Else the
-        request itself was repeated, and the general way answers it."""
+        """Whether an existing row was inserted with this record, by a first run whose answer was lost. If
+        not, the caller repeated the request, and the general path answers it."""
         rows = await self._access.rows("task_history", id=task_id)
         return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
 

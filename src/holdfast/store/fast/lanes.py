@@ -1,9 +1,8 @@
 """Floors of the ready index: one for each lane, which is a queue and a priority.
 
-Promises: a lane that a claim did not reach keeps what was known of it; a claim for other types starts anew.
-Floors are for a stream of full claims, and for fronts that are dear to look at: whoever gets less than asked
-for from above a cheap front is told to look again, and then looks from there, so that nobody idles while a
-task waits below a floor.
+Promises: a lane that a claim did not reach keeps its floor; a claim for other types starts without floors.
+Floors serve a stream of full claims, and long scans. A claim that starts at a floor and gets fewer tasks than
+requested is repeated from the front if that scan is short, so no worker idles while a task waits below.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Firsts: TypeAlias = dict[tuple[str, int], Place]
 
 
 class Lanes:
-    """What one process knows of all lanes."""
+    """The lanes of one process."""
 
     __slots__ = ("floors", "is_flowing", "monotonic", "types")
 
@@ -29,10 +28,10 @@ class Lanes:
         self.floors = Floors(monotonic)
         self.types: tuple[str, ...] = ()
         self.is_flowing = False
-        """The claim before got all that it asked for."""
+        """The last claim returned as many tasks as requested."""
 
     def look(self, claim: ClaimRequest) -> LaneScan:
-        """A look is about to begin."""
+        """Begins a scan for this claim."""
         if claim.types != self.types:
             self.floors.forget()
             self.types = claim.types
@@ -43,7 +42,7 @@ class Lanes:
 
 
 class LaneScan:
-    """One claim: where it starts in each lane, and what it saw."""
+    """The scan of one claim: where it starts in each lane, and its result."""
 
     __slots__ = ("_begun", "_claim", "_lanes", "_starts")
 
@@ -58,14 +57,14 @@ class LaneScan:
         ]
 
     def params(self) -> dict[str, Any]:
-        """The starts, as statements take them."""
+        """The starts, as parameters of a statement."""
         return {
             "floors": [due_at for due_at, _ in self._starts],
             "floor_nths": [nth for _, nth in self._starts],
         }
 
     def texts(self) -> dict[str, str]:
-        """The same joined, for statements that idle workers wait for."""
+        """The starts as joined text, which is faster to bind: for the claim of an idle worker."""
         return {
             "floors": " ".join([repr(due_at) for due_at, _ in self._starts]),
             "floor_nths": " ".join([str(nth) for _, nth in self._starts]),
@@ -74,12 +73,13 @@ class LaneScan:
     def claimed(
         self, firsts: Firsts, *, picked: int, now: float, limited_due_at: float | None
     ) -> tuple[bool, float]:
-        """What `claim_plain` saw: the first task that it took of each lane, and how many it picked. Tasks
-        under limits are seen but not yet taken. Answers whether to look again at once, because the claim
-        before was full and this one was not; else for how long the next looks will not see everything."""
+        """Stores the result of `claim_plain`: the first task of each lane, and how many tasks it picked,
+        including tasks with limits, which are not claimed yet. Returns whether to claim again at once,
+        because the last claim was full and this one was not; otherwise for how many seconds scans may miss
+        tasks below a floor."""
         due_at = now - SLACK_SECONDS
         ceiling = (due_at if limited_due_at is None else min(due_at, limited_due_at), 0)
-        # Lanes are served by priority, then by queue; behind a full claim nothing was seen.
+        # Lanes are served by priority, then by queue. A full claim has not read the lanes after its last one.
         is_full = picked >= self._claim.limit
         was_flowing, self._lanes.is_flowing = self._lanes.is_flowing, is_full
         last = max((self._order(*lane) for lane in firsts), default=(-1, -1)) if is_full else None
@@ -98,7 +98,7 @@ class LaneScan:
         return (True, 0.0) if below and was_flowing else (False, max(below, default=0.0))
 
     def aged(self, tasks: Sequence[Task], *, horizon: float, below: Priority) -> None:
-        """What `pick_aged` gave: the oldest of all lanes together."""
+        """Stores the result of `pick_aged`: the oldest tasks of all lanes."""
         firsts = firsts_of((task.queue, task.priority, task.due_at, 0) for task in tasks)
         if len(tasks) >= self._claim.limit:
             horizon = min(horizon, tasks[-1].due_at)
@@ -123,7 +123,7 @@ class LaneScan:
 
 
 def firsts_of(rows: Iterable[tuple[str, int, float, int]]) -> Firsts:
-    """The first of each lane, of rows (queue, priority, due at, nth) in order."""
+    """The first row of each lane, from sorted rows (queue, priority, due at, nth)."""
     firsts: Firsts = {}
     for queue, priority, due_at, nth in rows:
         firsts.setdefault((queue, priority), (due_at, nth))

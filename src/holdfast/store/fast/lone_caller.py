@@ -1,6 +1,6 @@
-"""Whether one caller comes back and back while no other does: then its write may be done on the spot.
+"""Detects a single caller that inserts one task after the other: its writes may run inline.
 
-Promises: after a few such writes in a row the other tasks of the event loop get a turn.
+Promises: after a few inline writes in a row the event loop runs other tasks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Final
 
 STREAK_MAX: Final = 8
-"""Writes on the spot in a row before others get a turn."""
+"""Inline writes in a row before the event loop runs other tasks."""
 
 
 class LoneCaller:
@@ -23,7 +23,7 @@ class LoneCaller:
         self._streak = 0
 
     async def is_back(self) -> bool:
-        """Whether the caller is the one that came the last time; asked once for each write."""
+        """Whether the previous write had the same caller. Call this once for each write."""
         caller = asyncio.current_task()
         if self._last is None or self._last() is not caller:
             self._last = None if caller is None else weakref.ref(caller)

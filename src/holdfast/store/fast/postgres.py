@@ -1,4 +1,4 @@
-"""PostgreSQL's shortcuts: whole verbs in one statement, so in one round trip and one commit."""
+"""The shortcuts of PostgreSQL: a verb is one statement, so one round trip and one commit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.store.scripts.work import counted, deltas_json, shifted
 
 encode: Final = msgspec.json.Encoder().encode
 Shape: TypeAlias = tuple[Any, ...]
-"""What many tasks have in common: the columns `SHAPE`, and the delay."""
+"""The values that many tasks share: the columns `SHAPE`, and the delay."""
 
 
 class PostgresFast:
@@ -139,7 +139,8 @@ def _shape(task: Task) -> Shape:
 
 
 def _events_json(tasks: Sequence[Task], places: Sequence[int], now: float) -> str:
-    """The events of an enqueue. What a shape shares is encoded once; ids of ours are plain text."""
+    """The events of an enqueue as JSON. The tail is encoded once for each shape. Generated ids need no
+    escaping."""
     head = f'["task.enqueued",{now!r},"'
     tails: dict[int, str] = {}
     for task, place in zip(tasks, places, strict=True):
@@ -151,7 +152,7 @@ def _events_json(tasks: Sequence[Task], places: Sequence[int], now: float) -> st
 
 
 def _taking(claim: ClaimRequest, now: float, record_id: int) -> dict[str, Any]:
-    """Who takes, and the constant parts of the events."""
+    """The claiming node, and the constant parts of the events."""
     return {
         "now": now,
         "node": claim.node,

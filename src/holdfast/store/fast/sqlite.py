@@ -1,4 +1,4 @@
-"""SQLite's shortcuts: one writer, so a transaction reads without locks what it is about to write."""
+"""The shortcuts of SQLite. It has one writer, so a transaction reads rows without locking them."""
 
 from __future__ import annotations
 
@@ -125,12 +125,12 @@ class SqliteFast:
         return ids
 
     def rehearse(self, claim: ClaimRequest, *, now: float) -> Sequence[StatementCall]:
-        """One connection with one cache of statements: nothing is worth it."""
+        """Nothing to prepare: there is one connection with one cache of statements."""
         return ()
 
 
 def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]:
-    """Where the next tasks are, in order, and whether a limit counts each."""
+    """The row ids of the next tasks in order, and whether each has limits."""
     queues = yield from open_queues(claim.queues)
     places: list[tuple[int, int]] = []
     for priority in Priority:
@@ -149,12 +149,12 @@ def lane(
     due: float,
     limit: int,
 ) -> StatementCall:
-    """Reads the first tasks of one queue and priority that are due."""
+    """Reads the first due tasks of one queue and priority."""
     return call(statement, queue=queue, priority=int(priority), types=types, now=due, limit=limit)
 
 
 def open_queues(queues: Sequence[str]) -> Script[list[str]]:
-    """Those of these queues that are not paused."""
+    """The queues that are not paused, of these."""
     rows = yield call("queues")
     paused = {name for name, paused_at, _, _ in rows if paused_at is not None}
     return [name for name in queues if name not in paused]

@@ -1,4 +1,4 @@
-"""What dialects bind for the insert of a single task, and for one that starts at once."""
+"""The parameters of a single insert, and of one that starts its task at once."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from holdfast.store.columns import plain_params
 
 _encode: Final = msgspec.json.Encoder().encode
 KINDS_MAX: Final = 1_000
-"""Kinds of tasks whose constant texts are kept."""
+"""Kinds of tasks whose constant texts are cached."""
 
 
 def insert_one(task: Task, now: float) -> dict[str, Any]:
-    """The parameters of statement `insert_one`; a delay counts from the recorded creation."""
+    """The parameters of statement `insert_one`. A delay counts from the recorded creation."""
     tail = enqueued_tail(task.type, task.queue, task.priority, task.due_at - task.created_at, now)
     return _bound(task, now, f'[["task.enqueued",{now!r},"{task.id}{tail}]', 1, "queued")
 
 
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
-    """The same for a task that starts in the same transaction: both facts, and it counts as running."""
+    """The parameters of an insert that starts its task: both events, counted as running."""
     events = (enqueued(start.before, now), *start.events)
     return _bound(start.before, now, _facts_json(events), len(events), "running")
 
@@ -46,7 +46,7 @@ def _facts_json(events: tuple[NewEvent, ...]) -> str:
 
 
 def enqueued_tail(task_type: str, queue: str, priority: Priority, delay: float, now: float) -> str:
-    """The fact of a plain enqueue from the end of its id on, which is an id of ours and so plain text."""
+    """JSON tail of the `task.enqueued` event, after the task id. Generated ids need no escaping."""
     if delay > 0:
         return _tail(task_type, queue, priority, now + delay)
     return _prompt_tail(task_type, queue, priority)
@@ -54,7 +54,7 @@ def enqueued_tail(task_type: str, queue: str, priority: Priority, delay: float, 
 
 @lru_cache(KINDS_MAX)
 def _prompt_tail(task_type: str, queue: str, priority: Priority) -> str:
-    """The same for all tasks of a kind: what most callers wait for."""
+    """The tail without a delay, which is the same for all tasks of a kind."""
     return _tail(task_type, queue, priority, None)
 
 

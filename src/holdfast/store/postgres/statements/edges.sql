@@ -144,7 +144,7 @@ SELECT parent_id, child_id FROM (
     UNION ALL
     (SELECT parent_id, NULL AS child_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int)) AS left_over;
 
--- name: not_told
+-- name: held_ends
 -- Which of these parents, that have ended, a child has not heard of because another transaction held it.
 -- index: holdfast_cascade_held_pkey
 -- returns: parent_id

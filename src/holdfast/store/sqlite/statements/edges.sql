@@ -93,7 +93,7 @@ ORDER BY parent_id LIMIT :limit;
 SELECT parent_id, child_id FROM holdfast_cascade_held UNION ALL SELECT parent_id, NULL FROM holdfast_cascade
 ORDER BY parent_id LIMIT :limit;
 
--- name: not_told
+-- name: held_ends
 -- index: holdfast_cascade_held (primary key)
 -- returns: parent_id
 SELECT parent_id FROM holdfast_cascade_held
