@@ -76,7 +76,7 @@ async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Stor
     assert {task.id for task in await claim(store, 5)} == {"limited", "behind"}
 
 
-async def test_what_somebody_holds_is_not_waited_for(shared_bench: Bench) -> None:
+async def test_a_locked_task_is_not_waited_for(shared_bench: Bench) -> None:
     store, other = await shared_bench.open(), await shared_bench.open()
     await put(store, "a")
     assert await next_ids(store) == ["a"]

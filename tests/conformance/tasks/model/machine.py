@@ -156,7 +156,7 @@ class Hands(RuleBasedStateMachine):
         return status in self.model.status.values()
 
     def asked(self, **fields: Any) -> Submission:
-        """A request under an id of its own."""
+        """A request with a caller-supplied id."""
         self.number += 1
         defaults: dict[str, Any] = {
             "type": "work",
