@@ -26,7 +26,7 @@ async def register(connection: apsw.Connection, user: str) -> str | None:
 
 
 async def main() -> None:
-    # apsw, as the queue itself: a second copy of SQLite in one process would not see its locks.
+    # apsw, like the queue: a second copy of SQLite in one process would not see its locks.
     connection = apsw.Connection(FILE)
     connection.set_busy_timeout(5_000)  # the queue writes to the file, too
     connection.execute("CREATE TABLE IF NOT EXISTS user (name text PRIMARY KEY)")

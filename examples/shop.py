@@ -1,10 +1,12 @@
-"""A shop whose orders survive bad days, for workers in processes of their own.
+"""A shop with durable orders, for workers in separate processes.
 
-cd examples
-holdfast worker shop:queue --processes 2        # in one terminal; then in another:
-holdfast enqueue place_order order=17 --wait
-holdfast task list
-holdfast dlq groups
+    cd examples
+    holdfast worker shop:queue --processes 2        # in one terminal; then in another:
+    holdfast enqueue place_order order=17 --wait
+    holdfast task list
+    holdfast dlq groups
+
+See examples/README.md.
 """
 
 import asyncio
@@ -17,12 +19,12 @@ queue = TaskQueue(os.environ.get("HOLDFAST_URL", "sqlite:///holdfast.db"))
 
 @queue.task(priority="critical", max_attempts=5, key_concurrency=1)
 async def charge(order: int, amount: int, ctx: Context) -> str:
-    """At most one charge at a time for each customer (the key); a bad amount is never tried again."""
+    """At most one charge at a time per customer (the key). A bad amount is never retried."""
     if amount <= 0:
         raise Reject(f"an amount of {amount} can never be charged")
     if ctx.attempt == 1 and order % 5 == 0:
-        raise ConnectionError("the bank did not answer")  # comes again after a growing pause
-    return f"charge-{order}-{ctx.fence}"  # the fence rises with each claim: hand it to the bank
+        raise ConnectionError("the bank did not answer")  # retried after a growing pause
+    return f"charge-{order}-{ctx.fence}"  # the fence rises with each claim: pass it to the bank
 
 
 @queue.task(rate="20/s")
@@ -40,7 +42,7 @@ def render_label(order: int) -> str:
 
 @queue.task
 async def ship(order: int, ctx: Context) -> str | Snooze:
-    """Nothing is spent by waiting until the van is there."""
+    """A snooze spends no attempt while the van is away."""
     if ctx.saved is None:
         await ctx.save({"asked_for_a_van": True})
         return Snooze(0.5, "no van yet")
@@ -50,7 +52,7 @@ async def ship(order: int, ctx: Context) -> str | Snooze:
 
 @queue.task(priority="high")
 async def place_order(order: int) -> list[str]:
-    """One order: a charge, what follows from it, and all of it or nothing enqueued."""
+    """Enqueues one order: the charge and the tasks that follow it, all or none."""
     ids = {name: f"{name}-{order}" for name in ("charge", "receipt", "label", "ship")}
     await queue.enqueue_many(
         [

@@ -1,4 +1,4 @@
-"""A contract type for import-linter that can be written down before the code it guards exists."""
+"""A contract type for import-linter that may name modules which do not exist yet."""
 
 from grimp import ImportGraph
 from importlinter import ContractCheck

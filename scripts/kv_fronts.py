@@ -42,7 +42,7 @@ from holdfast.primitives.kv import commands
 
 
 class Front(NamedTuple):
-    """One file that is written."""
+    """One generated file."""
 
     file: str
     about: str
@@ -177,7 +177,7 @@ def _methods(family: str, front: Front) -> Iterator[str]:
 
 
 def _answer(node: ast.FunctionDef) -> str | None:
-    """What is inside of `Op[...]`."""
+    """The type inside `Op[...]`."""
     returns = node.returns
     is_op = isinstance(returns, ast.Subscript) and ast.unparse(returns.value) == "Op"
     return ast.unparse(returns.slice) if is_op and isinstance(returns, ast.Subscript) else None
@@ -194,12 +194,12 @@ def _method(family: str, node: ast.FunctionDef, front: Front) -> str:
 
 
 def _shadowless(annotation: str) -> str:
-    """In a class with a method `set` the type has to be named otherwise."""
+    """Qualifies `set`: the class has a method of that name."""
     return annotation.replace("set[str]", "builtins.set[str]")
 
 
 def _passed(args: ast.arguments) -> str:
-    """The parameters as they are handed on."""
+    """The parameters as arguments of the call."""
     positional = [arg.arg for arg in args.args]
     rest = [f"*{args.vararg.arg}"] if args.vararg else []
     return ", ".join([*positional, *rest, *(f"{arg.arg}={arg.arg}" for arg in args.kwonlyargs)])

@@ -1,9 +1,9 @@
-"""Make `.venv` ready for development: the locked tools and libraries, and holdfast, editable.
+"""Creates `.venv` for development: the locked tools and libraries, and holdfast, editable.
 
     python scripts/setup.py [--force]
 
-It needs only a Python of 3.11 or later. A second run with nothing changed ends at once: a stamp
-in `.venv` holds the hash of everything that the environment was made from.
+Needs only Python 3.11 or later. A second run without changes ends at once: a stamp in `.venv` holds the
+hash of everything that the environment was made from.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
 
 
 def fingerprint() -> str:
-    """The hash of all that decides what `.venv` holds, its place and its Python included."""
+    """The hash of all inputs of `.venv`, including its path and its Python."""
     digest = hashlib.sha256()
     for path in (LOCK, ROOT / "pyproject.toml", Path(__file__)):
         digest.update(path.read_bytes())
@@ -79,7 +79,7 @@ def install() -> None:
     say(f"installing uv {pin}")
     run(PYTHON, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"uv=={pin}")
     say(f"installing {LOCK.relative_to(ROOT)}")
-    # uv and this shell may both skip bytecode; without it every start pays for compiling.
+    # uv and this shell may both skip bytecode; without it every start compiles the modules.
     uv("sync", "--require-hashes", "--compile-bytecode", LOCK)
     say("installing holdfast (editable)")
     uv("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)

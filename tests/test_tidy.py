@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 FUNCTION_LINES_MAX = 70
+POSITIONAL_MAX = 5
 FILE_LINES_MAX = 400
 WORST_SHOWN = 5
 
@@ -21,38 +22,15 @@ WITH_STATEMENTS = ("src/holdfast/store/", "src/holdfast/orders/sqlstore/", "src/
 STATEMENT_CALLS = ("call", "call_rows", "StatementCall")
 READ_TOGETHER = ("core", "store", "engine", "queue")
 """Packages that are read together: a class name stands for one thing in all of them."""
-CLEAN = (
-    "examples",
-    "src/holdfast",
-    "src/holdfast/bus",
-    "src/holdfast/cli",
-    "src/holdfast/cli/demo",
-    "src/holdfast/cli/output",
-    "src/holdfast/cli/worker",
-    "src/holdfast/core",
-    "src/holdfast/engine",
-    "src/holdfast/primitives",
-    "src/holdfast/primitives/idempotency",
-    "src/holdfast/primitives/locks",
-    "src/holdfast/sim",
-    "src/holdfast/sim/checkers",
-    "src/holdfast/store",
-    "src/holdfast/store/fast",
-    "src/holdfast/testing",
-    "tests/conformance/ledger",
-    "tests/conformance/locks",
-    "tests/sim",
-    "tests/unit/core",
-    "tests/unit/engine",
-    "tests/unit/primitives",
-)
-"""Folders, without those below them, that keep to plain words. The tuple grows until it can be dropped."""
+BEING_MOVED = ("src/holdfast/queue/", "src/holdfast/store/")
+"""Not checked for words and parameters until these packages have their final modules."""
 NOT_PLAIN = re.compile(
-    r"(?<![a-z])(?:whoever|somebody|nobody|anybody|told|anew|in[ _]vain|come[ _]what[ _]may|so[ _]many|"
-    r"so[ _]much|of[ _]its[ _]own|be[ _]it)(?![a-z])",
+    r"(?<![a-z])(?:whoever|somebody|nobody(?![`\"])|anybody|told|anew|in[ _]vain|"
+    r"come[ _]what[ _]may|so[ _]many|so[ _]much|of[ _]its[ _]own|be[ _]it)(?![a-z])",
     re.IGNORECASE,
 )
 """In prose and in names: a component is the subject, in standard words (CONTRIBUTING.md)."""
+# `nobody` and "nobody" are the name of a Unix user.
 SLEEPS = {"time.sleep", "asyncio.sleep"}
 
 
@@ -150,13 +128,23 @@ def test_no_class_name_stands_twice() -> None:
     assert {name: at for name, at in places.items() if len(at) > 1} == {}
 
 
+def test_parameters_beyond_the_first_are_named() -> None:
+    """A call with more positional arguments does not say what each one is."""
+    assert [
+        f"{source.at(node)} {node.name}"
+        for source in settled(SRC)
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and positional_count(node.args) > POSITIONAL_MAX
+    ] == []
+
+
 def test_words_are_plain() -> None:
-    """In docstrings, comments, messages and names of the folders that are clean."""
-    sources = [source for source in OURS if source.folder in CLEAN]
-    assert {source.folder for source in sources} == set(CLEAN)
+    """In docstrings, comments, messages and names."""
     assert [
         f"{source.name}:{number} {match[0]}"
-        for source in sources
+        for source in settled(OURS)
+        if source.name != "tests/test_tidy.py"
         for number, line in enumerate(source.text.splitlines(), start=1)
         for match in NOT_PLAIN.finditer(line)
     ] == []
@@ -174,6 +162,16 @@ def test_no_test_sets_a_deadline() -> None:
     """Whether a test is quick is never asserted; the one profile in tests/conftest.py turns it off."""
     others = [source for source in TESTS if source.name != "tests/conftest.py"]
     assert [s.at(node) for s in others for node in calls(s.tree) if sets_deadline(node)] == []
+
+
+def settled(sources: Iterable[Source]) -> list[Source]:
+    """The sources without those that are being moved."""
+    return [source for source in sources if not source.name.startswith(BEING_MOVED)]
+
+
+def positional_count(args: ast.arguments) -> int:
+    names = [arg.arg for arg in (*args.posonlyargs, *args.args)]
+    return len([name for name in names if name not in {"self", "cls"}])
 
 
 def functions(sources: Iterable[Source]) -> Iterator[Place]:

@@ -4,7 +4,7 @@
 - `servers`: real PostgreSQL, Redis and Valkey; `databases`: statements on sessions without Holdfast;
 - `proxy`: TCP proxies that fail on command;
 - `processes`: child processes that end with their parent, and what the kernel says about them;
-- `subject`, `session`: a queue under test in a process of its own, driven over JSON lines; `venvs` makes the
+- `subject`, `session`: a queue under test in a separate process, driven over JSON lines; `venvs` makes the
   environments of peers;
 - `report`: progress, tables, result files.
 

@@ -1,4 +1,4 @@
-"""Runs the real command line in processes of its own, and an application for it to work on."""
+"""Runs the real command line in separate processes, with an application for it."""
 
 import io
 import json
@@ -43,7 +43,7 @@ LEFT_OUT = ("HOLDFAST_URL", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "HOLDFA
 
 
 class Cli:
-    """`holdfast` in a folder of its own."""
+    """`holdfast` in its own folder."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         self.folder = folder
@@ -73,7 +73,7 @@ class Cli:
         return json.loads(self.ok(*args, "-o", "json", input=input))
 
     def see(self, *args: str) -> Any:
-        """The same without a process of its own, for a look at what another command did."""
+        """The same in this process, to read the effects of another command."""
         url = ("--url", self.env["HOLDFAST_URL"]) if "HOLDFAST_URL" in self.env else ()
         done = run_inside(self.folder, *args, *url, "-o", "json")
         assert done.code == 0, f"{args}: {done}"
@@ -129,7 +129,7 @@ class Worker:
         raise AssertionError(f"it ended without {words}:\n{''.join(self.said)}")
 
     def ready(self, count: int = 1) -> set[int]:
-        """The pids of so many processes, once they are up."""
+        """The pids of this many processes, once they are up."""
         lines = [self.until("ready: pid") for _ in range(count)]
         return {int(line.split("ready: pid ")[1].split(",")[0]) for line in lines}
 
@@ -158,7 +158,7 @@ class Stock:
 
 
 async def stocked(url: str) -> Stock:
-    """A store with a task in each of the usual states, and nobody who works on it."""
+    """A store with a task in each of the usual states, and no worker."""
     queue = TaskQueue(url)
 
     async def add(a: int, b: int) -> int:
@@ -188,7 +188,7 @@ class Done(NamedTuple):
 
 
 def run_inside(folder: Path, *args: str) -> Done:
-    """The same without a process of its own, for the many small refusals."""
+    """The same in this process, for the many small refusals."""
     log = logging.getLogger("holdfast")
     before, level = Path.cwd(), log.level
     out, said = io.StringIO(), io.StringIO()

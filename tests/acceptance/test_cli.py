@@ -134,7 +134,7 @@ def test_a_store_of_a_newer_schema_is_left_alone(cli: Cli, stock: Stock) -> None
     assert "schema-mismatch" in cli.fails(1, "doctor")
 
 
-def test_colours_are_for_those_who_want_them(
+def test_colours_follow_option_and_environment(
     cli: Cli, stock: Stock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     green = "\x1b[32mcompleted"

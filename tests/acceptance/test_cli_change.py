@@ -79,7 +79,7 @@ def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) 
     assert cli.see("dlq", "list") == []
 
 
-def test_bulk_changes_need_a_yes(cli: Cli) -> None:
+def test_bulk_changes_need_a_confirmation(cli: Cli) -> None:
     assert "no dead letter is given" in cli.fails(2, "dlq", "replay")
     refused = cli.fails(2, "dlq", "replay", "--type", "boom")
     assert "Replay 3 dead letters?" in refused
@@ -99,7 +99,7 @@ def test_a_command_advises_only_options_that_it_has(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("answer", "left"), [(b"y\n", 0), (b"n\n", 3)])
-def test_a_person_is_asked(cli: Cli, answer: bytes, left: int) -> None:
+def test_a_terminal_is_asked_for_confirmation(cli: Cli, answer: bytes, left: int) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cli.folder)

@@ -70,7 +70,7 @@ def test_an_empty_or_short_id_changes_nothing(
     assert cli.see("task", "list") == before
 
 
-def test_a_line_that_is_no_text_stops_no_other(cli: Cli, stock: Stock) -> None:
+def test_an_undecodable_line_stops_no_other(cli: Cli, stock: Stock) -> None:
     first, second, third = stock.dead
     done = subprocess.run(
         [*HOLDFAST, "dlq", "discard", "-"],

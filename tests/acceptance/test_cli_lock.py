@@ -51,7 +51,7 @@ async def test_locks_are_listed_shown_and_revoked(lease: Lease, url: str, tmp_pa
         assert (shown["is_held"], shown["audit"][0]["reason"]) == (False, "gone")
         assert shown["audit"][0]["actor"].startswith("cli:")
         assert "revoked by cli:" in said("show", "host:42")
-        for verb in ("revoke host:42", "show nobody"):
+        for verb in ("revoke host:42", "show unknown"):
             assert run_inside(tmp_path, "--url", url, "lock", *verb.split()).code == 5
 
     await asyncio.to_thread(look_again)

@@ -83,7 +83,7 @@ def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
     assert {event["task_id"] for event in dead} == set(stock.dead)
 
 
-def test_doctor_finds_that_nobody_works(cli: Cli) -> None:
+def test_doctor_reports_that_no_worker_is_live(cli: Cli) -> None:
     done = cli.run("doctor", "-o", "json")
     levels = {check["name"]: check["level"] for check in json.loads(done.stdout)}
     assert done.returncode == 1

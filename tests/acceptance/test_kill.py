@@ -148,7 +148,7 @@ async def freeze_between_writes(worker: Worker, url: str) -> None:
 async def test_a_frozen_worker_that_claims_its_task_again_runs_it_once_more_and_ends(
     url: str,
 ) -> None:
-    """SIGSTOP past the lease, nobody else has the handler, SIGCONT: the same process runs the task again
+    """SIGSTOP past the lease, no other node has the handler, SIGCONT: the same process runs the task again
     while its first run unwinds. The second run keeps its lease and is the last."""
     watcher = TaskQueue(url)
     feed = Feed(watcher)
@@ -179,7 +179,7 @@ async def test_a_frozen_worker_that_claims_its_task_again_runs_it_once_more_and_
 
 
 async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_path: Path) -> None:
-    """Its deaths are counted apart from attempts; whoever ran beside it lives on."""
+    """Its deaths are counted apart from attempts; other tasks of the worker go on."""
     how = "kill" if url.startswith("postgresql") else "os._exit"
     runs = str(tmp_path / "runs")
     watcher = TaskQueue(url)
@@ -216,7 +216,7 @@ async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_
     assert dead.failure_kind == "lost"
     assert "stopped answering 3 times" in (task.error or "")
     assert task.failure is not None
-    assert (task.failure.node or "nobody") in (task.error or "")
+    assert (task.failure.node or "no node") in (task.error or "")
     assert len(journal.read(runs)) == 3
     for neighbour in neighbours:
         after = await neighbour.get()
@@ -227,22 +227,22 @@ async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_
 
 
 async def test_a_producer_killed_in_the_middle_of_enqueueing_leaves_whole_tasks(url: str) -> None:
-    """Whatever it was told is there; what it was not told is there with its event, or not at all."""
+    """Every acknowledged task exists; others exist with their event, or not at all."""
     async with Worker(url, "work") as worker:
         await worker.stop()
     producer = await start_module("tests.acceptance.apps.producer", url)
     assert producer.stdout is not None
-    told = [(await producer.stdout.readline()).decode().strip() for _ in range(50)]
+    acknowledged = [(await producer.stdout.readline()).decode().strip() for _ in range(50)]
     producer.kill()
     rest, _ = await producer.communicate()
     *more, _ = rest.decode().split("\n")  # what was written before the kill, without a torn line
-    told += more
+    acknowledged += more
 
     queue = TaskQueue(url)
     events = await whole_feed(queue)
     assert_contiguous(events)
     enqueued = [event.task_id for event in events if event.kind == "task.enqueued"]
-    assert set(told) <= set(enqueued)
+    assert set(acknowledged) <= set(enqueued)
     assert len(enqueued) == len(set(enqueued))
     assert (await queue.get_stats()).pending == len(enqueued)
     assert [t for t in enqueued if await queue.get_task(t) is None] == []

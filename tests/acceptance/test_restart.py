@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {"lease_seconds": 2.0, "max_workers": 8, "max_deaths"
 
 @pytest.fixture
 def server() -> Iterator[Postgres]:
-    """One of its own, with the durability of production."""
+    """A separate server, with the durability of production."""
     with Postgres(fsync="on", synchronous_commit="on", full_page_writes="on") as server:
         yield server
 
@@ -39,7 +39,7 @@ class Load:
 
     def __init__(self, queue: TaskQueue, callers: int = 4) -> None:
         self._queue = queue
-        self.told: list[str] = []
+        self.acknowledged: list[str] = []
         self.refused: list[StoreUnavailable] = []
         self._enough = asyncio.Event()
         self._progress = asyncio.Condition()
@@ -49,7 +49,7 @@ class Load:
         pause = 0.01
         while not self._enough.is_set():
             try:
-                self.told.append(await self._queue.enqueue("work", {"seconds": 0.002}))
+                self.acknowledged.append(await self._queue.enqueue("work", {"seconds": 0.002}))
             except StoreUnavailable as error:
                 self.refused.append(error)
                 await asyncio.sleep(pause)
@@ -58,9 +58,9 @@ class Load:
 
     async def more(self, count: int = 100) -> None:
         """Until this many further tasks have been acknowledged."""
-        wanted = len(self.told) + count
+        wanted = len(self.acknowledged) + count
         async with asyncio.timeout(30), self._progress:
-            await self._progress.wait_for(lambda: len(self.told) >= wanted)
+            await self._progress.wait_for(lambda: len(self.acknowledged) >= wanted)
 
     async def stop(self) -> None:
         self._enough.set()
@@ -69,9 +69,9 @@ class Load:
 
 async def assert_nothing_lost(queue: TaskQueue, load: Load) -> None:
     """Every acknowledged task is there and completed once; others too, if they are there."""
-    assert [task_id for task_id in load.told if await queue.get_task(task_id) is None] == []
+    assert [task_id for task_id in load.acknowledged if await queue.get_task(task_id) is None] == []
     feed = Feed(queue)
-    await feed.ended(load.told)
+    await feed.ended(load.acknowledged)
     await feed.ended(list(feed.counts["task.enqueued"]))
     await feed.close()
     events = await whole_feed(queue)
@@ -96,14 +96,14 @@ async def crash(server: Postgres, load: Load) -> None:
 
 
 async def hang(server: Postgres, load: Load) -> None:
-    """Silent for longer than the leases are; nobody hears yes meanwhile."""
+    """Silent for longer than the leases last; no call is acknowledged meanwhile."""
     await asyncio.to_thread(server.pause)
     try:
-        told = len(load.told)
+        acknowledged = len(load.acknowledged)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(SETTINGS["lease_seconds"] * 1.2):
                 await load.more(len(load.callers) + 1)  # an answer may be on its way to each
-        assert len(load.told) <= told + len(load.callers)
+        assert len(load.acknowledged) <= acknowledged + len(load.callers)
     finally:
         await asyncio.to_thread(server.resume)
 
@@ -149,7 +149,7 @@ def mode(queue: TaskQueue) -> Mode:
     return queue.parts.sessions.here.backend.bus.mode()
 
 
-async def test_wake_ups_say_that_they_are_down_and_come_back(server: Postgres) -> None:
+async def test_hints_report_an_outage_and_recover(server: Postgres) -> None:
     async with make_queue(server.dsn(), "work", **SETTINGS) as queue:
         assert (await queue.get_stats()).hints.pushing
         await asyncio.to_thread(server.kill)
@@ -163,7 +163,7 @@ async def test_wake_ups_say_that_they_are_down_and_come_back(server: Postgres) -
         assert await task.result(10) == 1
 
 
-async def test_each_outage_of_wake_ups_is_met_with_fresh_patience(
+async def test_each_outage_of_hints_starts_a_new_backoff(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pauses between attempts grow within one outage, not over the life of the process."""
@@ -181,7 +181,7 @@ async def test_each_outage_of_wake_ups_is_met_with_fresh_patience(
         await admin.close()
 
 
-async def test_listening_goes_on_whatever_breaks_it(
+async def test_listening_continues_after_any_failure(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by an error that is no error of connections, such as the driver's own confusion."""

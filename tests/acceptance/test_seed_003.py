@@ -340,7 +340,7 @@ async def test_dependents_fail_with_a_dependency_that_dies(
     assert died.attempts == 0
     assert (await queue.get_stats()).dead_letter_count == 3
     assert ran == []
-    # One transaction: nobody ever sees a parent dead and its child still waiting.
+    # One transaction: no reader sees a dead parent and a waiting child.
     offsets = [e.position.offset for e in events.seen if e.kind == "task.dead"]
     assert max(offsets) - min(offsets) <= 4
 

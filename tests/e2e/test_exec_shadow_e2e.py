@@ -1,6 +1,6 @@
-"""The execution demo as its users run it: in processes of its own, some of which are killed with kill -9.
+"""The execution demo as its users run it: in separate processes, some of which are killed with kill -9.
 
-After each of them the two books are compared from outside: the store's directory, opened anew, and the file
+After each of them the two books are compared from outside: the store's directory, opened again, and the file
 of the exchange, which is not ours and knows what it was asked.
 """
 
@@ -93,7 +93,7 @@ def demo(cli: Cli, state: Path, *args: str) -> dict[str, Any]:
 
 
 def killed(cli: Cli, state: Path, *args: str, at: str = "", lines: int = 1) -> int:
-    """Starts a run and kills it at the first line that has `at`, or after so many lines of its log. Its
+    """Starts a run and kills it at the first line that has `at`, or after that many lines of its log. Its
     exit code: -9, or 0 when it was done before."""
     process = subprocess.Popen(
         [*DEMO, *DURABLE, "--state-dir", str(state), "--log-level", "info", *args],
@@ -138,7 +138,7 @@ def test_scenario_4_restart_with_recovery(cli: Cli, state: Path) -> None:
     assert compare(after.ours, after.theirs) == []
 
 
-def test_killed_again_and_again_the_demo_gets_to_its_end(cli: Cli, state: Path) -> None:
+def test_a_demo_killed_repeatedly_completes(cli: Cli, state: Path) -> None:
     kills = 0
     for lines in (4, 12, 21, 33):
         recover = ("--recover",) if state.exists() else ()
@@ -174,7 +174,9 @@ def test_scenario_5_idempotent_freeze_cancel(cli: Cli, state: Path) -> None:
     assert again["ok"]
 
 
-def test_a_freeze_cut_short_by_kill_9_is_finished_after_the_restart(cli: Cli, state: Path) -> None:
+def test_a_freeze_interrupted_by_kill_9_is_finished_after_the_restart(
+    cli: Cli, state: Path
+) -> None:
     frozen = ("--freeze-at", "3", "--iterations", "5")
     killed(cli, state, *frozen, "--interval", "300ms", at="[FREEZE] cancel_all")
     report = demo(cli, state, "--recover", *frozen)
@@ -204,7 +206,7 @@ def test_live_trading_is_refused(tmp_path: Path) -> None:
         (("--interval", "soon"), 2, "--interval is 'soon'"),
     ],
 )
-def test_bad_arguments_are_told(
+def test_bad_arguments_are_refused(
     tmp_path: Path, args: tuple[str, ...], code: int, word: str
 ) -> None:
     done = run_inside(tmp_path, "orders", "demo", "--shadow", *args)

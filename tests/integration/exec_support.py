@@ -116,7 +116,7 @@ class Watched:
 
 
 class World:
-    """One exchange, one state directory, and whoever works on it at the moment."""
+    """One exchange, one state directory, and the loop that uses it at the moment."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class World:
     def restart_keeping_death(self, downtime: float = 30.0) -> ExecutionLoop:
         """The same, for one who will die again."""
         self.clock.pause(downtime)
-        self.simulated.fills()  # what was said meanwhile nobody heard
+        self.simulated.fills()  # messages of the downtime are lost
         self.store = self._opened()
         self.risk = RiskMonitor(self._limits)
         self.loop = self._made()

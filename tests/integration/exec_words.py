@@ -10,7 +10,7 @@ from tests.integration.exec_support import World
 STAY: Any = {"partial_fills": 0.0, "resting": 1.0}
 
 RESTING = Faults(**STAY)
-"""Orders stay open until somebody cancels them."""
+"""Orders stay open until they are cancelled."""
 
 FILLING = Faults(partial_fills=0.0, resting=0.0, fill_max_ms=1_000.0)
 

@@ -99,7 +99,7 @@ def opened_store(folder: Path, redis: str | None, disk: Disk | None = None) -> D
 
 
 def in_child(work: Callable[[int], None]) -> list[str]:
-    """Runs it in a process of its own, which may die; the lines that it reported."""
+    """Runs it in a separate process, which may die; returns the lines that it reported."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -215,7 +215,7 @@ def random_deaths(folder: Path, redis: str | None, rounds: int, seed: int) -> in
 
 
 def killed_after(folder: Path, redis: str | None, keys: list[str], enough: int) -> list[str]:
-    """A child that is killed by its parent after so many acknowledgements; all that it reported."""
+    """A child that its parent kills after a number of acknowledgements; returns all that it reported."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

@@ -101,7 +101,7 @@ async def test_a_wrong_limit_or_pace_is_a_typed_error() -> None:
 
 
 @pytest.mark.parametrize("reason", [*BAD["text"], "", "a\nb", Mute()], ids=range(11))
-def test_a_freeze_happens_whatever_its_reason_is(tmp_path: Path, reason: Any) -> None:
+def test_a_freeze_is_never_refused_for_its_reason(tmp_path: Path, reason: Any) -> None:
     world = World(tmp_path, faults=RESTING)
     world.place("mine")
     assert world.loop.freeze(reason) == 1
@@ -113,9 +113,7 @@ def test_a_freeze_happens_whatever_its_reason_is(tmp_path: Path, reason: Any) ->
 
 
 @pytest.mark.parametrize("name", BAD["name"], ids=range(len(BAD["name"])))
-def test_a_message_about_an_id_that_no_order_can_have_stops_nothing(
-    tmp_path: Path, name: Any
-) -> None:
+def test_a_message_with_an_impossible_id_stops_nothing(tmp_path: Path, name: Any) -> None:
     world = World(tmp_path, faults=RESTING)
     ours = world.place("mine")
     one = Decimal(1)
@@ -125,7 +123,7 @@ def test_a_message_about_an_id_that_no_order_can_have_stops_nothing(
     assert [order.filled_qty for order in world.store.orders()] == [1]
 
 
-def test_a_quote_of_the_exchange_that_no_market_can_have_is_none(tmp_path: Path) -> None:
+def test_an_impossible_quote_counts_as_none(tmp_path: Path) -> None:
     world = World(tmp_path, faults=RESTING, limits=Limits(price_band=Decimal("0.1")))
     wrong = Quote(SYMBOL, Decimal("NaN"), Decimal("NaN"), NAN)
     world.simulated.quote = lambda symbol: wrong  # type: ignore[method-assign]

@@ -158,7 +158,7 @@ async def test_the_second_of_two_open_transactions_gets_the_first_ones_task(
     await two.close()
 
 
-async def test_a_transaction_that_cannot_see_the_first_one_is_told_to_try_again(
+async def test_a_transaction_that_cannot_see_the_first_one_gets_a_conflict(
     queue: TaskQueue, pg_dsn: str
 ) -> None:
     one, two = await asyncpg.connect(pg_dsn), await asyncpg.connect(pg_dsn)

@@ -134,7 +134,7 @@ async def test_ten_thousand_at_once(url: str) -> None:
 async def test_an_idle_worker_asks_little_for_one_task(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One claim of one, one look whether there is more; its end wakes nobody."""
+    """One claim of one, one claim for more; its end notifies no other node."""
     asked: list[str] = []
     execute = postgres.execute
 
@@ -160,17 +160,15 @@ async def test_an_idle_worker_asks_little_for_one_task(
     async with asyncio.timeout(5):
         await ran.wait()
     await engine.completer.step()
-    counts_anew = [
-        name for name in asked if name in ("number_records", "count_records", "counters")
-    ]
-    assert [name for name in asked if name not in counts_anew] == [
+    recounts = [name for name in asked if name in ("number_records", "count_records", "counters")]
+    assert [name for name in asked if name not in recounts] == [
         *("insert_one", "claim_next", "first_due", "complete_plain")
     ]
     assert not engine.dispatcher.is_woken
     await queue.stop()
 
 
-async def test_what_is_not_the_only_one_is_claimed_with_the_others(pg_dsn: str) -> None:
+async def test_a_task_with_others_waiting_is_claimed_with_them(pg_dsn: str) -> None:
     """Hints of single tasks that come together, or behind a claim that was full, are no single task."""
     queue, ran = Still(pg_dsn, max_workers=10), list[Task]()
 
@@ -181,7 +179,7 @@ async def test_what_is_not_the_only_one_is_claimed_with_the_others(pg_dsn: str) 
     await queue.start()
     dispatcher = queue.engine.dispatcher
     queue.engine._unsubscribe()
-    for n in range(3):  # Nobody has looked yet: the first hint may not be all.
+    for n in range(3):  # No claim has run yet: the first hint may not be all.
         await queue.enqueue("work", n)
     dispatcher.hinted(one=True)
     await dispatcher.step()
@@ -212,15 +210,15 @@ async def test_a_worker_warms_up_before_its_first_task(pg_dsn: str) -> None:
         "AND datname = current_database()"
     )
     assert open_ones == RESERVED
-    told = await connection.fetch("SELECT events_json FROM holdfast_feed")
-    assert ["node.registered" in str(row[0]) for row in told] == [True], "that it came, and no more"
+    rows = await connection.fetch("SELECT events_json FROM holdfast_feed")
+    assert ["node.registered" in str(row[0]) for row in rows] == [True], "that it came, and no more"
     await connection.close()
     await queue.stop()
 
 
-@pytest.mark.parametrize(("opened", "is_told"), [(0, False), (2, False), (3, True)])
-async def test_who_lets_in_more_than_it_can_run_tells_others(
-    opened: int, is_told: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("opened", "is_notified"), [(0, False), (2, False), (3, True)])
+async def test_a_node_that_unparks_more_than_it_can_run_notifies_others(
+    opened: int, is_notified: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue, heard = Still("sqlite://", max_workers=2), list[str]()
 
@@ -236,5 +234,5 @@ async def test_who_lets_in_more_than_it_can_run_tells_others(
     queue.parts.sessions.here.backend.bus.subscribe(heard.append, WORK)
     monkeypatch.setattr(queue.parts.sessions.here.backend.store, "open_gates", open_gates)
     await queue.engine.dispatcher._open_gates(0.0)
-    assert heard == [WORK] * is_told
+    assert heard == [WORK] * is_notified
     await queue.stop()

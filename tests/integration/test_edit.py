@@ -23,7 +23,7 @@ async def test_a_merge_keeps_the_rest_and_the_event_the_old_values(url: str) -> 
     await queue.stop()
 
 
-async def test_a_merge_that_cannot_be_is_refused_and_changes_nothing(url: str) -> None:
+async def test_an_impossible_merge_is_refused_and_changes_nothing(url: str) -> None:
     queue = TaskQueue(url)
     queue.register_handler("fetch", lambda payload: payload)
     task_id = await queue.enqueue("fetch", [1, 2], delay=60)

@@ -20,7 +20,7 @@ from holdfast.queue import waiters
 
 
 def in_threads(*works: Coroutine[Any, Any, Any]) -> list[Any]:
-    """Runs each in a thread with an event loop of its own, all at once; answers or errors in order."""
+    """Runs each in a thread with its own event loop, all at once; answers or errors in order."""
     answers: list[Any] = [None] * len(works)
 
     def run(n: int, work: Coroutine[Any, Any, Any]) -> None:
@@ -85,8 +85,8 @@ async def _count(queue: TaskQueue) -> int:
 
 
 @pytest.mark.parametrize("where", ["file", "memory"])
-async def test_a_producer_in_another_thread_is_heard_at_once(shared_url: str, where: str) -> None:
-    """Workers run in this loop; a thread with a loop of its own enqueues and waits for the result."""
+async def test_a_task_of_another_thread_starts_at_once(shared_url: str, where: str) -> None:
+    """Workers run in this loop; a thread with another loop enqueues and waits for the result."""
     queue = TaskQueue("sqlite://" if where == "memory" else shared_url)
 
     @queue.task
@@ -105,7 +105,7 @@ async def test_a_producer_in_another_thread_is_heard_at_once(shared_url: str, wh
         assert queue.is_running(), "a producer that stops must not stop the workers"
 
 
-async def test_event_loops_hear_of_each_other_without_datagrams(
+async def test_event_loops_notify_each_other_without_datagrams(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a system without them. Polls are so rare here that only a hint can start the task in time."""

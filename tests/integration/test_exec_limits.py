@@ -1,4 +1,4 @@
-"""The execution loop: limits, who freezes, and what is told to whom."""
+"""The execution loop: limits, freezes and alerts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.exec_support import SYMBOL, World
 from tests.integration.exec_words import FILLING, RESTING, states
 
 
-def test_an_order_over_a_limit_leaves_no_trace(tmp_path: Path) -> None:
+def test_an_order_over_a_limit_writes_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, faults=RESTING, limits=Limits(open_orders_max=2))
     names = [world.place("a"), world.place("b")]
     with pytest.raises(RiskRefused, match="open_orders_max is 2"):
@@ -73,29 +73,29 @@ def test_a_person_freezes_through_the_monitor(tmp_path: Path) -> None:
 def test_an_alert_is_tried_again_and_a_broken_hook_stops_no_freeze(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[Alert] = []
+    alerts: list[Alert] = []
 
     def hook(alert: Alert) -> None:
-        told.append(alert)
-        if len(told) != 3:
+        alerts.append(alert)
+        if len(alerts) != 3:
             raise RuntimeError("the pager is down")
 
     metrics = Metrics(FAMILIES)
     world = World(tmp_path, faults=RESTING, on_alert=hook, meter=metrics)
     world.place("a")
     world.loop.freeze("one")
-    assert [alert.epoch for alert in told] == [1, 1, 1]
+    assert [alert.epoch for alert in alerts] == [1, 1, 1]
     world.loop.thaw()
     world.place("b")
     world.loop.freeze("two")
-    assert [alert.epoch for alert in told] == [1, 1, 1, 2, 2, 2]
+    assert [alert.epoch for alert in alerts] == [1, 1, 1, 2, 2, 2]
     assert states(world) == ["CANCELED", "CANCELED"]
     assert metrics.value("holdfast_execution_alerts_total", outcome="sent") == 1
     assert metrics.value("holdfast_execution_alerts_total", outcome="failed") == 1
     assert "the alert hook failed for the freeze in epoch 2" in caplog.text
 
 
-def test_a_freeze_is_told_again_after_a_restart(tmp_path: Path) -> None:
+def test_an_alert_is_sent_again_after_a_restart(tmp_path: Path) -> None:
     alerts: list[Alert] = []
     world = World(tmp_path, faults=RESTING, on_alert=alerts.append)
     world.place("k")
@@ -128,9 +128,7 @@ def test_stats_and_metrics_count_the_same(tmp_path: Path) -> None:
     assert world.loop.stats() == stats, "they are of the store, not of the process"
 
 
-def test_the_log_has_the_lines_that_people_look_for(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_the_documented_lines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "holdfast.orders")
     world = World(tmp_path, faults=RESTING)
     world.place("k")

@@ -29,7 +29,7 @@ class Moody:
         self._clock = clock
         self.book: dict[str, ExchangeOrder] = {}
         self.hidden: dict[str, int] = {}
-        """Orders that it does not know for so many questions."""
+        """Orders that it does not know for a number of lookups."""
         self.breaks: dict[tuple[str, str], Exception] = {}
         self.bid = Decimal(100)
         self.inbox: list[Fill] = []
@@ -132,7 +132,7 @@ def desk() -> Desk:
 # -- it changes its mind ------------------------------------------------------------------------------
 
 
-def test_what_was_accepted_may_be_rejected_later(desk: Desk) -> None:
+def test_an_accepted_order_may_be_rejected_later(desk: Desk) -> None:
     first, second = desk.place("1"), desk.place("2")
     desk.exchange.says(first, state=E.REJECTED, reason="post only \udcff")
     desk.step()
@@ -140,7 +140,7 @@ def test_what_was_accepted_may_be_rejected_later(desk: Desk) -> None:
     assert desk.loop.reconcile() == []
 
 
-def test_what_was_filled_in_part_and_rejected_is_closed_with_what_was_filled(desk: Desk) -> None:
+def test_a_rejected_order_keeps_its_partial_fill(desk: Desk) -> None:
     name = desk.place("1", "2")
     desk.exchange.says(name, state=E.REJECTED, filled_qty=Decimal(1), avg_fill_price=Decimal(100))
     desk.step()
@@ -157,7 +157,7 @@ def test_a_restart_recovers_from_a_rejection_of_what_was_accepted(desk: Desk) ->
     assert loop.is_ready
 
 
-def test_filled_with_less_than_was_ordered_is_the_end_of_it(desk: Desk) -> None:
+def test_an_order_filled_short_is_closed(desk: Desk) -> None:
     name = desk.place("1")
     filled = Decimal("0.999")
     desk.exchange.says(name, state=E.FILLED, filled_qty=filled, avg_fill_price=Decimal(100))
@@ -247,7 +247,7 @@ def test_a_freeze_does_not_close_an_accepted_order_that_is_not_known_for_a_momen
     assert (desk.state(name), desk.exchange.book[name].state) == (S.CANCELED, E.CANCELED)
 
 
-def test_an_order_that_was_never_acknowledged_is_closed_by_one_word(desk: Desk) -> None:
+def test_one_lookup_closes_an_order_that_was_never_acknowledged(desk: Desk) -> None:
     desk.exchange.breaks["place", ""] = ConnectionError("down")
     desk.exchange.breaks["find", ""] = ConnectionError("down")
     name = desk.place("1")
@@ -298,7 +298,7 @@ def test_a_message_that_cannot_be_understood_freezes_and_stops_no_other(desk: De
     assert f"order {first} could not be handled" in desk.reason
 
 
-def test_fills_that_cannot_be_had_are_found_by_asking(desk: Desk) -> None:
+def test_missed_fills_are_found_by_a_lookup(desk: Desk) -> None:
     name = desk.place("1")
     desk.exchange.breaks["fills", ""] = RuntimeError("no stream")
     desk.exchange.says(name, state=E.FILLED, filled_qty=Decimal(1), avg_fill_price=Decimal(100))
@@ -310,7 +310,7 @@ def test_fills_that_cannot_be_had_are_found_by_asking(desk: Desk) -> None:
 # -- what stops placing -------------------------------------------------------------------------------
 
 
-def test_nothing_is_placed_from_the_moment_a_freeze_is_asked_for(desk: Desk) -> None:
+def test_nothing_is_placed_once_a_freeze_is_requested(desk: Desk) -> None:
     desk.place("1")
     desk.risk.freeze("a person says stop \udcff")
     with pytest.raises(OrdersFrozen, match="a person says stop"):
@@ -321,7 +321,7 @@ def test_nothing_is_placed_from_the_moment_a_freeze_is_asked_for(desk: Desk) -> 
     assert desk.reason.startswith("a person says stop")
 
 
-def test_a_wish_between_the_intent_and_the_request_sends_nothing(desk: Desk) -> None:
+def test_a_freeze_between_intent_and_request_sends_nothing(desk: Desk) -> None:
     place = desk.store.place_order
 
     def interrupted(*args: object, **more: object) -> Order:
@@ -333,7 +333,7 @@ def test_a_wish_between_the_intent_and_the_request_sends_nothing(desk: Desk) -> 
     assert desk.exchange.book == {}
 
 
-def test_a_thaw_does_not_undo_a_wish_that_came_after_the_last_step(desk: Desk) -> None:
+def test_a_thaw_does_not_undo_a_freeze_requested_after_the_last_step(desk: Desk) -> None:
     desk.loop.freeze("first")
     desk.risk.freeze("second")
     desk.loop.thaw()

@@ -76,7 +76,7 @@ def test_a_request_that_was_lost_is_sent_again_once_the_exchange_denies_it(tmp_p
     assert world.differences() == []
 
 
-def test_nothing_is_placed_again_when_nobody_can_be_asked(tmp_path: Path) -> None:
+def test_nothing_is_placed_again_while_the_exchange_is_unreachable(tmp_path: Path) -> None:
     world = World(tmp_path, faults=RESTING)
     world.exchange.mute = {"place", "find"}
     world.place("k")
@@ -100,8 +100,8 @@ def test_an_intent_that_never_arrived_ends_when_it_can_no_longer_arrive(tmp_path
     assert world.differences() == []
 
 
-def test_a_clock_that_jumps_ahead_makes_no_order_lost() -> None:
-    """Somebody sets the clock while a request may be under way: it is not taken for lost too soon."""
+def test_a_clock_that_jumps_ahead_closes_no_order_in_flight() -> None:
+    """The clock is set while a request may be in flight: the order is not taken for lost too soon."""
     clock, jump = VirtualClock(), [0.0]
     exchange = SimulatedExchange(clock, seed=1, faults=Faults(lost_requests=1.0))
     store = InMemoryOrderStore(lambda: clock.now() + jump[0])
@@ -148,7 +148,7 @@ def test_a_retry_of_a_key_is_answered_with_the_same_order(tmp_path: Path) -> Non
     assert len(world.exchange.requests) == 1
 
 
-def test_a_rejected_order_says_so(tmp_path: Path) -> None:
+def test_a_rejected_order_is_rejected_in_the_store(tmp_path: Path) -> None:
     world = World(tmp_path, faults=Faults(rejects=1.0))
     world.place("k")
     assert states(world) == ["REJECTED"]
@@ -178,17 +178,17 @@ def test_one_order_is_cancelled_by_its_id(tmp_path: Path) -> None:
     assert states(world) == ["CANCELED", "CANCELED"]
     assert world.loop.cancel(first).state is OrderState.CANCELED
     with pytest.raises(UnknownOrder):
-        world.loop.cancel("nobody")
+        world.loop.cancel("unknown")
 
 
-def test_news_that_cannot_be_stop_trading_and_not_the_loop(tmp_path: Path) -> None:
+def test_impossible_reports_freeze_trading_and_not_the_loop(tmp_path: Path) -> None:
     world = World(tmp_path, faults=RESTING)
     name = world.place("k")
-    told = world.simulated.find
+    find = world.simulated.find
     resting = world.simulated.book.resting[name]
 
     def lies(client_order_id: str) -> ExchangeOrder | None:
-        seen = told(client_order_id)
+        seen = find(client_order_id)
         return seen and replace(seen, filled_qty=Decimal(99), avg_fill_price=Decimal(1))
 
     world.simulated.find = lies  # type: ignore[method-assign]

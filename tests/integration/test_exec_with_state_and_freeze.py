@@ -71,7 +71,7 @@ def test_a_freeze_from_elsewhere_stops_a_request_from_being_sent_again(tmp_path:
 
     def freezes(request: Request) -> ExchangeOrder:
         world.simulated._faults = RESTING
-        world.store.freeze("somebody else")
+        world.store.freeze("another process")
         world.simulated.place = inner  # type: ignore[method-assign]
         raise ExchangeTimeout("lost")
 
@@ -105,7 +105,7 @@ def test_a_cancelled_order_keeps_what_was_filled(tmp_path: Path) -> None:
     assert world.differences() == []
 
 
-def test_an_order_that_arrives_after_its_cancel_is_cancelled_all_the_same(tmp_path: Path) -> None:
+def test_an_order_that_arrives_after_its_cancel_is_still_cancelled(tmp_path: Path) -> None:
     """The exchange says 'unknown' to the first cancel; the order turns up later."""
     world = World(tmp_path, faults=LATE)
     world.exchange.mute = {"find"}
@@ -118,7 +118,7 @@ def test_an_order_that_arrives_after_its_cancel_is_cancelled_all_the_same(tmp_pa
     assert world.differences() == []
 
 
-def test_a_freeze_goes_on_when_the_exchange_comes_back(tmp_path: Path) -> None:
+def test_a_freeze_continues_when_the_exchange_is_back(tmp_path: Path) -> None:
     world = World(tmp_path, faults=RESTING)
     world.place("k")
     world.simulated._faults = Faults(outages=1.0)
@@ -175,7 +175,7 @@ def test_recovery_reports_the_open_orders(tmp_path: Path) -> None:
     assert len(world.store.open_orders()) == 6
 
 
-def test_what_happened_while_we_were_down_is_found(tmp_path: Path) -> None:
+def test_fills_during_the_downtime_are_found(tmp_path: Path) -> None:
     world = World(tmp_path, faults=FILLING)
     filled = world.place("filled")
     world.simulated._faults = world.simulated.book._faults = RESTING

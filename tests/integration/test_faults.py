@@ -78,7 +78,7 @@ def claim_only(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "verb", ["claim", "finish", "heartbeat", "sweep", "first_due", "open_gates"]
 )
-async def test_a_loop_that_dies_is_started_again_and_one_that_can_goes_on(
+async def test_a_dead_loop_is_restarted_and_a_recoverable_one_continues(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
@@ -131,7 +131,7 @@ async def test_a_loop_that_dies_too_often_is_escalated(
 
 @pytest.mark.parametrize("how", ["first", "many"])
 @pytest.mark.parametrize("lease_seconds", [1.0, 3.0])
-async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
+async def test_a_claim_with_a_lost_answer_is_released_without_an_attempt(
     url: str, lease_seconds: float, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {**QUICK, "lease_seconds": lease_seconds}
@@ -150,7 +150,7 @@ async def test_a_claim_whose_answer_is_lost_is_given_back_unpunished(
         assert "task.lost" not in kinds
 
 
-async def test_an_enqueue_whose_answer_is_lost_with_its_claim_runs_unpunished(
+async def test_an_enqueue_and_claim_with_a_lost_answer_cost_no_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On SQLite a task may be claimed in the commit that brings it in."""
@@ -178,7 +178,7 @@ async def test_an_enqueue_whose_answer_is_lost_with_its_claim_runs_unpunished(
         assert "task.released" in kinds
 
 
-async def test_a_checkpoint_is_kept_although_the_store_is_away(
+async def test_a_checkpoint_survives_an_outage_of_the_store(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a handler says of itself waits for the store and costs no attempt."""
@@ -274,13 +274,15 @@ async def test_a_full_disk_refuses_with_a_typed_error_and_recovers(tmp_path: Pat
         before = await queue.enqueue("work", {"value": "before"})
         assert await before.result(5) == "before"
         set_pages(queue, pages_of(queue) + 8)
-        told: list[str] = []
+        acknowledged: list[str] = []
         refused: list[StoreUnavailable] = []
 
         async def fill() -> None:
             while not refused:
                 try:
-                    told.append(await queue.enqueue("work", {"x": "y" * 20_000}, delay=3600))
+                    acknowledged.append(
+                        await queue.enqueue("work", {"x": "y" * 20_000}, delay=3600)
+                    )
                 except StoreUnavailable as error:
                     refused.append(error)
 
@@ -288,11 +290,11 @@ async def test_a_full_disk_refuses_with_a_typed_error_and_recovers(tmp_path: Pat
             await asyncio.gather(*(fill() for _ in range(16)))
         assert all("full" in str(error) for error in refused)
         set_pages(queue, 1_000_000)
-        assert [task_id for task_id in told if await queue.get_task(task_id) is None] == []
+        assert [task_id for task_id in acknowledged if await queue.get_task(task_id) is None] == []
         stats = await queue.get_stats()
         events = [e async for e in queue.events(follow=False) if e.kind == "task.enqueued"]
         assert len(events) == stats.pending + stats.completed + stats.processing
-        assert {event.task_id for event in events} >= set(told)
+        assert {event.task_id for event in events} >= set(acknowledged)
         after = await queue.enqueue("work", {"value": "after"})
         assert await after.result(10) == "after"
         assert (await queue.get_stats()).restarts == 0

@@ -53,7 +53,7 @@ async def test_a_held_child_keeps_no_end_of_a_task(
                     "such a transaction needs no more than that it stays"
                 )
             else:
-                await told(child.id, caplog)
+                await wait_for_log(child.id, caplog)
                 why = await queue.why(child.id)
                 assert [reason.code for reason in why.reasons] == ["held"]
         assert await child.result(3) == 7
@@ -62,13 +62,13 @@ async def test_a_held_child_keeps_no_end_of_a_task(
     assert "unavailable" not in caplog.text
 
 
-async def told(task_id: str, caplog: pytest.LogCaptureFixture) -> None:
+async def wait_for_log(task_id: str, caplog: pytest.LogCaptureFixture) -> None:
     """Until the log names the row that is held."""
     while f"another transaction holds task {task_id}" not in caplog.text:
         await asyncio.wait([asyncio.ensure_future(asyncio.to_thread(lambda: None))])
 
 
-async def test_a_child_in_a_step_of_its_own_keeps_no_end_of_a_task(pg_dsn: str) -> None:
+async def test_a_child_in_an_open_step_does_not_block_the_end_of_its_parent(pg_dsn: str) -> None:
     """Replayed alone, it runs a step in its transaction while its parent, replayed too, ends."""
     fails, inside = True, asyncio.Event()
     may_run, may_commit, parent_may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()

@@ -41,7 +41,7 @@ async def test_an_open_enqueue_under_a_limit_stops_no_worker(
         assert await inside.result(5) == "inside"
 
 
-async def test_an_open_enqueue_of_a_child_costs_nobody_a_lease(
+async def test_an_open_enqueue_of_a_child_costs_no_task_its_lease(
     pg_dsn: str, connection: asyncpg.Connection[asyncpg.Record], runs: str
 ) -> None:
     """The transaction stays open for longer than a lease; the parent ends while it does."""
@@ -78,7 +78,7 @@ async def renewed(task: TaskHandle, end: float) -> float:
 
 
 @pytest.mark.parametrize("policy", ["fail", "ignore"])
-async def test_a_child_hears_of_a_parent_that_died_before_its_commit(
+async def test_a_child_fails_with_a_parent_that_died_before_its_commit(
     pg_dsn: str, connection: asyncpg.Connection[asyncpg.Record], policy: str
 ) -> None:
     may_fail = asyncio.Event()

@@ -41,7 +41,7 @@ async def queue(pg_dsn: str) -> AsyncIterator[TaskQueue]:
 
 @pytest.fixture
 async def heard(pg_dsn: str) -> AsyncIterator[asyncio.Event]:
-    """Set when anybody is told that there is work."""
+    """Set when a hint about work arrives."""
     event = asyncio.Event()
 
     def receive(_connection: object, _pid: int, _channel: str, payload: object) -> None:
@@ -54,7 +54,7 @@ async def heard(pg_dsn: str) -> AsyncIterator[asyncio.Event]:
     await listener.close()
 
 
-async def test_a_hint_that_does_not_ride_along_follows_the_commit(
+async def test_a_hint_outside_the_transaction_follows_the_commit(
     queue: TaskQueue, heard: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend = await queue.open()
@@ -86,10 +86,10 @@ def let_none_ride(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
 
-async def test_a_carried_enqueue_always_has_its_hint_with_it(
+async def test_an_enqueue_in_a_transaction_has_its_hint_inside(
     queue: TaskQueue, heard: asyncio.Event, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody but the caller knows when it commits, so no hint may come before and none after."""
+    """Only the caller knows when it commits, so no hint may be sent before or after."""
     backend = await queue.open()
     let_none_ride(backend, monkeypatch)
     hints: list[str] = []
@@ -110,7 +110,7 @@ async def test_a_carried_enqueue_always_has_its_hint_with_it(
     await connection.close()
 
 
-async def test_who_runs_no_workers_does_not_hear_of_every_enqueue(
+async def test_a_process_without_workers_gets_no_hint_per_enqueue(
     queue: TaskQueue, heard: asyncio.Event, pg_dsn: str
 ) -> None:
     received: list[str] = []
@@ -137,7 +137,7 @@ async def test_who_runs_no_workers_does_not_hear_of_every_enqueue(
     assert (received, hinted.count(WORK)) == ([FEED], 0)
 
 
-async def test_a_listener_hears_of_its_topics_only() -> None:
+async def test_a_listener_gets_only_its_topics() -> None:
     bus, some, every = LocalBus(), list[str](), list[str]()
     bus.subscribe(some.append, FEED)
     end = bus.subscribe(every.append)
@@ -155,7 +155,7 @@ def bus() -> tuple[PostgresBus, VirtualClock]:
     return PostgresBus("postgresql://nowhere", clock, "me"), clock
 
 
-def test_rides_that_never_land_are_forgotten_some_time(
+def test_notifications_that_are_never_committed_expire(
     bus: tuple[PostgresBus, VirtualClock],
 ) -> None:
     sender, clock = bus
@@ -165,7 +165,9 @@ def test_rides_that_never_land_are_forgotten_some_time(
     assert len(sender._pending) == PENDING_MAX
 
 
-def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock]) -> None:
+def test_hints_inside_transactions_are_limited_after_a_burst(
+    bus: tuple[PostgresBus, VirtualClock],
+) -> None:
     sender, clock = bus
     clock.set(clock.now() + 1.0)
     burst = [bool(sender.notify_in_tx(WORK).hint) for _ in range(2 * AT_ONCE)]
@@ -182,8 +184,10 @@ def test_some_hints_ride_at_once_then_few(bus: tuple[PostgresBus, VirtualClock])
 
 
 @pytest.mark.parametrize("first", ["lands", "comes back", "comes back only"])
-def test_what_rides_is_heard_here_once(bus: tuple[PostgresBus, VirtualClock], first: str) -> None:
-    """Its own hints come back over the wire: also when the caller gave up and nobody sees them land."""
+def test_a_hint_inside_a_transaction_is_received_once(
+    bus: tuple[PostgresBus, VirtualClock], first: str
+) -> None:
+    """Its own hints come back over the wire: also when the caller gave up before they were committed."""
     sender, _ = bus
     heard: list[str] = []
     LocalBus.subscribe(sender, heard.append, WORK)
@@ -202,10 +206,10 @@ def test_what_rides_is_heard_here_once(bus: tuple[PostgresBus, VirtualClock], fi
 
 
 @pytest.mark.parametrize("later", ["lands", "began before", "is lost", "is not there"])
-async def test_a_hint_follows_unless_a_later_one_has_told_everybody(
+async def test_a_hint_follows_unless_a_later_one_covers_it(
     bus: tuple[PostgresBus, VirtualClock], later: str
 ) -> None:
-    """Whoever began to ride before this commit may have committed before it: its listeners saw nothing."""
+    """A notification that started before this commit may also have committed before it."""
     sender, clock = bus
     clock.set(clock.now() + 1.0)
     before = sender.notify_in_tx(WORK)

@@ -67,7 +67,9 @@ async def test_a_timeout_really_kills_a_process_handler(url: str) -> None:
         assert not psutil.pid_exists(pid)
 
 
-async def test_a_thread_that_outlives_its_timeout_is_told_and_its_outcome_dropped(url: str) -> None:
+async def test_a_thread_that_outlives_its_timeout_is_reported_and_its_outcome_dropped(
+    url: str,
+) -> None:
     async with Gate() as gate, make_queue(url, "thread_work", "work", **QUICK) as queue:
         task = await queue.enqueue(
             "thread_work", {"gate": gate.address, "name": "t"}, timeout=0.2, max_attempts=1
@@ -75,7 +77,7 @@ async def test_a_thread_that_outlives_its_timeout_is_told_and_its_outcome_droppe
         ended = await task.wait(10)
         assert ended.failure is not None
         assert ended.failure.kind is FailureKind.TIMEOUT
-        assert gate.present["t"], "the thread still stands there: nobody can kill it"
+        assert gate.present["t"], "the thread still runs: it cannot be killed"
         other = await queue.enqueue("work", {"value": 1})
         assert await other.result(5) == 1  # its worker is free again
         gate.open()
@@ -178,7 +180,7 @@ async def test_sys_exit_in_a_handler_fails_the_attempt_and_nothing_else(
 
 
 async def test_a_handler_whose_own_await_was_cancelled_fails_the_attempt(url: str) -> None:
-    """CancelledError that nobody sent to the worker is an error of the handler."""
+    """A CancelledError without a cancellation of the worker is an error of the handler."""
 
     async def clumsy(task: Task) -> None:
         inner = asyncio.create_task(asyncio.Event().wait())
@@ -253,7 +255,7 @@ async def test_a_process_that_does_not_read_blocks_no_other_task(tmp_path: Path)
         assert not child.is_running()
 
 
-async def test_an_idle_process_that_died_is_replaced_without_a_word(url: str) -> None:
+async def test_an_idle_process_that_died_is_replaced_silently(url: str) -> None:
     async with make_queue(url, "process_pid", **QUICK) as queue:
         pid = await (await queue.enqueue("process_pid", {})).result(20)
         assert isinstance(pid, int)
@@ -265,7 +267,7 @@ async def test_an_idle_process_that_died_is_replaced_without_a_word(url: str) ->
 
 
 @pytest.mark.parametrize("kind", ["give_back", "process_give_back"])
-async def test_a_result_that_cannot_be_kept_ends_the_task_at_once(
+async def test_a_result_that_cannot_be_stored_ends_the_task_at_once(
     url: str, kind: str, runs: str
 ) -> None:
     """The work is done; doing it again would give the same."""
@@ -312,7 +314,7 @@ async def test_cancel_from_another_process_stops_a_running_task(shared_url: str)
             await here.stop()
 
 
-async def test_who_aborted_a_task_and_why_is_said_wherever_it_is_seen(url: str) -> None:
+async def test_actor_and_reason_of_an_abort_are_shown_everywhere(url: str) -> None:
     queue = TaskQueue(url)
 
     @queue.task

@@ -95,7 +95,7 @@ class Relay:
 
 
 def hang_up(line: socket.socket) -> None:
-    """End it for whoever still listens on it, too."""
+    """Ends it, also for other listeners."""
     try:
         line.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -205,7 +205,7 @@ def test_an_answer_cut_at_any_byte_is_an_outage(connect: Connect, relay: Relay) 
             assert outcome(kv, op) == "StoreUnavailable", (op.words, cut_after)
             assert relay.requests == 1, "a hidden retry"
             relay.cut(NEVER)
-            assert kv.execute(strings.get("text")) == "value"  # it connects anew
+            assert kv.execute(strings.get("text")) == "value"  # it connects again
 
 
 def outcome(kv: Client, op: Op[Any]) -> str:

@@ -1,4 +1,4 @@
-"""Limits are exact across processes: never more at once, never more in a window, nobody else held up."""
+"""Limits are exact across processes: never more at once, never more in a window, no other task delayed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_concurrency_of_a_type_over_two_processes(shared_url: str, runs: s
 
 
 async def test_rate_over_two_processes(shared_url: str, runs: str) -> None:
-    """20/s: the store's start times are at least 50 ms apart, whoever starts.
+    """20/s: the store's start times are at least 50 ms apart, on whichever node.
 
     That a rate is used to the full is shown in virtual time, `test_a_rate_spreads_starts_over_time`.
     """

@@ -204,7 +204,7 @@ STATE = {
     "holdfast_order_answer": "",
     "holdfast_order_freeze": "",
 }
-"""Tables, and their columns that a second run may draw anew."""
+"""Tables, and their columns that may differ in a second run."""
 
 
 @asynccontextmanager
@@ -273,7 +273,7 @@ async def test_an_answer_that_is_lost_changes_nothing(
     pytest.fail(f"more than {STATEMENTS_MAX} statements")
 
 
-async def test_a_commit_that_nobody_can_answer_for_is_said_so(
+async def test_a_commit_with_an_unknown_result_raises(
     pg_server: Postgres, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller must take it neither for a failure nor for a success."""

@@ -109,7 +109,7 @@ async def test_the_feed_resumes_exactly_across_processes(shared_url: str) -> Non
 
 
 async def test_two_gateways_share_one_store(pg_empty_dsn: str) -> None:
-    """Either takes work and knows everything; results come back to whoever asked."""
+    """Either accepts tasks and sees all of them; results reach the process that waits."""
     async with (
         Worker(pg_empty_dsn, "work", max_workers=10, **SETTINGS) as worker,
         make_queue(pg_empty_dsn, "async_life", **SETTINGS) as one,

@@ -20,7 +20,7 @@ from proof.lab.servers import Redis
 
 
 class Time:
-    """Seconds that pass when told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0

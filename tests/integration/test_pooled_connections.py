@@ -18,7 +18,7 @@ Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 @pytest.fixture
 async def pool(pg_dsn: str) -> AsyncIterator[Pool]:
-    """One connection, which each caller sees through a proxy of its own."""
+    """One connection, which each caller sees through its own proxy."""
     async with asyncpg.create_pool(pg_dsn, min_size=1, max_size=1) as made:
         await made.execute("CREATE TABLE effect (name text)")
         yield made

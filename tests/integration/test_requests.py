@@ -65,7 +65,7 @@ async def test_an_own_id_stands_for_the_whole_request(
         await queue.enqueue("echo", **{"payload": 1, **other}, id="mine")
 
 
-async def test_one_wish_in_other_words_is_the_same_request(queue: TaskQueue) -> None:
+async def test_equal_requests_in_another_form_are_the_same_request(queue: TaskQueue) -> None:
     first = await queue.enqueue(
         "echo", {"a": 1, "b": 2}, priority="high", delay=3, metadata={}, idempotency_key="k"
     )
@@ -75,7 +75,7 @@ async def test_one_wish_in_other_words_is_the_same_request(queue: TaskQueue) -> 
     assert (again, again.created) == (first, False)
 
 
-async def test_a_type_that_was_configured_otherwise_meanwhile_is_no_other_request(url: str) -> None:
+async def test_a_changed_configuration_of_the_type_is_no_conflict(url: str) -> None:
     async with TaskQueue(url) as queue:
         queue.register_handler("echo", echo)
         first = await queue.enqueue("echo", 1, idempotency_key="k")
@@ -94,7 +94,7 @@ def test_a_task_whose_hash_an_older_version_wrote_is_compared_by_what_that_cover
 
 
 @pytest.mark.parametrize("key", ["ten\nant", "a\0", "\udcff", "", "x" * 201, 7])
-async def test_a_key_that_no_limit_could_be_named_by_is_refused(queue: TaskQueue, key: Any) -> None:
+async def test_a_key_that_cannot_name_a_limit_is_refused(queue: TaskQueue, key: Any) -> None:
     with pytest.raises(InvalidInput, match="key"):
         await queue.enqueue("echo", key=key)
     assert await queue.find_tasks() == []

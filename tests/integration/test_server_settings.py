@@ -48,7 +48,7 @@ async def test_a_short_time_limit_of_the_database_is_not_taken_over(
     ("theirs", "ours"),
     [("off", "on"), ("local", "on"), ("on", "on"), ("remote_apply", "remote_apply")],
 )
-async def test_a_commit_is_synced_whatever_the_database_says(
+async def test_a_commit_is_synced_whatever_the_database_default(
     pg_dsn: str, theirs: str, ours: str
 ) -> None:
     await set_for_all(pg_dsn, "synchronous_commit", theirs)

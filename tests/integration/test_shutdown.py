@@ -76,7 +76,7 @@ async def test_what_takes_longer_than_the_limit_is_cancelled_and_given_back(
 
 
 async def test_stopping_under_load_leaves_nothing_behind(shared_url: str) -> None:
-    """Start, work, stop, again and again, at any moment: nothing running, nobody punished."""
+    """Start, work, stop, repeated at any moment: nothing keeps running, no attempt is used up."""
     watcher = TaskQueue(shared_url)
     async with make_queue(shared_url, "work"):
         pass
@@ -137,7 +137,7 @@ async def test_sigterm_to_a_worker_process(shared_url: str) -> None:
     await watcher.stop()
 
 
-async def test_everyone_who_stops_a_queue_waits_for_its_end(url: str) -> None:
+async def test_every_caller_of_stop_waits_for_the_end(url: str) -> None:
     async with Gate() as gate:
         queue = make_queue(url, "work")
         await queue.start()
@@ -186,7 +186,7 @@ async def test_a_second_start_refuses_settings_that_it_cannot_put_into_force(url
     await queue.stop()
 
 
-async def test_who_waits_for_a_result_hears_of_the_stop(url: str) -> None:
+async def test_a_wait_for_a_result_ends_with_the_stop(url: str) -> None:
     queue = make_queue(url, "work")
     await queue.start()
     task = await queue.enqueue("work", {}, delay=3600)

@@ -36,7 +36,7 @@ async def test_a_step_in_the_same_database_acts_once(shared_url: str) -> None:
 
 
 async def killed_twice(url: str, kind: str, payload: dict[str, str]) -> Task:
-    """Three workers; whoever has the task is killed, at two places of its handler."""
+    """Three workers; the one that runs the task is killed, at two points of its handler."""
     queue = TaskQueue(url)
     async with Gate() as gate, crew(3, url, kind) as workers:
         handle = await queue.enqueue(kind, {**payload, "gate": gate.address})
@@ -71,7 +71,7 @@ async def kill_holder(workers: list[Worker], task: Task) -> None:
 
 
 async def test_a_step_acts_once_though_its_own_process_is_killed(url: str, runs: str) -> None:
-    """A handler in a process of its own: it kills itself within the effect, and after the step."""
+    """A process handler: it kills itself within the effect, and after the step."""
     async with make_queue(url, "process_pay_and_die", base_retry_delay=0.01) as queue:
         handle = await queue.enqueue("process_pay_and_die", {"journal": runs}, max_attempts=5)
         assert await handle.result(20) == "was charged"

@@ -43,7 +43,7 @@ async def test_postgres_commit_and_rollback(known: str) -> None:
                 [{"type": "keyed", "key": "k", "payload": {"value": n}} for n in range(3)],
                 tx=connection,
             )
-            assert await queue.get_task(task) is None  # nobody sees it before the commit
+            assert await queue.get_task(task) is None  # not visible before the commit
         assert await task.result(20) == 2
         assert [await each.result(5) for each in many] == [0, 1, 2]
         events = await whole_feed(queue)
@@ -85,7 +85,7 @@ async def test_postgres_transactions_that_race_keep_the_feed_whole(known: str) -
     producer = TaskQueue(known)
     reader = TaskQueue(known)
     connections = [await asyncpg.connect(known) for _ in range(4)]
-    told: list[str] = []
+    enqueued: list[str] = []
     seen: list[str] = []
 
     async def read() -> None:
@@ -99,12 +99,12 @@ async def test_postgres_transactions_that_race_keep_the_feed_whole(known: str) -
     open_ = [connection.transaction() for connection in connections]
     for transaction, connection in zip(open_, connections, strict=True):
         await transaction.start()
-        told.append(await producer.enqueue("work", {}, tx=connection))
+        enqueued.append(await producer.enqueue("work", {}, tx=connection))
     for transaction in reversed(open_):
         await transaction.commit()
     async with asyncio.timeout(10):
         await reading
-    assert sorted(seen) == sorted(told)
+    assert sorted(seen) == sorted(enqueued)
     for connection in connections:
         await connection.close()
     await producer.stop()

@@ -57,7 +57,7 @@ async def test_a_schedule_fired_elsewhere_has_the_types_configuration(shared_url
     assert peak == 1
 
 
-async def test_a_type_that_nobody_knows_is_left_to_others_and_told(shared_url: str) -> None:
+async def test_an_unknown_type_is_left_to_others_and_reported(shared_url: str) -> None:
     async with TaskQueue(shared_url) as queue:
         queue.register_handler("idle", idle)
         await queue.schedule("known", "@every 0.02", "idle")
@@ -95,7 +95,9 @@ class Warnings(logging.Handler):
         return self.said[-1]
 
 
-async def test_one_name_with_different_options_is_told_to_both_services(shared_url: str) -> None:
+async def test_one_name_with_different_options_is_reported_to_both_services(
+    shared_url: str,
+) -> None:
     shop, mail = TaskQueue(shared_url), TaskQueue(shared_url)
     for queue in (shop, mail):
         queue.register_handler("same", idle, max_attempts=4)
@@ -108,14 +110,16 @@ async def test_one_name_with_different_options_is_told_to_both_services(shared_u
             [shop_node] = await shop.get_nodes()
             assert (await checks.types(shop, 0.0)).level is Level.OK
             async with mail:
-                told = await warnings.next()
-                assert f"'send' is defined by this node and by {shop_node.id} with" in told
-                assert "max_attempts 2 and 5, rate default and 10/s, timeout 60 and default" in told
+                warning = await warnings.next()
+                assert f"'send' is defined by this node and by {shop_node.id} with" in warning
+                assert (
+                    "max_attempts 2 and 5, rate default and 10/s, timeout 60 and default" in warning
+                )
                 [mail_node] = [n for n in await shop.get_nodes() if n.id != shop_node.id]
                 shop.register_handler("other", idle)  # it looks again at once
-                told = await warnings.next()
-                assert f"'send' is defined by this node and by {mail_node.id} with" in told
-                assert "max_attempts 5 and 2" in told
+                warning = await warnings.next()
+                assert f"'send' is defined by this node and by {mail_node.id} with" in warning
+                assert "max_attempts 5 and 2" in warning
                 found = await checks.types(shop, 0.0)
                 assert found.level is Level.WARN
                 assert shop_node.id in found.text

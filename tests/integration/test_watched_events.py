@@ -15,7 +15,7 @@ from holdfast.store.scripts import leases, nodes
 from tests.statements import execute
 
 
-async def told(queue: TaskQueue, family: str) -> list[Event]:
+async def events_of(queue: TaskQueue, family: str) -> list[Event]:
     events = [event async for event in queue.events(follow=False)]
     return [event for event in events if event.kind.startswith(f"{family}.")]
 
@@ -28,11 +28,11 @@ async def test_a_node_registers_and_leaves(shared_url: str) -> None:
         assert queue.parts.sessions.engine is not None
         await queue.parts.sessions.engine.heartbeat.tick()
         await queue.parts.sessions.engine.heartbeat.tick()
-        assert [(e.kind, e.node) for e in await told(queue, "node")] == [
+        assert [(e.kind, e.node) for e in await events_of(queue, "node")] == [
             ("node.registered", node.id)
         ]
     watcher = TaskQueue(shared_url)
-    assert [e.kind for e in await told(watcher, "node")] == ["node.registered", "node.left"]
+    assert [e.kind for e in await events_of(watcher, "node")] == ["node.registered", "node.left"]
     await watcher.stop()
 
 
@@ -46,13 +46,13 @@ async def test_a_silent_node_is_lost_once_and_may_come_back(shared_url: str) -> 
     await store.heartbeat("alive", info, [], 2.0)
     sweeps = (each.run(partial(nodes.lose, forget_before=0.0)) for each in stores * 3)
     assert sum(await asyncio.gather(*sweeps)) == 1
-    (lost,) = [e for e in await told(queues[0], "node") if e.kind == "node.lost"]
+    (lost,) = [e for e in await events_of(queues[0], "node") if e.kind == "node.lost"]
     assert (lost.node, lost.seen_at) == ("silent", seen_at)
 
     await store.heartbeat("silent", info, [], 2.0)
     await store.heartbeat("silent", info, [], 2.0)
     assert await store.run(partial(nodes.lose, forget_before=0.0)) == 0
-    found = [(e.kind, e.node) for e in await told(queues[0], "node")]
+    found = [(e.kind, e.node) for e in await events_of(queues[0], "node")]
     assert found == [
         ("node.registered", "alive"),
         ("node.lost", "silent"),
@@ -62,7 +62,7 @@ async def test_a_silent_node_is_lost_once_and_may_come_back(shared_url: str) -> 
         await queue.stop()
 
 
-async def test_a_lock_that_is_revoked_or_taken_over_is_told(shared_url: str) -> None:
+async def test_a_lock_that_is_revoked_or_taken_over_has_an_event(shared_url: str) -> None:
     locks, queue = Locks.connect(shared_url, owner="ann"), TaskQueue(shared_url)
     async with locks:
         for _ in range(3):
@@ -70,7 +70,7 @@ async def test_a_lock_that_is_revoked_or_taken_over_is_told(shared_url: str) -> 
                 pass
         await locks.acquire("host:1")
         await locks.revoke("host:1", by="operator", reason="stuck")
-        (revoked,) = await told(queue, "lock")
+        (revoked,) = await events_of(queue, "lock")
         assert revoked.kind == "lock.revoked"
         assert revoked.data == {
             "resource": "host:1",
@@ -88,7 +88,7 @@ async def test_a_lock_that_is_revoked_or_taken_over_is_told(shared_url: str) -> 
         assert isinstance(await ask("ann", 0.0), LeaseGranted)
         assert isinstance(await ask("bob", 100.0), LeaseGranted)
         assert isinstance(await ask("bob", 100.0), LeaseGranted)
-    _, taken = await told(queue, "lock")
+    _, taken = await events_of(queue, "lock")
     assert (taken.kind, taken.resource, taken.fence) == ("lock.taken_over", "host:2", 2)
     assert (taken.owner_before, taken.owner) == ("ann", "bob")
     await queue.stop()
@@ -106,12 +106,12 @@ async def test_a_watcher_sees_them_come(shared_url: str) -> None:
     await queue.stop()
 
 
-async def test_a_resume_that_changes_nothing_is_not_told(shared_url: str) -> None:
+async def test_a_resume_that_changes_nothing_has_no_event(shared_url: str) -> None:
     queue = TaskQueue(shared_url)
     await queue.pause_queue("default", actor="ann", reason="a deploy")
     await queue.resume_queue("default", actor="bob")
     await queue.resume_queue("default", actor="bob")
-    assert [(e.kind, e.actor) for e in await told(queue, "queue")] == [
+    assert [(e.kind, e.actor) for e in await events_of(queue, "queue")] == [
         ("queue.paused", "ann"),
         ("queue.resumed", "bob"),
     ]

@@ -1,4 +1,4 @@
-"""The key-value store in memory, with a clock that moves when told to."""
+"""The key-value store in memory, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.primitives.kv import (
 
 
 class Clock:
-    """Seconds that move when told to."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0

@@ -41,13 +41,13 @@ def test_a_url_that_names_no_sqlite_file_is_refused_at_once(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_path_of_a_sqlite_url() -> None:
+def test_the_path_in_a_sqlite_url_is_parsed() -> None:
     assert [sqlite_path(url) for url in ("sqlite:", "sqlite://", "sqlite:///:memory:")] == [""] * 3
     assert sqlite_path("sqlite:///a%3Fb.db") == "a?b.db"
     assert sqlite_path("sqlite:////nowhere/a.db") == "/nowhere/a.db"
 
 
-async def test_a_servers_clock_read_over_a_slow_way_is_not_believed() -> None:
+async def test_a_server_clock_read_over_a_slow_link_is_not_trusted() -> None:
     """It is wrong by up to half the way, and leases are judged by it."""
     clock = VirtualClock()
     theirs = ServerClock(clock)
@@ -67,7 +67,7 @@ async def test_a_servers_clock_read_over_a_slow_way_is_not_believed() -> None:
     assert theirs.is_due()
 
 
-async def test_a_jump_of_the_servers_clock_is_followed_over_a_slow_way_too() -> None:
+async def test_a_jump_of_the_server_clock_is_followed_over_a_slow_link() -> None:
     """When it was read is not certain; that it was read between asking and hearing is."""
     clock = VirtualClock()
     theirs = ServerClock(clock)

@@ -16,7 +16,7 @@ def line(word: str, job: int, *, task: str = "", at: float = 0.0) -> Line:
     return Line(word, job, task or f"task-{job}", 1, 1, int(at * 1e9))
 
 
-def test_each_job_is_counted_by_what_happened_to_it() -> None:
+def test_each_job_is_counted_by_its_outcome() -> None:
     lines = [
         *(line(ACKNOWLEDGED, job) for job in range(5)),
         *(line(START, 0), line(END, 0)),
@@ -39,7 +39,7 @@ def test_a_job_that_ends_twice_counts_once_for_the_rate() -> None:
 @pytest.mark.parametrize(
     ("resumes_at", "after"), [(10.0, 0.0), (15.0, 4.9), (19.5, None), (99.0, None)]
 )
-def test_the_rate_is_back_when_a_second_of_ninety_percent_begins(
+def test_the_rate_is_back_at_the_first_second_with_ninety_percent(
     resumes_at: float, after: float | None
 ) -> None:
     """100 a second until the fault at 5 s, which ends at 10 s; the load ends at 20 s."""

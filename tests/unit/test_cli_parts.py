@@ -36,7 +36,7 @@ def test_durations(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "soon", "1w", "1 2", "nan", "1e3"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_a_bad_duration_is_refused(text: str) -> None:
     with pytest.raises(Usage, match="--x is"):
         values.seconds(text, "--x")
 
@@ -54,11 +54,11 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
         (187200.0, "2d 4h"),
     ],
 )
-def test_lengths_for_people(seconds: float, expected: str) -> None:
+def test_durations_are_shown_in_two_units(seconds: float, expected: str) -> None:
     assert length(seconds) == expected
 
 
-def test_moments_for_people_and_programs() -> None:
+def test_times_for_people_and_programs() -> None:
     assert relative(None, 10.0) == "-"
     assert relative(7.0, 10.0) == "3.0s ago"
     assert relative(70.0, 10.0) == "in 1m"

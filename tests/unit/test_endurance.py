@@ -7,7 +7,7 @@ import pytest
 from proof.endurance.judge import growth, is_level, per_hour
 
 
-def test_what_rises_while_it_warms_up_is_flat() -> None:
+def test_growth_during_warm_up_is_ignored() -> None:
     values = [10.0, 15.0, *([20.0] * 6)]
     assert growth(values, "own_mb") == (20.0, 20.0, True)
 
@@ -19,7 +19,7 @@ def test_a_slow_leak_is_seen() -> None:
     assert per_hour([60.0 * minute for minute in minutes], values) == pytest.approx(12.0)
 
 
-def test_noise_is_not_growth_and_little_leaks_of_blocks_are() -> None:
+def test_noise_is_not_growth_but_small_leaks_of_blocks_are() -> None:
     assert growth([30.0, 31.0] * 10, "own_mb").is_flat
     assert not growth([100_000.0 + 500 * n for n in range(60)], "blocks").is_flat
 

@@ -37,7 +37,7 @@ def test_a_face_has_these_names_and_no_other(face: str) -> None:
 
 
 @pytest.mark.parametrize("face", FACES)
-def test_a_name_that_a_face_has_not_is_an_attribute_error(face: str) -> None:
+def test_an_unknown_name_of_a_face_is_an_attribute_error(face: str) -> None:
     with pytest.raises(AttributeError, match=f"'{face}' has no attribute 'nonsense'"):
         _ = import_module(face).nonsense
 

@@ -57,7 +57,7 @@ def test_looks_from_the_front_take_a_small_share_of_the_time() -> None:
     assert floors.start("lane") == FRONT
 
 
-def test_however_long_a_look_took_nobody_waits_for_ever() -> None:
+def test_the_wait_is_bounded_however_long_a_scan_took() -> None:
     watch = Watch()
     floors = Floors(watch)
     looked(floors, watch, took=1_000.0, nothing_below=50.0)

@@ -47,7 +47,7 @@ def test_only_folders_of_processes_that_ended_are_swept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "module", ["proof.bench.subject", "proof.chaos.subject", "proof.chaos.journal"]
 )
-def test_what_adapters_import_needs_only_the_standard_library(module: str) -> None:
+def test_modules_for_adapters_import_only_the_standard_library(module: str) -> None:
     """They run in the environments of peers, which have neither Holdfast nor the tools of the harness."""
     code = f"import sys, {module}; print(*sorted(sys.modules))"
     done = subprocess.run(

@@ -123,7 +123,7 @@ def test_snapshot_save_and_recover(
     store.close()
 
 
-def test_the_keys_in_redis_are_those_of_the_sketch(store: DurableOrderStore, kv: RedisKV) -> None:
+def test_the_keys_in_redis_are_the_documented_ones(store: DurableOrderStore, kv: RedisKV) -> None:
     order = place(store)
     name = order.client_order_id
     assert kv.get(f"orders:{name}") == order_json(order)
@@ -135,9 +135,7 @@ def test_the_keys_in_redis_are_those_of_the_sketch(store: DurableOrderStore, kv:
     assert store.verify() == []
 
 
-def test_indexes_that_were_meddled_with_are_found_and_made_anew(
-    store: DurableOrderStore, kv: RedisKV
-) -> None:
+def test_changed_indexes_are_found_and_rebuilt(store: DurableOrderStore, kv: RedisKV) -> None:
     name = place(store).client_order_id
     kv.srem("orders:open", name)
     kv.sadd("orders:by_symbol:ETHUSDT", "ghost")
@@ -234,7 +232,7 @@ async def test_callers_on_an_event_loop_share_syncs(
     assert len(await store.aio.cancel_all_open("c")) == 49
 
 
-async def test_a_caller_that_is_cancelled_while_it_waits_can_ask_again(
+async def test_a_cancelled_caller_can_repeat_its_call(
     store: DurableOrderStore,
 ) -> None:
     task = asyncio.create_task(store.aio.place_order("BTCUSDT", Side.BUY, 1, 1, "k"))
@@ -246,9 +244,7 @@ async def test_a_caller_that_is_cancelled_while_it_waits_can_ask_again(
     assert store.orders() == [first]
 
 
-def test_a_long_log_makes_a_snapshot_by_itself(
-    kv: RedisKV, tmp_path: Path, clock: VirtualClock
-) -> None:
+def test_a_long_log_triggers_a_snapshot(kv: RedisKV, tmp_path: Path, clock: VirtualClock) -> None:
     store = DurableOrderStore(kv, tmp_path / "state", clock.now, snapshot_log_bytes=2000)
     for number in range(12):
         place(store, f"order-{number}")
@@ -261,7 +257,7 @@ def test_a_long_log_makes_a_snapshot_by_itself(
     store.close()
 
 
-def test_a_closed_store_says_so(store: DurableOrderStore) -> None:
+def test_a_closed_store_raises_not_running(store: DurableOrderStore) -> None:
     store.close()
     store.close()
     with pytest.raises(NotRunning):

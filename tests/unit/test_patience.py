@@ -58,7 +58,7 @@ def hold_turns(
     ]
 
 
-async def test_the_wait_has_a_limit_also_for_those_that_never_get_a_turn() -> None:
+async def test_the_wait_is_bounded_also_without_a_turn() -> None:
     patience, never, all_begun = LockRetries(), asyncio.Event(), asyncio.Event()
     holders = hold_turns(patience, never, all_begun)
     await all_begun.wait()

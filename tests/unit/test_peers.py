@@ -59,7 +59,7 @@ def test_a_peer_that_comes_later_is_found(pair: tuple[Peers, Peers], file: Path)
     late.close()
 
 
-def test_a_peer_that_does_not_read_holds_up_nobody(pair: tuple[Peers, Peers]) -> None:
+def test_a_peer_that_does_not_read_blocks_no_other(pair: tuple[Peers, Peers]) -> None:
     one, two = pair
     for _ in range(10_000):
         one.send("work")
@@ -81,7 +81,7 @@ os.kill(os.getpid(), 9)
     assert pair[1].receive() == ["work"]
 
 
-def test_only_those_who_may_write_the_file_may_send(pair: tuple[Peers, Peers], file: Path) -> None:
+def test_only_users_who_may_write_the_file_may_send(pair: tuple[Peers, Peers], file: Path) -> None:
     folder = file.with_name(file.name + SUFFIX)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "one.sock").stat().st_mode) == 0o600
@@ -229,7 +229,7 @@ async def test_a_folder_that_was_removed_comes_back(
                 await asyncio.sleep(0)
 
 
-async def test_a_version_that_cannot_be_read_is_said_and_comes_back(
+async def test_an_unreadable_version_is_reported_and_recovers(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(file_bus, "NET_SECONDS", 0.001)

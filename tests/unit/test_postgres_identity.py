@@ -41,7 +41,7 @@ async def test_a_connection_is_asked_again_when_ours_leads_elsewhere(
 
 WHOLE = st.tuples(*(st.sampled_from("12"),) * 4).map("-".join)
 LESS = WHOLE.flatmap(lambda whole: st.sampled_from([whole, whole[4:], whole[:2] + whole[3:]]))
-"""As a role without rights sees it, and as one does on a standby, which has no timeline of its own."""
+"""As a role without rights sees it, and as one does on a standby, which has no timeline."""
 
 
 @given(WHOLE, st.permutations([0, 4]), st.sampled_from([0, 4]))

@@ -1,4 +1,4 @@
-"""The pool of connections: its books are right, whoever gives up and whenever."""
+"""The connection pool: its counts are right, whichever caller gives up at whichever moment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Lines:
     async def connect(self, _dsn: str) -> Line:
         await asyncio.sleep(0)
         if self._draw.random() < 0.1:
-            raise OSError("nobody there")
+            raise OSError("no server")
         self.made.append(Line())
         return self.made[-1]
 
@@ -62,7 +62,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_nobody_is_forgotten_and_never_too_many(lines: Lines, seed: int) -> None:
+async def test_every_waiter_is_served_within_the_limit(lines: Lines, seed: int) -> None:
     draw, pool, out = random.Random(seed), ConnectionPool("", SIZE), set[int]()
 
     async def use() -> None:
@@ -104,7 +104,7 @@ def _is_fine(user: asyncio.Task[None]) -> bool:
     return user.exception() is None or isinstance(user.exception(), OSError)
 
 
-async def test_who_waits_is_served_before_who_comes(lines: Lines) -> None:
+async def test_waiters_are_served_before_new_callers(lines: Lines) -> None:
     pool = ConnectionPool("", 1)
     first = await pool.take()
     waiting = asyncio.create_task(pool.take())
@@ -138,7 +138,7 @@ async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
     await pool.close()
 
 
-async def test_of_those_that_idle_the_oldest_is_taken(lines: Lines) -> None:
+async def test_the_oldest_idle_connection_is_taken(lines: Lines) -> None:
     pool = ConnectionPool("", 3)
     made = [await pool.take() for _ in range(3)]
     for n in (1, 0, 2):
@@ -153,7 +153,7 @@ async def test_of_those_that_idle_the_oldest_is_taken(lines: Lines) -> None:
 @pytest.mark.parametrize(
     ("error", "is_kept"), [(None, True), (NotFound("no"), True), (OSError(), False)]
 )
-async def test_what_broke_is_not_handed_out_again(
+async def test_a_broken_connection_is_not_handed_out_again(
     lines: Lines, error: Exception | None, is_kept: bool
 ) -> None:
     pool = ConnectionPool("", 2)

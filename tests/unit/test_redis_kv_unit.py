@@ -156,7 +156,7 @@ def test_ttl_expiry(kv: RedisKV, clock: Clock) -> None:
     assert [kv.ttl("a"), kv.exists("a"), kv.scan()] == [-2, False, (0, [])]
 
 
-def test_a_new_value_lives_for_ever_unless_told_otherwise(kv: RedisKV, clock: Clock) -> None:
+def test_a_new_value_has_no_expiry_by_default(kv: RedisKV, clock: Clock) -> None:
     kv.set("a", "1", px=100)
     kv.set("a", "2", keepttl=True)
     assert kv.incr("a") == 3

@@ -34,7 +34,7 @@ def client(server: Redis) -> RedisClient:
     )
 
 
-async def test_each_test_has_a_database_of_its_own(pg_server: Postgres, pg_dsn: str) -> None:
+async def test_each_test_has_its_own_database(pg_server: Postgres, pg_dsn: str) -> None:
     connection = await asyncpg.connect(pg_dsn)
     name = await connection.fetchval("select current_database()")
     await connection.execute("create table mine (id int)")
@@ -122,7 +122,7 @@ def test_servers_run_as_a_user_that_postgres_accepts(
         assert psutil.Process(server.pid).uids().real == server_user()[0] != 0
 
 
-def test_a_server_that_cannot_start_tells_why() -> None:
+def test_a_server_that_cannot_start_reports_why() -> None:
     with pytest.raises(ServerFailed, match="no-such-option"):
         Redis("--no-such-option", "1")
 

@@ -22,7 +22,7 @@ class Machine:
         return Steady(self.wall, lambda: self.monotonic)
 
 
-def test_time_goes_on_after_a_clock_that_was_ahead_is_set_right() -> None:
+def test_time_advances_after_a_clock_that_was_ahead_is_corrected() -> None:
     machine = Machine()
     steady = machine.steady()
     machine.offset += 3600.0
@@ -77,7 +77,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_whatever_happens_to_the_clock_time_never_goes_back_or_stands_still(
+def test_time_always_advances_whatever_the_clock_does(
     drawn: list[tuple[float, float, float]],
 ) -> None:
     machine = Machine()
@@ -112,7 +112,7 @@ def test_a_sweeper_whose_time_jumped_waits_one_lease_and_then_judges() -> None:
     assert patience.remaining(5015.0) == 0.0
 
 
-def test_time_that_jumps_for_ever_does_not_put_the_sweep_off_for_ever() -> None:
+def test_a_clock_that_keeps_jumping_does_not_delay_the_sweep_forever() -> None:
     patience = Patience(9.0)
     now = 0.0
     for _ in range(WAITS_MAX):

@@ -352,7 +352,7 @@ def serve(end: socket.socket, path: list[str], parent: int) -> None:
             return
         context = PipeContext(pipe, task)
         try:
-            value = _call(function_path, by_keyword, wants_context, context_name, task, context)
+            value = _call(function_path, by_keyword, wants_context, context_name, context)
             refusal = None if isinstance(value, Cancel | Snooze) else _refusal(value)
             context.end(*(("refused", refusal) if refusal else ("result", value)))
         except Reject as error:
@@ -377,9 +377,9 @@ def _call(
     by_keyword: bool,
     wants_context: bool,
     context_name: str | None,
-    task: Task,
     context: PipeContext,
 ) -> Any:
+    task = context.task
     target: Any = importlib.import_module(function_path[0])
     for part in function_path[1].split("."):
         target = getattr(target, part)

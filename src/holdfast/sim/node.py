@@ -45,6 +45,7 @@ class Cluster:
         loop: SimLoop,
         net: Net,
         database: Database,
+        *,
         trace: Trace,
         record: Record,
         draw: Draw,

@@ -65,7 +65,12 @@ class World:
             disk = Disk(f"sim{plan.seed}", Path(self._folder.name), draw.stream("disk"), self.trace)
         self.database = Database(NodeClock(self.loop), self.trace, disk)
         self.cluster = Cluster(
-            self.loop, net, self.database, self.trace, self.record, draw.stream("ids")
+            self.loop,
+            net,
+            self.database,
+            trace=self.trace,
+            record=self.record,
+            draw=draw.stream("ids"),
         )
         self._draw = draw
         self._calm = False

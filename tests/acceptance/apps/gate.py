@@ -1,7 +1,7 @@
 """Handlers that wait until the test lets them go, across threads and processes.
 
-A handler calls `wait_at(address, name)`; the test awaits `gate.arrived(...)` and then opens it. Nobody
-sleeps: the test knows that a handler runs, because it stands at the gate, and that it is gone, because
+A handler calls `wait_at(address, name)`; the test awaits `gate.arrived(...)` and then opens it.
+Without sleeps, the test knows that a handler runs, because it is at the gate, and that it has ended, because
 its connection is closed.
 """
 
@@ -51,7 +51,7 @@ class Gate:
         return found()
 
     async def left(self, name: str) -> None:
-        """Until nobody of that name stands here any more."""
+        """Waits until no handler of that name is at the gate."""
         await self._until(lambda: not self.present.get(name))
 
     def open(self, name: str | None = None) -> None:

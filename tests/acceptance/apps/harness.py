@@ -21,7 +21,7 @@ class Worker:
     def __init__(self, url: str, *types: str, **settings: Any) -> None:
         self._arguments = (url, json.dumps(settings), *types)
         self._process: asyncio.subprocess.Process | None = None
-        self._told = False
+        self._stop_sent = False
 
     @property
     def process(self) -> asyncio.subprocess.Process:
@@ -40,7 +40,7 @@ class Worker:
         await self.kill()
 
     async def start(self) -> None:
-        self._told = False
+        self._stop_sent = False
         self._process = await start_module("tests.acceptance.apps.worker", *self._arguments)
         assert await self.line() == "ready"
 
@@ -72,8 +72,8 @@ class Worker:
         return found
 
     async def begin_to_stop(self) -> None:
-        if not self._told:
-            self._told = True
+        if not self._stop_sent:
+            self._stop_sent = True
             self.process.send_signal(signal.SIGTERM)
             assert await self.line() == "stopping"
 
@@ -127,9 +127,9 @@ class Feed:
 async def eventually(
     condition: Callable[[], bool], seconds: float = SECONDS, look: float = 0.005
 ) -> None:
-    """Until something in this process has become true that tells nobody."""
+    """Polls a condition of this process that has no event."""
     async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - nobody would set an event
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(look)
 
 

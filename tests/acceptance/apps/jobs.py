@@ -184,13 +184,13 @@ def chatter(task: Task, ctx: BlockingContext) -> Any:
         return ctx.progress(0.5, note) is not None  # type: ignore[func-returns-value]
 
     with ThreadPoolExecutor(3) as pool:
-        told = pool.map(tell, range(60))
+        reports = pool.map(tell, range(60))
         wrong = [ctx.parents() != {} for _ in range(60)]
-        return sum(wrong) + sum(told)
+        return sum(wrong) + sum(reports)
 
 
 def spin(task: Task) -> None:
-    """Never ends by itself, and hears nobody."""
+    """Never ends, and ignores its cancellation."""
     payload = payload_of(task)
     if "gate" in payload:
         wait_at(payload["gate"], str(os.getpid()))

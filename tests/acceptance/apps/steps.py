@@ -20,7 +20,7 @@ from tests.acceptance.apps.gate import async_wait_at, wait_at
 
 
 def act(path: str, turn: EntryLease) -> str:
-    """The outside takes an id once; whoever is not the first to try asks before."""
+    """The service accepts an id once; every attempt but the first looks it up before."""
     if turn.attempt > 1 and any(entry.task_id == turn.id for entry in journal.read(path)):
         return "was charged"
     journal.write(path, "charge", turn.id, str(turn.fence))
@@ -54,7 +54,7 @@ def pay_outside_blocking(task: Task, ctx: BlockingContext) -> Any:
 
 
 def pay_and_die(task: Task, ctx: BlockingContext) -> Any:
-    """In a process of its own, which is killed within the effect the first time, after it the second."""
+    """In a separate process, which is killed within the effect the first time, after it the second."""
     said: Any = task.payload
 
     def effect(turn: EntryLease) -> str:

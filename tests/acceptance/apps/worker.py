@@ -27,8 +27,8 @@ async def main(url: str, settings: str, *types: str) -> int:
     await queue.start()
     print("ready", flush=True)
     failed = asyncio.create_task(queue.wait_failed())
-    told = asyncio.create_task(enough.wait())
-    await asyncio.wait([failed, told], return_when=asyncio.FIRST_COMPLETED)
+    stopped = asyncio.create_task(enough.wait())
+    await asyncio.wait([failed, stopped], return_when=asyncio.FIRST_COMPLETED)
     if failed.done():
         print(f"failed {failed.result()}", flush=True)
         return 1

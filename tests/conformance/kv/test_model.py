@@ -71,7 +71,7 @@ step: st.SearchStrategy[tuple[Any, ...]] = mostly(
 
 
 class Twins:
-    """A server and a twin of its own. One step does the same to both and compares what they say."""
+    """A server and a memory backend. One step runs the same command on both and compares the answers."""
 
     def __init__(self, live: RedisKV, seen: Counter[str]) -> None:
         self.live = live
@@ -285,7 +285,7 @@ def run_line(kv: RedisKV, line: str) -> object:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_corner_cases_are_alike(server_url: str, case: str) -> None:
+def test_corner_cases_have_equal_answers(server_url: str, case: str) -> None:
     with RedisKV.connect(server_url) as live:
         twin = RedisKV()
         live.execute(raw("FLUSHALL"))
@@ -293,7 +293,7 @@ def test_corner_cases_are_alike(server_url: str, case: str) -> None:
             assert run_line(twin, line) == run_line(live, line), line
 
 
-def test_what_counts_as_a_change_is_alike(server_url: str) -> None:
+def test_both_backends_agree_what_changes_a_watched_key(server_url: str) -> None:
     begin = "SADD s a | HSET h f 1 | ZADD z 1 m | RPUSH l x y | SET a 1 | XADD x 1-1 f v | SET n 1"
     changes = Counter[object]()
     with RedisKV.connect(server_url) as live:
@@ -317,7 +317,7 @@ def server_url(request: pytest.FixtureRequest, redis_url: str, valkey: Redis) ->
     return redis_url if request.param == "redis" else valkey.url
 
 
-def test_the_memory_twin_answers_as_redis_and_valkey_do(redis_url: str, valkey: Redis) -> None:
+def test_the_memory_backend_answers_like_redis_and_valkey(redis_url: str, valkey: Redis) -> None:
     pool()
     with RedisKV.connect(redis_url) as redis, RedisKV.connect(valkey.url) as other:
         Machine.servers = [(redis, Counter()), (other, Counter())]

@@ -76,7 +76,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def begin(store: Store, threads: ThreadPoolExecutor) -> Callable[..., Future[Found]]:
-    """A read in a thread of its own, which waits when this returns."""
+    """A read in its own thread, which waits when this returns."""
 
     def read(streams: dict[str, str], count: int | None = None) -> Future[Found]:
         before = store.waiting()
@@ -107,7 +107,7 @@ def test_a_reader_gets_what_is_added(store: Store, begin: Callable[..., Future[F
     assert store.waiting() == 0
 
 
-def test_what_is_there_is_not_waited_for(store: Store) -> None:
+def test_a_read_does_not_wait_for_existing_entries(store: Store) -> None:
     add(store, "1-1")
     add(store, "2-1")
     assert store.kv.xread({"s": "0"}, count=1, block_ms=LONG_MS) == {"s": [entry("1-1")]}
@@ -149,7 +149,7 @@ def test_a_transaction_does_not_wait(store: Store) -> None:
     assert (nothing.value, something.value) == ({}, {"s": [entry("1-1")]})
 
 
-def test_what_the_next_command_removes_has_been_read(
+def test_a_reader_gets_an_entry_that_the_next_command_removes(
     store: Store, begin: Callable[..., Future[Found]]
 ) -> None:
     readers = [begin({"s": "$"}) for _ in range(3)]
@@ -189,7 +189,7 @@ async def test_an_awaited_wait_may_be_longer_than_an_answer_takes(store: Store) 
         assert await kv.xlen("s") == 0
 
 
-async def test_a_cancelled_reader_is_gone(store: Store) -> None:
+async def test_a_cancelled_reader_is_removed(store: Store) -> None:
     async with store.awaited() as kv:
         reading = asyncio.create_task(kv.xread({"s": "$"}, block_ms=LONG_MS))
         await asyncio.to_thread(store.until_waiting, 1)

@@ -37,7 +37,7 @@ def wish(number: int) -> Intent:
     return Intent("BTCUSDT", side, Decimal("1.5"), Decimal(100), f"k{number}")
 
 
-def test_a_bad_day_ends_with_both_books_the_same(
+def test_store_and_exchange_agree_after_faults(
     bench: OrderBench,
     exchange: SimulatedExchange,
     clock: VirtualClock,

@@ -16,7 +16,7 @@ from holdfast.orders.model.store import OrderStore
 from tests.conformance.orders.support import BUY, OrderBench, known, placed
 
 
-def test_cancel_all_marks_what_is_open_and_answers_the_same_again(store: OrderStore) -> None:
+def test_cancel_all_marks_open_orders_and_repeats_its_answer(store: OrderStore) -> None:
     first, second = placed(store, "1"), placed(store, "2", "ETHUSDT")
     done = placed(store, "3")
     store.update_fill(done.client_order_id, "2", "100")
@@ -32,7 +32,7 @@ def test_cancel_all_marks_what_is_open_and_answers_the_same_again(store: OrderSt
     assert store.cancel_all_open() == [second.client_order_id, third.client_order_id]
 
 
-def test_cancel_all_of_nothing_is_an_answer_too(store: OrderStore) -> None:
+def test_cancel_all_without_open_orders_is_remembered(store: OrderStore) -> None:
     assert store.cancel_all_open("empty") == []
     placed(store)
     assert store.cancel_all_open("empty") == []
@@ -97,11 +97,11 @@ def test_bad_input_is_refused(store: OrderStore, bad: Callable[[OrderStore, str]
     assert store.orders() == [order]
 
 
-def test_an_unknown_order_is_told(store: OrderStore) -> None:
+def test_an_unknown_order_is_an_error(store: OrderStore) -> None:
     with pytest.raises(UnknownOrder):
-        store.update_order_state("hf-nobody", OrderState.OPEN)
+        store.update_order_state("hf-unknown", OrderState.OPEN)
     with pytest.raises(UnknownOrder):
-        store.update_fill("hf-nobody", 1, 1, "k")
+        store.update_fill("hf-unknown", 1, 1, "k")
 
 
 def test_many_threads_with_few_keys_place_each_key_once(store: OrderStore) -> None:
@@ -126,7 +126,7 @@ def test_many_threads_with_few_keys_place_each_key_once(store: OrderStore) -> No
     assert store.verify() == []
 
 
-def test_what_is_placed_beside_a_freeze_was_placed_before_it(store: OrderStore) -> None:
+def test_an_order_placed_during_a_freeze_was_placed_before_it(store: OrderStore) -> None:
     """When `freeze` has returned, no placement that began before it is still on its way."""
     refused = threading.Barrier(5)
     began = threading.Barrier(5)
@@ -155,13 +155,13 @@ def test_what_is_placed_beside_a_freeze_was_placed_before_it(store: OrderStore) 
 
 
 @pytest.mark.parametrize("reason", ["bad \udcff text", "bell\a", "nul \x00", "x" * 501, 7])
-def test_a_reason_that_cannot_be_kept_is_refused(store: OrderStore, reason: str) -> None:
+def test_a_reason_that_cannot_be_stored_is_refused(store: OrderStore, reason: str) -> None:
     with pytest.raises(InvalidOrder, match="the reason"):
         store.freeze(reason)
     assert not store.freeze_state().frozen
 
 
-def test_a_refused_reason_harms_nothing_that_follows(lasting: OrderBench) -> None:
+def test_a_refused_reason_does_not_affect_later_calls(lasting: OrderBench) -> None:
     store = lasting.open()
     with pytest.raises(InvalidOrder):
         store.freeze("bad \udcff text")

@@ -13,7 +13,7 @@ from holdfast.orders.model.order import OrderState
 from tests.conformance.orders.support import BUY, OrderBench, known, placed
 
 
-def test_everything_that_was_answered_is_there_after_a_restart(lasting: OrderBench) -> None:
+def test_every_answered_call_survives_a_restart(lasting: OrderBench) -> None:
     store = lasting.open()
     first, second = placed(store, "1"), placed(store, None, "ETHUSDT")
     store.update_order_state(first.client_order_id, OrderState.OPEN, "open")
@@ -74,7 +74,7 @@ PLAIN = """\
 """
 
 
-def test_a_plain_snapshot_is_taken_over_once(bench: OrderBench, tmp_path: Path) -> None:
+def test_a_plain_snapshot_is_imported_once(bench: OrderBench, tmp_path: Path) -> None:
     store = bench.open()
     path = tmp_path / "orders.jsonl"
     path.write_text(PLAIN)
@@ -95,7 +95,7 @@ def test_a_plain_snapshot_is_taken_over_once(bench: OrderBench, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("not json", "line 4"),
         ('{"client_order_id":"b","symbol":"X","side":"BUY","qty":1,"price":1}', "state is missing"),
@@ -111,8 +111,8 @@ def test_a_plain_snapshot_is_taken_over_once(bench: OrderBench, tmp_path: Path) 
     ],
 )
 @pytest.mark.parametrize("bench", ["memory"], indirect=True)
-def test_a_bad_line_is_told_with_its_number_and_nothing_is_taken(
-    bench: OrderBench, tmp_path: Path, line: str, told: str
+def test_a_bad_line_is_reported_with_its_number_and_nothing_is_imported(
+    bench: OrderBench, tmp_path: Path, line: str, message: str
 ) -> None:
     store = bench.open()
     path = tmp_path / "orders.jsonl"
@@ -120,13 +120,11 @@ def test_a_bad_line_is_told_with_its_number_and_nothing_is_taken(
     path.write_text("\n".join([*lines[:3], line, *lines[3:]]))
     with pytest.raises(InvalidInput, match="line 4") as caught:
         store.import_orders_jsonl(path)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert store.orders() == []
 
 
-def test_an_order_that_is_here_and_differs_is_not_overwritten(
-    bench: OrderBench, tmp_path: Path
-) -> None:
+def test_an_import_does_not_overwrite_a_different_order(bench: OrderBench, tmp_path: Path) -> None:
     store = bench.open()
     path = tmp_path / "orders.jsonl"
     path.write_text(PLAIN)

@@ -25,7 +25,7 @@ def test_a_placed_order_is_an_intent_that_can_be_found_everywhere(store: OrderSt
     assert store.get(order.client_order_id) == order
     assert store.orders() == store.open_orders() == store.by_symbol("BTCUSDT") == [order]
     assert store.open_orders("ETHUSDT") == store.by_symbol("ETHUSDT") == []
-    assert store.get("hf-nobody") is None
+    assert store.get("hf-unknown") is None
     assert store.verify() == []
 
 
@@ -79,7 +79,7 @@ def test_a_state_moves_once_for_a_key(store: OrderStore) -> None:
     assert known(store, order).version == 3
 
 
-def test_what_was_filled_never_falls(store: OrderStore, bench: OrderBench) -> None:
+def test_the_filled_quantity_never_decreases(store: OrderStore, bench: OrderBench) -> None:
     order = placed(store)
     name = order.client_order_id
     assert store.update_fill(name, "1.5", "100")
@@ -115,7 +115,7 @@ def test_an_average_that_makes_earlier_fills_cheaper_than_nothing_is_refused(
     assert store.update_fill(order.client_order_id, "1.5", "67")
 
 
-def test_a_fill_while_a_cancel_is_under_way_keeps_the_cancel(store: OrderStore) -> None:
+def test_a_fill_during_a_cancel_keeps_the_cancel_pending(store: OrderStore) -> None:
     order = placed(store)
     name = order.client_order_id
     store.update_order_state(name, OrderState.OPEN)

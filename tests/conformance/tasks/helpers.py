@@ -190,7 +190,7 @@ async def check_limits(store: Store, *names: str) -> None:
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """The fields that anybody can see; the hash of a request serves repeats of it only."""
+    """The visible fields; the hash of a request only serves its repeats."""
     return {f: getattr(task, f) for f in task.__struct_fields__ if f != "request_hash"}
 
 

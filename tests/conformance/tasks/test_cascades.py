@@ -1,4 +1,4 @@
-"""More dependents than one transaction settles: in batches, and a crash between two of them loses nobody."""
+"""More dependents than one transaction settles: in batches, and a crash between two of them loses none."""
 
 from __future__ import annotations
 
@@ -74,8 +74,10 @@ async def test_a_wide_family_is_settled_in_batches(store: Store, children: int, 
     await settle_all(store)
     found = await statuses(store)
     assert [found[name] for name in names] == [wanted] * children
-    told = [e.task_id for e in await read_all(store) if e.kind in ("task.unblocked", "task.dead")]
-    assert sorted(told) == sorted([*names, *(["p"] if ends == "failed" else [])]), "once each"
+    settled = [
+        e.task_id for e in await read_all(store) if e.kind in ("task.unblocked", "task.dead")
+    ]
+    assert sorted(settled) == sorted([*names, *(["p"] if ends == "failed" else [])]), "once each"
     await check_counters(store)
 
 

@@ -173,4 +173,4 @@ async def test_owned_says_what_a_node_runs(store: Store) -> None:
     assert [tuple(row) for row in await store.owned("node-a")] == [
         (task.id, task.fence, task.started_at)
     ]
-    assert await store.owned("nobody") == []
+    assert await store.owned("unknown") == []

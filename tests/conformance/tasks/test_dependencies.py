@@ -61,7 +61,7 @@ async def test_the_end_of_a_parent_and_of_its_wait_are_one_transaction(store: St
 
 
 async def test_a_child_that_came_after_the_claim_is_seen(store: Store) -> None:
-    """The runner's copy of the parent says that nobody waits; the store knows better."""
+    """The runner's copy of the parent has no dependents; the store has one."""
     await put(store, "p")
     running = await claim_one(store)
     assert not running.has_dependents
@@ -129,8 +129,8 @@ async def test_a_parent_that_is_done_is_not_waited_for(store: Store) -> None:
 async def test_bad_dependencies_are_refused(store: Store) -> None:
     await put(store, "dead")
     await kill(store, "dead")
-    with pytest.raises(UnknownDependency, match="nobody"):
-        await put(store, "c", depends_on=after("dead", "nobody"))
+    with pytest.raises(UnknownDependency, match="missing"):
+        await put(store, "c", depends_on=after("dead", "missing"))
     with pytest.raises(DependencyCycle, match="depend on each other"):
         await store.insert(
             [

@@ -41,7 +41,7 @@ async def test_an_empty_feed(store: Store) -> None:
     assert isinstance(page, Page)
     assert (page.events, page.position, page.head) == ([], head, head)
     assert await store.counters() == []
-    assert await store.history("nobody") == []
+    assert await store.history("unknown") == []
 
 
 async def test_offsets_are_contiguous_and_in_order(store: Store) -> None:

@@ -213,7 +213,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     await store.heartbeat("node-a", "{}", [], 9.0)  # A node that comes is an event.
     head = await store.head()
     clock.set(clock.now() + 5.0)
-    believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("nobody", 1)]
+    believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("unknown", 1)]
     beat = await store.heartbeat("node-a", "{}", believed, 9.0)
     assert beat.lost == set(believed[1:])
     assert {row[0] for row in beat.owned} == {ids[0], ids[2]}
@@ -244,8 +244,8 @@ async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
     late = (old, Instruction("a", RUNNER_COMMANDS[name], fence=old.fence))
     good = (new, Instruction("a", Complete('"good"'), fence=new.fence))
     batch = [late, good] if old_first else [good, late]
-    told = [code(each) for each in await store.finish(batch)]
-    assert told == (["lease-lost", "moved"] if old_first else ["moved", "lease-lost"])
+    answers = [code(each) for each in await store.finish(batch)]
+    assert answers == (["lease-lost", "moved"] if old_first else ["moved", "lease-lost"])
     task = await get(store, "a")
     assert (task.status, task.result) == (Status.COMPLETED, "good")
     assert [event.kind for event in await read_all(store)].count("task.late") == 1
@@ -302,7 +302,7 @@ async def test_expire_takes_no_more_than_asked(store: Store, clock: VirtualClock
 
 async def test_what_is_unknown_is_refused(store: Store) -> None:
     rulings = await store.apply(
-        [Instruction("nobody", Abort("ann")), Instruction("nobody", Complete("1"), 1)]
+        [Instruction("unknown", Abort("ann")), Instruction("unknown", Complete("1"), 1)]
     )
     assert [code(ruling) for ruling in rulings] == ["not-found", "not-found"]
     assert await read_all(store) == []
@@ -354,7 +354,7 @@ async def test_a_version_that_was_seen_guards_an_order(store: Store) -> None:
     assert (await get(store, "a")).payload == 2
 
 
-async def test_a_replay_starts_anew(store: Store, clock: VirtualClock) -> None:
+async def test_a_replay_resets_the_attempts(store: Store, clock: VirtualClock) -> None:
     await put(store, "a", payload={"n": 0}, max_attempts=2)
     await runner_says(store, await claim_one(store), failing(final=True))
     assert code(await order(store, "a", Replay("ann", 5.0, '{"n":1}'))) == "moved"

@@ -133,7 +133,7 @@ async def test_a_batch_is_all_or_nothing(store: Store) -> None:
     await put(store, "taken", payload="old")
     bad = {
         "id": (asked(store, "taken", payload="new"), DuplicateTask),
-        "parent": (asked(store, "b", depends_on=after("nobody")), UnknownDependency),
+        "parent": (asked(store, "b", depends_on=after("missing")), UnknownDependency),
         "cycle": (asked(store, "b", depends_on=after("b")), DependencyCycle),
     }
     head = await store.head()

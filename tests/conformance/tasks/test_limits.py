@@ -1,4 +1,4 @@
-"""Limits: exact, free of charge for whoever waits, and out of the way of everybody else."""
+"""Limits are exact, cost a waiting task no attempt, and do not delay other tasks."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ async def test_a_changed_rule_holds_from_the_next_enqueue_on(store: Store) -> No
 
 
 async def test_a_limit_outlives_its_pruning(store: Store, clock: VirtualClock) -> None:
-    """A limit that nobody uses is forgotten; tasks that name it bring it back when they start."""
+    """An unused limit is removed; tasks that name it create it again when they start."""
     for n in range(4):
         await put_limited(store, f"{n}", "key", ONE, delay_seconds=7200.0)
     await execute(store, "prune_limits", before=clock.now(), limit=100)

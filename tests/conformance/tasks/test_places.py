@@ -197,7 +197,7 @@ async def test_another_form_of_a_migration_is_refused(shared_bench: Bench) -> No
         await shared_bench.make().open()
 
 
-async def test_a_closed_store_says_so(bench: Bench) -> None:
+async def test_a_closed_store_raises_not_running(bench: Bench) -> None:
     store = await bench.open()
     await put(store, "a")
     await store.close()

@@ -58,8 +58,8 @@ async def test_a_wide_dead_family_comes_back_in_batches(store: Store, children: 
     await settle_all(store)
     found = await statuses(store)
     assert [found[name] for name in names] == ["blocked"] * children
-    told = [e.task_id for e in await read_all(store) if e.kind == "task.revived"]
-    assert sorted(told) == names, "once each"
+    revived = [e.task_id for e in await read_all(store) if e.kind == "task.revived"]
+    assert sorted(revived) == names, "once each"
     await complete(store, await claim_until(store, "p"))
     await settle_all(store)
     assert sorted(await finish_all(store)) == names

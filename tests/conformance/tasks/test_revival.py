@@ -163,7 +163,7 @@ async def test_a_short_way_and_a_long_way_to_one_child(store: Store) -> None:
 
 
 async def test_a_branch_that_stays_dead_keeps_what_hangs_on_it(store: Store) -> None:
-    """The diamond's right side has a dead parent of its own."""
+    """The right side of the diamond has another dead parent."""
     await put(store, "top")
     await put(store, "other")
     await put(store, "left", depends_on=after("top"))

@@ -115,14 +115,14 @@ async def test_every_change_of_a_schedule_has_its_event(store: Store, clock: Vir
             dialect, ids, now, name="s", actor="ann", reason="done"
         )
     )
-    told = [event for event in await events(store) if event.kind.startswith("schedule.")]
-    assert [event.kind.removeprefix("schedule.") for event in told] == [
+    changes = [event for event in await events(store) if event.kind.startswith("schedule.")]
+    assert [event.kind.removeprefix("schedule.") for event in changes] == [
         *("put", "put", "fired", "paused", "resumed", "removed")
     ]
-    assert {event.schedule for event in told} == {"s"}
-    assert (told[3].actor, told[3].reason, told[4].actor) == ("ann", "noisy", "bob")
+    assert {event.schedule for event in changes} == {"s"}
+    assert (changes[3].actor, changes[3].reason, changes[4].actor) == ("ann", "noisy", "bob")
     [task] = await all_tasks(store)
-    assert told[2].task == task.id
+    assert changes[2].task == task.id
     for verb in (pause, resume):
         with pytest.raises(NotFound, match="'s'"):
             await store.run(verb)

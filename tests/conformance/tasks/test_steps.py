@@ -82,7 +82,7 @@ async def context(store: Store) -> Context:
 
 
 async def taken_over(store: Store, clock: VirtualClock) -> Context:
-    """The lease of whoever runs it runs out, and the next claim has it."""
+    """The lease of the runner expires, and the next claim gets the task."""
     clock.set(clock.now() + 10.0)
     await store.sweep()
     return await context(store)
@@ -123,7 +123,7 @@ async def test_tasks_have_steps_of_their_own(store: Store, first: Context) -> No
     assert len({turn.id for turn in effect.turns}) == 2
 
 
-async def test_a_runner_that_died_in_the_middle_is_taken_over_and_the_next_is_told(
+async def test_a_dead_runner_is_taken_over_and_the_next_attempt_is_numbered(
     store: Store, clock: VirtualClock, first: Context
 ) -> None:
     """The task's own lease decides: as soon as another claim has it, the step is free."""

@@ -1,4 +1,4 @@
-"""Whose turn it is at a limit, and when to look: no task that may run waits for a look that nobody makes."""
+"""Turns at a limit, and the time of the next claim: every task that may run has a claim scheduled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def put_unjudged(store: Store, task_id: str, rule: LimitRule) -> None:
 
 
 async def opening(store: Store) -> float | None:
-    """What a worker without work is told to wait for."""
+    """The time for which an idle worker waits."""
     ahead = await store.next_due(["default"])
     assert ahead.opens_at == (await store.first_due(["default"])).opens_at
     return ahead.opens_at
@@ -243,7 +243,7 @@ async def test_everything_gets_its_turn_however_it_came_in(
     waits=st.floats(0, 5),
     look_in=st.none() | st.floats(-5, 5),
 )
-def test_whoever_is_parked_and_may_start_has_a_look_coming(
+def test_a_parked_task_that_may_start_has_a_claim_scheduled(
     max_running: int | None,
     rate_count: int | None,
     burst: int,

@@ -187,7 +187,7 @@ async def test_the_same_key_at_once_makes_one_task(bench: PostgresBench) -> None
 
 
 class Stepper:
-    """A script on a connection of its own, one statement at a time, inside one transaction."""
+    """A script on its own connection, one statement at a time, inside one transaction."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -235,10 +235,10 @@ VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-async def test_a_client_that_freezes_between_two_statements_holds_up_nobody(
+async def test_a_client_that_freezes_between_two_statements_blocks_no_other(
     bench: PostgresBench, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever numbers, counts or prunes holds nothing that others need while its client is away."""
+    """A client that assigns offsets, counts or prunes holds no lock that others need while it is frozen."""
     monkeypatch.setitem(postgres.SETTINGS, "idle_in_transaction_session_timeout", "0")
     store = await bench.open()
     await put(store, "a")
@@ -279,7 +279,7 @@ async def run_verb(store: Store, verb: str) -> None:
     await VERBS[verb](store)
 
 
-async def test_a_gap_made_by_pruning_in_the_middle_of_a_read_is_told(
+async def test_a_gap_made_by_pruning_during_a_read_is_a_reset(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(4):

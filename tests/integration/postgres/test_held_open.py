@@ -1,4 +1,4 @@
-"""A transaction of somebody else that stays open holds up none of ours.
+"""An open transaction of another client blocks no transaction of Holdfast.
 
 On PostgreSQL each verb is called while a caller's transaction is open that has enqueued tasks under limits
 and children of running tasks. A verb that waited for it would wait for ever; `soon` makes that a failure.
@@ -146,7 +146,7 @@ async def test_a_limit_that_a_transaction_of_ours_holds_is_left_for_a_moment(
 async def test_the_same_key_in_an_open_transaction_keeps_no_limit_and_no_parent(
     store: Store, caller: Caller
 ) -> None:
-    """Whoever enqueues with that key has to wait for the answer, and holds nothing meanwhile."""
+    """An enqueue with that key waits for the answer, and holds nothing meanwhile."""
     await put(store, "parent")
     parent = await claim_one(store)
     rules = (("key", ONE),)
@@ -484,7 +484,7 @@ async def test_racing_links_and_ends_leave_nothing_blocked(
 async def test_a_step_in_an_open_transaction_lets_its_task_be_renewed(
     store: Store, clock: VirtualClock, caller: Caller
 ) -> None:
-    """Nobody takes the task meanwhile, and nothing else waits for it."""
+    """No node claims the task meanwhile, and nothing else waits for it."""
     await put(store, "stepping")
     await put(store, "other")
     running = {task.id: task for task in await claim(store)}

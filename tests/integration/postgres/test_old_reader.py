@@ -1,4 +1,4 @@
-"""PostgreSQL while somebody's old snapshot is held: nothing dead can be removed from the indexes.
+"""PostgreSQL while another session holds an old snapshot: nothing dead can be removed from the indexes.
 
 Measured in index entries that statements read, as the server counts them: no clock is involved.
 """
@@ -181,7 +181,9 @@ async def test_a_lease_that_ends_is_noticed_above_the_floor(
     assert len((await store.sweep()).expired) == 1
 
 
-async def test_numbering_does_not_either_while_somebody_writes_for_ever(bench: SlowBench) -> None:
+async def test_assigning_offsets_does_not_slow_down_during_an_endless_write(
+    bench: SlowBench,
+) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn, writes=True):
         for _ in range(100):
@@ -211,7 +213,7 @@ async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) ->
     assert 0 < read < 20 * 10
 
 
-async def test_nobody_idles_while_a_task_waits_below_a_floor(
+async def test_no_worker_idles_while_a_task_waits_below_a_floor(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
     """Another node gives a task back, which returns to its old place in the line."""
@@ -231,7 +233,7 @@ async def test_nobody_idles_while_a_task_waits_below_a_floor(
     assert await claim_ids(store) == [held[1].id], "idle: the whole line is looked at"
 
 
-async def test_who_may_have_missed_something_is_told_when_to_look_again(
+async def test_a_claim_that_may_have_missed_a_task_says_when_to_claim_again(
     bench: SlowBench, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where looks from the front are dear, on a busy server, an idle node sleeps no longer than that."""

@@ -51,27 +51,27 @@ async def store(bench: SqliteBench) -> Store:
     return await bench.open()
 
 
-async def test_an_error_that_undoes_the_whole_group_is_told_to_all_of_it(
+async def test_an_error_that_rolls_back_the_group_is_raised_for_all_of_it(
     bench: SqliteBench, store: Store
 ) -> None:
-    """Some errors (a full disk, an I/O error) make SQLite roll the whole transaction back: whoever
-    had a yes in that group must not hear it."""
+    """Some errors (a full disk, an I/O error) make SQLite roll the whole transaction back: no
+    caller of that group may get a success."""
     await bench.sql(ROLLS_BACK)
     names = [f"n{n:02}" for n in range(40)]
     names[20] = "boom"
     answers = await asyncio.gather(
         *(store.insert([asked(store, name)]) for name in names), return_exceptions=True
     )
-    told = {
+    acknowledged = {
         name
         for name, answer in zip(names, answers, strict=True)
         if not isinstance(answer, BaseException)
     }
-    assert {task.id for task in await all_tasks(store)} == told
-    assert "boom" not in told
+    assert {task.id for task in await all_tasks(store)} == acknowledged
+    assert "boom" not in acknowledged
     refused = [answer for answer in answers if isinstance(answer, BaseException)]
     assert all(isinstance(answer, StoreUnavailable | apsw.ConstraintError) for answer in refused)
-    assert len(await read_all(store)) == len(told)
+    assert len(await read_all(store)) == len(acknowledged)
     await check_counters(store)
     await bench.close()
 
@@ -198,20 +198,20 @@ async def test_two_processes_share_one_file(path: str) -> None:
 
 
 async def test_a_process_does_not_wake_itself(clock: VirtualClock, tmp_path: Path) -> None:
-    """Its own commits change no version; those of others do, and are told to whoever asks."""
+    """Its own commits change no version; those of others do, and are reported to listeners."""
     bench = SqliteBench(clock, str(tmp_path / "x.db"))
     mine, theirs = await bench.open(), await bench.open()
     assert mine.file is not None
     assert theirs.file is not None
-    told: list[str] = []
-    mine.file.on_commit(lambda: told.append("mine"))
+    reports: list[str] = []
+    mine.file.on_commit(lambda: reports.append("mine"))
     before = mine.file.version()
     await put(mine)
     assert mine.file.version() == before
-    assert told == ["mine"]
+    assert reports == ["mine"]
     await claim(mine, 5, queues=["empty"])
     await mine.get(["unknown"])
-    assert told == ["mine"], "what changes nothing is told to nobody"
+    assert reports == ["mine"], "a commit without changes is not reported"
     await put(theirs)
     assert mine.file.version() != before
     await bench.close()

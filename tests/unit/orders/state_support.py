@@ -27,7 +27,7 @@ class QuickDisk(Disk):
 
 
 class BadDisk(Disk):
-    """Fails at the step that is named, as often as told."""
+    """Fails at the named step, a given number of times."""
 
     def __init__(self) -> None:
         self.steps: list[str] = []

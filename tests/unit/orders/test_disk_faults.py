@@ -88,7 +88,9 @@ def test_a_disk_that_breaks_is_not_written_again(
         assert keys(store) == ["1", "3"]
 
 
-def test_everyone_in_a_failed_batch_and_behind_it_is_told(tmp_path: Path, disk: BadDisk) -> None:
+def test_every_caller_of_a_failed_batch_and_the_next_gets_the_error(
+    tmp_path: Path, disk: BadDisk
+) -> None:
     """The first write waits until others queue up behind it, and then fails."""
     store = open_store(tmp_path, disk=disk)
     place(store, "0")
@@ -134,7 +136,7 @@ def test_everyone_in_a_failed_batch_and_behind_it_is_told(tmp_path: Path, disk: 
     store.close()
 
 
-def test_nobody_is_told_what_is_not_on_the_disk_yet(tmp_path: Path, disk: BadDisk) -> None:
+def test_no_caller_gets_an_answer_that_is_not_durable(tmp_path: Path, disk: BadDisk) -> None:
     """A read, a replay and a refusal all wait for the write that they rely on."""
     store = open_store(tmp_path, disk=disk)
     entered, go = threading.Event(), threading.Event()
@@ -146,7 +148,7 @@ def test_nobody_is_told_what_is_not_on_the_disk_yet(tmp_path: Path, disk: BadDis
         return write(file, data)
 
     disk.put = slow  # type: ignore[method-assign]
-    told: list[str] = []
+    answered: list[str] = []
     calls = {
         "first": lambda: place(store, "1"),
         "replay": lambda: place(store, "1"),
@@ -156,7 +158,7 @@ def test_nobody_is_told_what_is_not_on_the_disk_yet(tmp_path: Path, disk: BadDis
 
     def call(name: str) -> None:
         calls[name]()
-        told.append(name)
+        answered.append(name)
 
     threads = [threading.Thread(target=call, args=(name,)) for name in calls]
     threads[0].start()
@@ -168,11 +170,11 @@ def test_nobody_is_told_what_is_not_on_the_disk_yet(tmp_path: Path, disk: BadDis
             flushing = store._commit._flushing
             if flushing is not None and flushing.threads == 3:
                 break
-    assert told == []
+    assert answered == []
     go.set()
     for thread in threads:
         thread.join()
-    assert sorted(told) == sorted(calls)
+    assert sorted(answered) == sorted(calls)
     store.close()
 
 
@@ -213,7 +215,7 @@ def _life(
     return disk.steps, done
 
 
-def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cannot be used"):
         open_store(tmp_path / "file" / "state")

@@ -62,7 +62,7 @@ def test_a_call_takes_time() -> None:
     assert 0.06 <= exchange.clock.now() - before <= 0.08
 
 
-def test_a_lost_reply_is_of_an_order_that_arrived() -> None:
+def test_a_lost_reply_may_hide_an_order_that_arrived() -> None:
     exchange = made(Faults(lost_replies=1.0))
     with pytest.raises(ExchangeTimeout, match="the request may have arrived"):
         exchange.place(request("a", exchange.clock))
@@ -77,7 +77,7 @@ def test_a_lost_request_never_arrives() -> None:
     assert exchange.truth() == []
 
 
-def test_a_late_request_arrives_after_its_sender_has_given_up() -> None:
+def test_a_late_request_arrives_after_its_sender_timed_out() -> None:
     exchange = made(Faults(late_requests=1.0, late_max_ms=2_000))
     with pytest.raises(ExchangeTimeout):
         exchange.place(request("a", exchange.clock))
@@ -86,7 +86,7 @@ def test_a_late_request_arrives_after_its_sender_has_given_up() -> None:
     assert [order.client_order_id for order in exchange.truth()] == ["a"]
 
 
-def test_a_request_is_not_accepted_after_its_end() -> None:
+def test_a_request_is_not_accepted_after_valid_until() -> None:
     exchange = made(Faults(late_requests=1.0, late_max_ms=2_000))
     with pytest.raises(ExchangeTimeout):
         exchange.place(request("a", exchange.clock, valid=0.2))
@@ -102,7 +102,7 @@ def test_a_request_that_the_network_repeats_acts_once() -> None:
     assert exchange.book.acted == ["a"]
 
 
-def test_an_outage_lets_nothing_through() -> None:
+def test_no_call_gets_through_during_an_outage() -> None:
     exchange = made(Faults(outages=1.0))
     for call in (
         lambda: exchange.find("a"),
@@ -145,8 +145,8 @@ def test_a_cancel_may_lose_against_a_fill() -> None:
     assert lost.state is ExchangeState.FILLED
 
 
-def test_cancelling_what_is_not_known_says_so() -> None:
-    assert made().cancel("nobody") is None
+def test_cancelling_an_unknown_order_returns_none() -> None:
+    assert made().cancel("unknown") is None
 
 
 def messages(faults: Faults, orders: int = 30) -> tuple[list[Fill], list[ExchangeOrder]]:
@@ -160,7 +160,7 @@ def messages(faults: Faults, orders: int = 30) -> tuple[list[Fill], list[Exchang
     return come, exchange.truth()
 
 
-def test_fill_messages_are_lost_repeated_and_out_of_order_when_told_so() -> None:
+def test_fill_messages_are_lost_repeated_and_reordered_by_their_shares() -> None:
     calm, book = messages(Faults(partial_fills=1.0, resting=0.0))
     ids = [fill.fill_id for fill in calm]
     assert len(ids) == len(set(ids)) > 60
@@ -177,7 +177,7 @@ def test_fill_messages_are_lost_repeated_and_out_of_order_when_told_so() -> None
     ), by_order
 
 
-def test_the_market_stands_still_when_told_so() -> None:
+def test_quotes_are_stale_by_their_share() -> None:
     exchange = made(Faults(stale_quotes=1.0))
     pass_by(exchange, 4.9 - exchange.clock.now() % 5.0)
     quote = exchange.quote("BTCUSDT")
@@ -185,8 +185,8 @@ def test_the_market_stands_still_when_told_so() -> None:
     assert quote.bid < quote.ask
 
 
-def test_who_opens_the_file_meets_the_same_exchange(tmp_path: Path) -> None:
-    """Fills go on while nobody is there; the messages of that time are not said again."""
+def test_opening_the_file_again_shows_the_same_exchange(tmp_path: Path) -> None:
+    """Fills go on while no process runs; the messages of that time are lost."""
     path = tmp_path / "exchange.jsonl"
     first = made(AT_ONCE, path=path)
     for name in "abc":
@@ -205,7 +205,7 @@ def test_who_opens_the_file_meets_the_same_exchange(tmp_path: Path) -> None:
     second.close()
 
 
-def test_a_request_that_was_under_way_when_we_died_arrives(tmp_path: Path) -> None:
+def test_a_request_in_flight_at_a_crash_arrives(tmp_path: Path) -> None:
     faults = Faults(late_requests=1.0, late_max_ms=2_000)
     first = made(faults, path=tmp_path / "x")
     with pytest.raises(ExchangeTimeout):
@@ -217,7 +217,7 @@ def test_a_request_that_was_under_way_when_we_died_arrives(tmp_path: Path) -> No
     second.close()
 
 
-def test_a_file_cut_at_any_byte_is_a_shorter_history(tmp_path: Path) -> None:
+def test_a_file_truncated_at_any_byte_is_a_shorter_history(tmp_path: Path) -> None:
     path = tmp_path / "x"
     exchange = made(path=path)
     for name in "abc":
@@ -243,7 +243,7 @@ def test_the_file_of_another_seed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"{}\n", b'{"type":"exchange","seed":1}\n{"number":1}\nx\n'])
-def test_a_file_of_something_else_is_refused(tmp_path: Path, damage: bytes) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "x").write_bytes(damage)
     with pytest.raises(CorruptState, match="not the file of a simulated exchange"):
         made(path=tmp_path / "x")
@@ -262,7 +262,7 @@ def test_fills_only_rise_and_never_exceed_the_order(seed: int, qty: Decimal) -> 
     assert all(fill.avg_fill_price >= Decimal("10.5") for fill in plan)
 
 
-def test_the_same_seed_is_the_same_day_in_every_process() -> None:
+def test_the_same_seed_gives_the_same_run_in_every_process() -> None:
     code = (
         "from holdfast.orders.exchange.faults import ROUGH, Fate, draw;"
         "print([Fate.of(ROUGH, 7, 'place', 'x', n, now=0.0) for n in range(50)])"

@@ -84,7 +84,7 @@ def test_an_order_is_refused_by_the_limit_that_it_would_break(
         Limits(position_notional_max=Decimal(1500)),
     ],
 )
-def test_a_limit_is_the_last_value_that_is_allowed(limits: Limits) -> None:
+def test_a_limit_is_the_largest_allowed_value(limits: Limits) -> None:
     assert refusal(limits, Exposure([order()]), intent(5), {}, None) is None
 
 
@@ -115,7 +115,7 @@ def test_a_sell_without_a_fresh_quote_is_refused_unless_a_band_bounds_it() -> No
     assert "its notional" in str(refusal(band, Exposure(), intent(6, 90, Side.SELL), {}, None))
 
 
-def test_what_is_held_and_what_is_open_are_judged_at_the_market() -> None:
+def test_positions_and_open_orders_are_valued_at_the_market() -> None:
     marks = {"BTCUSDT": Decimal(200)}
     held = Exposure([order(state=S.FILLED, filled_qty=Decimal(10))])
     limits = Limits(position_notional_max=Decimal(2000))
@@ -127,7 +127,7 @@ def test_what_is_held_and_what_is_open_are_judged_at_the_market() -> None:
     assert breach(limits, waiting, [], marks, NOW) == "2000 open, open_notional_max is 1999"
 
 
-def test_a_quote_is_fresh_for_so_long_and_an_older_one_does_not_replace_it() -> None:
+def test_a_quote_goes_stale_and_an_older_one_does_not_replace_it() -> None:
     monitor = RiskMonitor(Limits(stale_market_seconds=30))
     assert monitor.fresh("BTCUSDT", NOW) is None
     monitor.quoted(quote(120, NOW))
@@ -139,7 +139,7 @@ def test_a_quote_is_fresh_for_so_long_and_an_older_one_does_not_replace_it() -> 
 # -- what stops trading -------------------------------------------------------------------------------
 
 
-def test_nothing_is_broken_within_the_limits() -> None:
+def test_no_limit_is_broken_within_the_limits() -> None:
     limits = Limits(
         open_notional_max=Decimal(1000),
         open_orders_max=1,
@@ -179,7 +179,7 @@ def test_the_reject_rate_is_judged_over_a_full_window() -> None:
     assert monitor.tripped(Exposure(), [], NOW) is None
 
 
-def test_a_wish_of_another_thread_refuses_at_once_and_outlives_a_thaw() -> None:
+def test_a_freeze_from_another_thread_refuses_at_once_and_outlives_a_thaw() -> None:
     monitor = RiskMonitor()
     monitor.freeze("a person says stop \udcff\n")
     why = monitor.refusal(Exposure(), intent(1), NOW)
@@ -193,7 +193,7 @@ def test_a_wish_of_another_thread_refuses_at_once_and_outlives_a_thaw() -> None:
     assert monitor.refusal(Exposure(), intent(1), NOW) is None
 
 
-def test_thawing_forgets_what_led_to_the_freeze() -> None:
+def test_thawing_clears_the_causes_of_the_freeze() -> None:
     monitor = RiskMonitor(Limits(reject_window=1))
     monitor.freeze("lunch")
     monitor.heard(rejected=True)
@@ -270,12 +270,14 @@ E = ExchangeState
         ),
     ],
 )
-def test_what_differs_is_named(ours: Order, seen: ExchangeOrder | None, kinds: list[Kind]) -> None:
+def test_every_difference_is_reported(
+    ours: Order, seen: ExchangeOrder | None, kinds: list[Kind]
+) -> None:
     found = compare([ours], [] if seen is None else [seen])
     assert [each.kind for each in found] == kinds
 
 
-def test_what_we_do_not_know_comes_last() -> None:
+def test_unknown_orders_come_last() -> None:
     found = compare([order("a"), order("b")], [theirs("x", E.OPEN), theirs("b", E.OPEN)])
     assert [(each.kind, each.client_order_id) for each in found] == [
         (Kind.GONE, "a"),

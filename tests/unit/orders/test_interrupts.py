@@ -36,8 +36,8 @@ def fill(store: DurableOrderStore) -> None:
     store.update_fill(place(store, "first").client_order_id, 1, 100, "fill")
 
 
-def show(told: list[Order], store: DurableOrderStore) -> None:
-    told.extend(store.orders())
+def show(shown: list[Order], store: DurableOrderStore) -> None:
+    shown.extend(store.orders())
 
 
 def move(store: DurableOrderStore) -> None:
@@ -84,15 +84,15 @@ def test_an_interrupt_at_any_point_leaves_what_was_answered(name: str, tmp_path:
         with suppress(KeyboardInterrupt), interrupt.armed():
             CALLS[name](store)
         after = [key for key in ("third", "fourth") if answered(store, partial(place, key=key))]
-        told: list[Order] = []
-        answered(store, partial(show, told))
+        shown: list[Order] = []
+        answered(store, partial(show, shown))
         store.close()
         with opened(folder) as again:
             found = {order.client_order_id: order for order in again.orders()}
             keys = {order.idem_key for order in found.values()}
             assert {"first", "second", *after} <= keys
             assert keys <= {"first", "second", "third", "fourth", "interrupted"}
-            for order in (*known, *told):
+            for order in (*known, *shown):
                 assert found[order.client_order_id].version >= order.version
             assert again.verify() == []
         if not interrupt.is_done:

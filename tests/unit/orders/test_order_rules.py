@@ -55,7 +55,7 @@ def heard(order: Order, what: OrderState | tuple[Decimal, Decimal], now: float) 
 
 
 @given(amounts, said)
-def test_whatever_is_said_an_order_stays_true_to_itself(
+def test_an_order_stays_consistent_after_any_reports(
     qty: Decimal, reports: list[OrderState | tuple[Decimal, Decimal]]
 ) -> None:
     order = new(qty)
@@ -73,16 +73,16 @@ def test_whatever_is_said_an_order_stays_true_to_itself(
 
 
 @given(st.lists(fills, min_size=1, max_size=6), st.randoms(use_true_random=False))
-def test_the_order_in_which_fill_reports_come_does_not_matter(
+def test_the_order_of_fill_reports_does_not_matter(
     reports: list[tuple[Decimal, Decimal]], random: object
 ) -> None:
     """Each report is the sum so far, so the largest wins, however often and late the others come."""
     price = Decimal("2.5")
-    told = [(min(qty, Decimal(10)), price) for qty, _ in reports]
-    shuffled = list(told)
+    fills = [(min(qty, Decimal(10)), price) for qty, _ in reports]
+    shuffled = list(fills)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     ends = set()
-    for each in (told, shuffled, sorted(told, reverse=True)):
+    for each in (fills, shuffled, sorted(fills, reverse=True)):
         order = new()
         for report in [*each, *each]:
             order = heard(order, report, 2.0)
@@ -90,7 +90,7 @@ def test_the_order_in_which_fill_reports_come_does_not_matter(
     assert len(ends) == 1
 
 
-def test_the_table_is_whole() -> None:
+def test_the_transition_table_is_complete() -> None:
     assert set(TRANSITIONS) == set(OrderState)
     assert {OrderState.FILLED, OrderState.CANCELED, OrderState.REJECTED} == TERMINAL
     assert set(OrderState) - TERMINAL == OPEN_STATES
@@ -100,7 +100,7 @@ def test_the_table_is_whole() -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_names_follow_from_keys_and_fit_every_exchange(one: str, other: str) -> None:
+def test_ids_are_derived_from_keys_and_fit_every_exchange(one: str, other: str) -> None:
     name = rules.client_order_id("", one)
     assert name == rules.client_order_id("", one)
     assert (name == rules.client_order_id("", other)) == (one == other)
@@ -109,7 +109,7 @@ def test_names_follow_from_keys_and_fit_every_exchange(one: str, other: str) -> 
     assert name.replace("-", "").isalnum()
 
 
-def test_names_are_for_ever() -> None:
+def test_ids_never_change_between_versions() -> None:
     """An order of last year must still be found at the exchange."""
     assert rules.client_order_id("", "k") == "hf-f947eff05e09b55d1be8a74041a7c721"
 
@@ -151,6 +151,6 @@ def test_text_is_a_number_or_a_typed_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, True, [], {}, b"1", 1j])
-def test_what_is_no_number_is_refused(value: object) -> None:
+def test_values_that_are_not_numbers_are_refused(value: object) -> None:
     with pytest.raises(InvalidOrder):
         positive(value, "qty")  # type: ignore[arg-type]

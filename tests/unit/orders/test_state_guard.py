@@ -35,7 +35,7 @@ def test_a_removed_lock_file_frees_nothing(tmp_path: Path) -> None:
     assert keys(tmp_path) == {"1", "2"}
 
 
-def test_files_that_were_moved_are_still_held_and_take_nothing_more(tmp_path: Path) -> None:
+def test_moved_files_stay_locked_and_accept_no_writes(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
     store = open_store(before)
     place(store, "1")
@@ -51,7 +51,7 @@ def test_files_that_were_moved_are_still_held_and_take_nothing_more(tmp_path: Pa
 
 
 @pytest.mark.parametrize("is_back", [False, True])
-def test_a_folder_that_was_renamed_acknowledges_nothing(tmp_path: Path, is_back: bool) -> None:
+def test_a_store_in_a_renamed_folder_acknowledges_nothing(tmp_path: Path, is_back: bool) -> None:
     store = open_store(tmp_path / "state")
     place(store, "1")
     (tmp_path / "state").rename(tmp_path / "other")
@@ -67,7 +67,7 @@ def test_a_folder_that_was_renamed_acknowledges_nothing(tmp_path: Path, is_back:
     assert keys(tmp_path / "other") >= {"1"}
 
 
-def test_a_log_that_was_replaced_acknowledges_nothing(tmp_path: Path) -> None:
+def test_a_store_with_a_replaced_log_acknowledges_nothing(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     place(store, "1")
     [log] = tmp_path.glob("log-*")
@@ -81,7 +81,7 @@ def test_a_log_that_was_replaced_acknowledges_nothing(tmp_path: Path) -> None:
     assert keys(tmp_path) == {"1", "2"}
 
 
-def test_a_copy_is_a_directory_of_its_own(tmp_path: Path) -> None:
+def test_a_copy_is_a_separate_directory(tmp_path: Path) -> None:
     store = open_store(tmp_path / "state")
     place(store, "1")
     shutil.copytree(tmp_path / "state", tmp_path / "copy")
@@ -103,7 +103,7 @@ def test_files_and_folder_are_for_their_owner_only(tmp_path: Path) -> None:
         assert len(list(folder.iterdir())) >= 4
 
 
-def test_a_disk_may_say_who_else_reads_the_files(tmp_path: Path) -> None:
+def test_a_disk_may_set_the_file_mode(tmp_path: Path) -> None:
     disk = Disk()
     disk.file_mode = 0o640
     with open_store(tmp_path / "state", disk=disk):
@@ -111,7 +111,7 @@ def test_a_disk_may_say_who_else_reads_the_files(tmp_path: Path) -> None:
     assert modes == {0o640}
 
 
-def test_what_did_not_fit_is_cut_off_durably(tmp_path: Path) -> None:
+def test_a_write_that_did_not_fit_is_truncated_durably(tmp_path: Path) -> None:
     disk = BadDisk()
     store = open_store(tmp_path, disk=disk)
     disk.steps.clear()

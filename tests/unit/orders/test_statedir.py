@@ -60,7 +60,7 @@ def test_a_flipped_byte_anywhere_loses_nothing_silently(made: tuple[Path, list[O
     assert recovered(folder) == acknowledged
 
 
-def test_a_file_that_was_cut_anywhere_loses_nothing_silently(
+def test_a_file_truncated_anywhere_loses_nothing_silently(
     made: tuple[Path, list[Order]],
 ) -> None:
     folder, acknowledged = made
@@ -78,7 +78,7 @@ def test_a_file_that_was_cut_anywhere_loses_nothing_silently(
     assert refused > 10
 
 
-def test_a_changed_byte_is_never_taken_for_a_write_that_was_cut_off(tmp_path: Path) -> None:
+def test_a_changed_byte_is_never_taken_for_an_incomplete_write(tmp_path: Path) -> None:
     """Even where no mark says what was acknowledged."""
     filled_folder(tmp_path / "state", snapshots=0)
     path = tmp_path / "state" / "log-0000000000000001.jsonl"
@@ -107,7 +107,7 @@ def test_a_snapshot_with_any_byte_changed_or_missing_is_refused(tmp_path: Path) 
                 read_snapshot(path, each)
 
 
-def test_a_file_that_is_gone_loses_nothing_silently(made: tuple[Path, list[Order]]) -> None:
+def test_a_missing_file_loses_nothing_silently(made: tuple[Path, list[Order]]) -> None:
     folder, acknowledged = made
     for path in files(folder):
         data = path.read_bytes()
@@ -119,7 +119,7 @@ def test_a_file_that_is_gone_loses_nothing_silently(made: tuple[Path, list[Order
         path.write_bytes(data)
 
 
-def test_a_write_that_was_cut_off_anywhere_is_removed_and_the_store_goes_on(tmp_path: Path) -> None:
+def test_a_write_truncated_anywhere_is_removed_and_the_store_continues(tmp_path: Path) -> None:
     """As a crash leaves it: what is behind the cut was never acknowledged, and the mark never says so."""
     folder = tmp_path / "state"
     filled_folder(folder, snapshots=1)
@@ -147,7 +147,7 @@ def test_a_write_that_was_cut_off_anywhere_is_removed_and_the_store_goes_on(tmp_
         assert recovered(copy) == before
 
 
-def test_damage_before_the_end_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_damage_before_the_end_is_reported_with_a_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     filled_folder(folder, snapshots=0)
     log = folder / "log-0000000000000001.jsonl"

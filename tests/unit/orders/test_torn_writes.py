@@ -38,7 +38,7 @@ sizes = st.lists(st.integers(0, 400), min_size=1, max_size=12)
 
 
 @given(sizes, sizes, st.data())
-def test_whatever_sectors_of_the_last_write_are_missing_it_is_removed(
+def test_the_last_write_is_removed_if_any_of_its_sectors_are_missing(
     safe: list[int], last: list[int], data: st.DataObject
 ) -> None:
     before = head_line("x", 1) + b"".join(write(at, [size]) for at, size in enumerate(safe, 1))
@@ -53,7 +53,7 @@ def test_whatever_sectors_of_the_last_write_are_missing_it_is_removed(
 
 
 @given(sizes, st.data())
-def test_a_sector_that_is_missing_before_a_later_write_is_damage(
+def test_a_missing_sector_before_a_later_write_is_damage(
     last: list[int], data: st.DataObject
 ) -> None:
     begin = head_line("x", 1)
@@ -65,7 +65,7 @@ def test_a_sector_that_is_missing_before_a_later_write_is_damage(
         read_log(PATH, without(whole, len(begin), gone), is_last=True)
 
 
-def test_zeros_that_are_no_missing_sector_are_damage() -> None:
+def test_zeros_that_are_not_a_missing_sector_are_damage() -> None:
     begin = head_line("x", 1)
     whole = bytearray(begin + write(1, [600]))
     whole[len(begin) + 60 : len(begin) + 70] = bytes(10)

@@ -68,7 +68,9 @@ def replay(
         ) -> int:
             return await letters.replay_all(which, by(), rate=rate, limit=limit, dry_run=dry_run)
 
-        return _bulk(common, which, limit, replay_all, ("replay", "replayed"), dry_run, yes)
+        return _bulk(
+            common, which, replay_all, ("replay", "replayed"), limit=limit, dry_run=dry_run, yes=yes
+        )
     _refuse_filter(type, queue, fingerprint, all_, limit, rate, dry_run)
     payload = msgspec.UNSET if json is None else values.payload((), json)
 
@@ -101,7 +103,15 @@ def discard(
         ) -> int:
             return await letters.discard_all(which, by(reason), limit=limit, dry_run=dry_run)
 
-        return _bulk(common, which, limit, discard_all, ("discard", "discarded"), dry_run, yes)
+        return _bulk(
+            common,
+            which,
+            discard_all,
+            ("discard", "discarded"),
+            limit=limit,
+            dry_run=dry_run,
+            yes=yes,
+        )
     _refuse_filter(type, queue, fingerprint, all_, limit, None, dry_run)
 
     async def change(parts: Parts, task: Task) -> Task:
@@ -146,9 +156,10 @@ def edit(
 def _bulk(
     common: Common,
     which: DeadFilter,
-    limit: int | None,
     change: Bulk,
     words: tuple[str, str],
+    *,
+    limit: int | None,
     dry_run: bool,
     yes: bool,
 ) -> int:

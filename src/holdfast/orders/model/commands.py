@@ -151,7 +151,7 @@ class Move(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         order = _known(book, self.client_order_id)
         rules.check_version(order, self.expected_version)
         after = rules.moved(order, self.state, moment.now)
-        return _one(MOVE, self.idem_key, request, order, after, moment.now)
+        return _one(MOVE, self.idem_key, request, before=order, after=after, now=moment.now)
 
 
 class Fill(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -173,7 +173,7 @@ class Fill(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         order = _known(book, self.client_order_id)
         rules.check_version(order, self.expected_version)
         after = rules.filled(order, self.filled_qty, self.avg_fill_price, moment.now)
-        verdict = _one(FILL, self.idem_key, request, order, after, moment.now)
+        verdict = _one(FILL, self.idem_key, request, before=order, after=after, now=moment.now)
         if after is None:
             note = (
                 f"late fill of {order.client_order_id}: {self.filled_qty}, known {order.filled_qty}"
@@ -261,6 +261,7 @@ def _one(
     operation: str,
     key: str | None,
     request: str,
+    *,
     before: Order,
     after: Order | None,
     now: float,

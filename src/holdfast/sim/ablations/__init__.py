@@ -1,7 +1,7 @@
 """Safeguards, turned off one at a time: a simulator that does not notice proves nothing.
 
-Each is a test build of the product, in memory, for the length of a `with`. Never used by anything but the
-proof. To add one: what to swap, in the file of its subject.
+Each ablation patches the product in memory, for the length of a `with`. Only the proof uses them. To add
+one, define its swap in the file of its subject.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Safeguards of the engine and of the store of tasks."""
+"""Safeguards of the engine and of the task store."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _counting() -> list[Swap]:
 
 
 def _wakes() -> list[Swap]:
-    """Neither hints nor polls bring a dispatcher back once it idles."""
+    """Neither hints nor polls wake an idle dispatcher."""
 
     def long(*_: Any) -> float:
         return 1e7

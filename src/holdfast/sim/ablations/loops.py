@@ -1,4 +1,4 @@
-"""Safeguards of runs, loops and clocks: what keeps a process from harming itself and its neighbours."""
+"""Safeguards of runs, loops and clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of tasks: when they start, what counts against them, what is kept of them."""
+"""Rules of tasks: start order, attempts, retention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Safeguards of locks, of the ledger and of the quorum."""
+"""Safeguards of the locks, the ledger and the quorum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to put in the place of what, for the length of a `with`."""
+"""Replaces attributes of the product for the length of a `with`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ QUIET: Final[Focus] = (("nodes", "1"), ("clients", "1"), ("act_seconds", "20"), 
 
 
 class Ablation:
-    """A safeguard, what is left when it is gone, and how it is taken away."""
+    """A safeguard, the behaviour without it, and how to turn it off."""
 
     __slots__ = ("focus", "make", "name", "without")
 
@@ -27,7 +27,7 @@ class Ablation:
         self.without = without
         self.make = make
         self.focus = focus
-        """Figures of a plan under which it is missed soon; without them it takes more seeds."""
+        """Plan parameters under which its absence is noticed soon; with a drawn plan it takes more seeds."""
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def swapped(swaps: list[Swap]) -> Iterator[None]:
 
 
 def statement(name: str, *replaced: tuple[str, str]) -> list[Swap]:
-    """A statement of SQLite in another wording."""
+    """Replaces the text of a SQLite statement."""
     known = connection.statements()
     text = known[name].text
     for old, new in replaced:

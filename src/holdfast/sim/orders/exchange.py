@@ -1,11 +1,11 @@
 """An exchange across the simulated network: the book of the simulated exchange, and its messages.
 
-Promises: requests, replies and fill messages are messages like any other, so they are lost, repeated
-and delayed.
-Orders are filled also while the trader is down. The clocks differ by less than the loop allows. The exchange
-rejects orders that it has accepted, reports orders as filled with a little less than ordered, rounds averages
-and temporarily does not know an accepted order. Its adapter raises errors of any class.
-Never: a step of the clock, an order that is placed twice, an unknown order that was never acknowledged.
+Promises: requests, replies and fill messages are messages like any other, so they are lost, repeated and
+delayed. Orders are filled also while the trader is down. The clocks differ by less than the loop allows.
+The exchange rejects orders that it has accepted, reports orders as filled with a little less than
+ordered, rounds averages and temporarily does not know an accepted order. Its adapter raises errors of any
+class.
+Never: steps its clock, places an order twice, or denies an order that was never acknowledged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.sim.node import Node
 T = TypeVar("T")
 REPLY_SECONDS: Final = 1.0
 PRICE: Final = Decimal(100)
-"""The market stands still: what moves is the exchange's word about orders."""
+"""The market does not move; only reports about orders vary."""
 FAULTS: Final = Faults(
     rejects=0.05,
     late_rejects=0.1,
@@ -40,23 +40,23 @@ FAULTS: Final = Faults(
     fill_max_ms=6_000.0,
 )
 DENIED: Final = 0.1
-"""The share of questions about an accepted order that are answered with: not known."""
+"""The share of lookups of an accepted order that are answered: not known."""
 DENIED_MAX: Final = 2
-"""So often in a row at most: then it is there, or gone."""
+"""At most this many in a row."""
 BROKEN: Final = 0.02
 ERRORS: Final = (ConnectionError, ValueError, KeyError, OSError, RuntimeError)
 
 
 class Sending(NamedTuple):
-    """A placement that the trader sent; the network may deliver it twice."""
+    """A placement by the trader; the network may deliver it twice."""
 
     client_order_id: str
     is_blind: bool
-    """Sent again, though the exchange had not just said that it does not know it."""
+    """Whether it was sent again although the exchange had not just said that it does not know the order."""
 
 
 class Server:
-    """The exchange's side."""
+    """The server side."""
 
     def __init__(self, name: str, trader: Node, seed: int, skew_seconds: float) -> None:
         self.name = name
@@ -75,7 +75,7 @@ class Server:
         return EPOCH + self._loop.time() * self._trader.clock.rate + self._skew
 
     def act(self, client_order_id: str, place: Request | None) -> ExchangeOrder | None:
-        """A placement, or a cancel; the order as it stands after it."""
+        """Applies a placement or a cancel; returns the order after it."""
         now = self.now()
         self._number += 1
         sent = Sent(
@@ -94,7 +94,7 @@ class Server:
         return self.book.views(self.now())
 
     def is_quiet(self) -> bool:
-        """Whether no fill is to come any more."""
+        """Whether no fill is left."""
         now = self.now()
         return all(
             fill.filled_at <= now
@@ -104,7 +104,7 @@ class Server:
         )
 
     def _announce(self, client_order_id: str) -> None:
-        """A message for each fill, when it happens."""
+        """Sends a message for each fill, when it happens."""
         order = self.book.resting.get(client_order_id)
         if order is None or client_order_id in self._announced:
             return
@@ -128,7 +128,7 @@ class Server:
 
 
 class RemoteExchange:
-    """How the trader reaches it, in code that blocks: see `holdfast.orders.exchange.port.Exchange`."""
+    """The trader's side, for blocking code: see `holdfast.orders.exchange.port.Exchange`."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class RemoteExchange:
         return Quote(symbol, PRICE, PRICE + 1, self._node.clock.now())
 
     def _denies(self, name: str) -> bool:
-        """Says that it does not know an order that the store has it accepted."""
+        """Whether to deny an order that the store has as accepted."""
         times = self._denied.get(name, 0)
         is_denied = (
             not self._is_calm()
@@ -198,7 +198,7 @@ class RemoteExchange:
         return is_denied
 
     def _break(self, what: str) -> None:
-        """As an adapter does, before or after its call had its effect."""
+        """Raises like an adapter, before or after the call took effect."""
         if not self._is_calm() and self._draw.chance(BROKEN):
             self._node.cluster.trace.sometimes("exchange-broken", what)
             raise self._draw.pick(ERRORS)("of the adapter \udcff")

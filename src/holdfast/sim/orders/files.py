@@ -1,10 +1,9 @@
-"""A disk for the order store that knows what was synced: see `holdfast.orders.logstore.disk.Disk`.
+"""A disk for the order store that tracks what was synced: see `holdfast.orders.logstore.disk.Disk`.
 
-Promises: after a power loss the directory holds what was synced, of the writes after that a part that chance
-picks (the last one torn at any byte, or without some sectors), and of the renames and removals after the
-last sync of the folder those up to some moment. On demand a write finds no room, or fails; the process is
-killed in the middle of a step.
-The real files beneath always have what a process that goes on would read.
+Promises: after a power loss the directory holds what was synced. Of later writes it holds a random part
+(the last one torn at any byte, or without some sectors). Of renames and removals after the last sync of
+the folder it holds a prefix. On demand a write finds no space, or fails, or the process is killed in the
+middle of a step. The real files always have what a live process would read.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.sim.trace import Trace
 T = TypeVar("T")
 MARK: Final = "orders.mark"
 Move = tuple[str, str, int | None]
-"""(from, to, file): a new name, a rename, or (with no `to`) a removal, of the folder."""
+"""(from, to, file): a new name, a rename, or (without `to`) a removal in the folder."""
 
 
 class Files(Disk):
@@ -37,21 +36,22 @@ class Files(Disk):
         self._trace = trace
         self._blocks: dict[int, Blocks] = {}
         self._file_of: dict[int, int] = {}
-        """Our number of a file, by the system's."""
+        """The simulated number of a file, by its system number."""
         self._names: dict[str, int] = {}
-        """What the folder would hold after a power loss, at least."""
+        """What the folder holds at least after a power loss."""
         self._moves: list[Move] = []
         self._path = folder
         self._written = 0
         self.full = 0.0
         self.failing = 0.0
         self.dying: tuple[int, str] | None = None
-        """(operations that are left, crash or power)"""
+        """(remaining operations, crash or power)"""
         self.is_dead = False
         self.when_dying: Callable[[str], None] = lambda _: None
         self.before_trouble: Callable[[], None] = lambda: None
 
-    # -- what the product calls --------------------------------------------------------------------
+    # -- called by the product
+    # -----------------------------------------------------------------------
 
     def step(self, name: str, do: Callable[[], T]) -> T:
         is_sync = name.startswith("sync new")
@@ -102,10 +102,11 @@ class Files(Disk):
         self._path = path
         super().remove(path, what)
 
-    # -- what is safe ------------------------------------------------------------------------------
+    # -- durability
+    # -----------------------------------------------------------------------------------
 
     def _note(self, name: str) -> None:
-        """What a step that was done means for what is safe."""
+        """Updates the durable state after a finished step."""
         beside = self._path.with_name(self._path.name + TEMPORARY)
         match name.split():
             case ["create", _]:
@@ -140,7 +141,7 @@ class Files(Disk):
             raise Killed
 
     def lose_power(self) -> None:
-        """What is not safe is lost in part. The files must be closed."""
+        """Loses a part of what is not durable. The files must be closed."""
         names = dict(self._names)
         for move in self._moves[: self._draw.below(len(self._moves) + 1)]:
             _move(names, move)
@@ -176,7 +177,7 @@ class Files(Disk):
         return bytes(found)
 
     def _torn(self, write: Write) -> Write:
-        """Its beginning; or, as a disk writes in any order, all of it without some sectors."""
+        """Its beginning, or, because a disk writes in any order, all of it without some sectors."""
         size = len(write.data)
         if self._draw.chance(0.5):
             return Write(write.offset, write.data[: self._draw.below(size + 1)])
@@ -189,11 +190,11 @@ class Files(Disk):
         return Write(write.offset, bytes(left))
 
     def revive(self) -> None:
-        """The next process may work."""
+        """Allows the next process to work."""
         self.dying, self.is_dead = None, False
 
     def heal(self) -> None:
-        """Nothing more goes wrong by itself."""
+        """Ends all faults."""
         self.full = self.failing = 0.0
         self.dying = None
 

@@ -1,7 +1,8 @@
-"""Ctrl-C at a drawn point of the order store's or the loop's own code.
+"""Ctrl-C at a drawn point in the code of the order store or the loop.
 
-Promises: it comes where the interpreter runs signal handlers (at the start of a function, after a call, at
-the end of a loop's turn), in this thread only, once at most. Never: inside code that is not ours.
+Promises: the interrupt comes where the interpreter runs signal handlers (at the start of a function,
+after a call, at the end of an iteration), in this thread only, at most once. Never: in code outside
+Holdfast.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import holdfast.orders
 
 OURS: Final = str(Path(holdfast.orders.__file__).parent)
 CACHED: Final = ("_positive", "_read", "_read_float", "_too_fine")
-"""Whether these run depends on what the process did before: a run must be the same every time."""
+"""Whether these run depends on earlier calls in the process; a run must be the same every time."""
 POINTS: Final = ("CALL", "RESUME", "JUMP_BACKWARD")
 
 

@@ -1,4 +1,5 @@
-"""What an order store held for durable when its process died, to be compared with what the next one finds."""
+"""What an order store took for durable when its process died, for comparison with what the next one
+finds."""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ from holdfast.sim.trace import Trace
 
 
 class Memory:
-    """Of one trader, from the end of a life to the beginning of the next."""
+    """The memory of one trader, from the end of one life to the start of the next."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._expected: tuple[Cut, list[Change]] | None = None
 
     def note(self, store: DurableOrderStore) -> None:
-        """What is durable as the store believes, and what is on its way. The first word counts: a store
-        that has failed takes nothing more."""
+        """Records the durable state and the pending records. Only the first call counts: a failed store
+        accepts nothing more."""
         if self._expected is None:
             unsynced = store._commit.unsynced()
             self._expected = (store._book.cut(unsynced), [undo.change for undo in unsynced])
@@ -27,7 +28,7 @@ class Memory:
         self._expected = None
 
     def compare(self, store: DurableOrderStore) -> str | None:
-        """What was durable is there; what was on its way is there up to some record. Else what is wrong."""
+        """Differences, as text: durable records must exist, pending records up to some point."""
         if self._expected is None:
             return None
         (cut, maybe), self._expected = self._expected, None

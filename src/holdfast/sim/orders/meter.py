@@ -1,4 +1,4 @@
-"""What the order store and the execution loop count, as ways of recovery that a campaign must meet."""
+"""Counters of the order store and the execution loop as recovery paths that a campaign must take."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Noticing:
         self._trace = trace
         self._given_up = given_up
         self.is_opening = True
-        """Gauges tell of recovery only while a store opens."""
+        """Gauges show a recovery only while a store opens."""
 
     def count(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
         if name in COUNTED:

@@ -31,7 +31,7 @@ SYMBOLS: Final = ("BTCUSDT", "ETHUSDT")
 ROUND_SECONDS: Final = 4.0
 BESIDE_SECONDS: Final = 20.0
 RESTS: Final = 2
-"""Times in a row that both books must agree."""
+"""How many times in a row both books must agree."""
 VERBS: Final = (
     *("place",) * 8,
     *("again",) * 2,
@@ -40,11 +40,11 @@ VERBS: Final = (
     *("save",) * 2,
 )
 POINTS_MAX: Final = 120
-"""Where an interrupt may come in a call, counted in points where Python would deliver it."""
+"""Points of a call at which an interrupt may come, counted as Python would deliver it."""
 
 
 class Strategy:
-    """Of one trader, through all its lives."""
+    """The strategy of one trader, through all its lives."""
 
     def __init__(
         self, node: Node, history: OrderHistory, is_quiet: Callable[[], bool], draw: Draw
@@ -59,12 +59,13 @@ class Strategy:
         self.is_calm = False
         self.rests = 0
 
-    # -- the loop, which blocks --------------------------------------------------------------------
+    # -- the blocking loop
+    # -------------------------------------------------------------------------
 
     def trade(
         self, store: OrderStore, exchange: Exchange, clock: BlockingThreadClock, draw: Draw
     ) -> None:
-        """Until the store has failed, or the node dies."""
+        """Trades until the store has failed, or the node dies."""
         loop: ExecutionLoop | None = None
         while True:
             try:
@@ -120,7 +121,7 @@ class Strategy:
                 loop.store.save_snapshot()
 
     def _wish_for_a_freeze(self, loop: ExecutionLoop, draw: Draw) -> None:
-        """As another thread does: nothing is placed from then on."""
+        """Requests a freeze from another thread: nothing is placed from then on."""
         self._risk.freeze("another thread says stop")
         wish = self._wish(draw)
         try:
@@ -129,7 +130,7 @@ class Strategy:
             self._trace.sometimes("orders-wish-refused")
 
     def _interrupted(self, loop: ExecutionLoop, draw: Draw) -> None:
-        """Ctrl-C somewhere in a placement; then what a program does on its way out."""
+        """Interrupts a placement, then runs the exit path of a program."""
         interrupt = Interrupt(draw.whole(1, POINTS_MAX))
         try:
             with interrupt.armed():
@@ -142,7 +143,7 @@ class Strategy:
             raise
 
     def _settle(self, loop: ExecutionLoop) -> None:
-        """Nothing new: until both books agree."""
+        """Places nothing new until both books agree."""
         state = loop.store.freeze_state()
         if state.frozen and not loop.store.open_orders():
             self._history.thaws(state.epoch)
@@ -160,16 +161,17 @@ class Strategy:
         return self._intent(f"{self._node.name}:{self._wishes}")
 
     def _intent(self, key: str) -> Intent:
-        """The same for the same key, in every life."""
+        """The intent of a key, the same in every life."""
         chance = self._draw.stream(f"intent {key}")
         side = Side.BUY if chance.chance(0.5) else Side.SELL
         qty, price = Decimal(chance.whole(1, 40)) / 10, Decimal(chance.whole(900, 1100)) / 10
         return Intent(chance.pick(SYMBOLS), side, qty, price, key)
 
-    # -- callers beside it, who await --------------------------------------------------------------
+    # -- concurrent async callers
+    # ------------------------------------------------------------------
 
     async def beside(self, store: Callable[[], DurableOrderStore | None], draw: Draw) -> None:
-        """Several at once share a write; a freeze comes from there too."""
+        """Concurrent calls that share a write; some of them freeze."""
         while not self.is_calm:
             await self._node.clock.sleep(draw.wait(BESIDE_SECONDS))
             found = store()

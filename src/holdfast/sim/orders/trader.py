@@ -1,7 +1,7 @@
 """A trader: the execution loop on an order store, in files or in the database, through all its lives.
 
-Promises: the loop, the desk, the risk monitor and the stores are the product's own; they block, on a strand.
-What a restart finds is compared with what the life before held for durable.
+Promises: the loop, the desk, the risk monitor and the stores are product code; they block, in a blocking
+thread. The state after a restart is compared with the durable state before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.store.store import Store
 DOWN_SECONDS: Final = 10.0
 FILES: Final = "files"
 MEMORY: Final = Path("/dev/shm")
-"""Syncs are simulated: real ones would only take time."""
+"""Syncs are simulated: real ones would only cost time."""
 
 
 class Trader:
@@ -59,14 +59,15 @@ class Trader:
             self.files.when_dying = self._dying
             self.files.before_trouble = self._remember
         self._view = RedisKV(node.clock.now) if draw.stream("view").chance(0.5) else None
-        """A Redis that outlives the process, or none that does."""
+        """A Redis that survives the process, or one that does not."""
         self._store: DurableOrderStore | None = None
         self._exchange: RemoteExchange | None = None
         self._memory = Memory(node.cluster.trace)
         self._end = asyncio.Event()
         node.when_dead = self._crashed
 
-    # -- the world's side --------------------------------------------------------------------------
+    # -- called by the world
+    # -------------------------------------------------------------------------
 
     def calm(self) -> None:
         self._strategy.is_calm = True
@@ -77,7 +78,7 @@ class Trader:
         return self._strategy.rests >= RESTS
 
     async def report(self) -> None:
-        """What there is in the end."""
+        """The final state, for the checkers."""
         history = self.history
         if not self.is_at_rest():
             history.restless = f"the books of {self.node.name} did not come to agree"
@@ -122,11 +123,12 @@ class Trader:
         try:
             await self._blocking_thread.run(lambda: self._live(store, draw))
         except Killed:
-            self._end = asyncio.Event()  # kept: a task that only its own event knows is collected
-            await self._end.wait()  # for the end that is on its way
+            # The reference keeps this task from being garbage-collected before the life ends.
+            self._end = asyncio.Event()
+            await self._end.wait()
 
     def _live(self, database: Store | None, draw: Draw) -> None:
-        """Blocks for as long as the node lives."""
+        """Blocks as long as the node lives."""
         clock = BlockingThreadClock(self.node.clock, self._blocking_thread)
         while True:
             try:
@@ -148,7 +150,7 @@ class Trader:
                 self._let_go()
             except KeyboardInterrupt:
                 self.node.cluster.trace.sometimes("orders-interrupted")
-                self._memory.forget()  # What the store has in memory may be half of a change.
+                self._memory.forget()  # The store may have half of a change in memory.
                 self._let_go()
 
     def _open(self, database: Store | None) -> OrderStore:
@@ -179,10 +181,10 @@ class Trader:
             self._memory.note(self._store)
 
     def _dying(self, kind: str) -> None:
-        """In the middle of a step of the disk, of the loop or of a caller beside it."""
+        """Dies in the middle of a step of the disk, the loop or a concurrent caller."""
         loop = self.node.cluster.loop
         if threading.current_thread() is self._blocking_thread.thread:
-            # Its own code ends first, which closes what it had open.
+            # Its own code ends first, which closes its files.
             loop.call_soon(self._die, kind, context=contextvars.Context())
         else:
             self._die(kind)
@@ -202,7 +204,7 @@ class Trader:
         self.files.lose_power()
 
     def _crashed(self) -> None:
-        """What the system does for a process that is gone."""
+        """What the system does for a process that has ended."""
         self._remember()
         self._blocking_thread.kill()
         self._let_go()

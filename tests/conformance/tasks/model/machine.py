@@ -157,7 +157,7 @@ class Hands(RuleBasedStateMachine):
         return status in self.model.status.values()
 
     def asked(self, *, id_given: bool = True, **fields: Any) -> Submission:
-        """A request under an id of its own, which the caller chose or the queue made."""
+        """A request with a new id. `id_given`: the caller supplied it."""
         self.number += 1
         defaults: dict[str, Any] = {
             "type": "work",

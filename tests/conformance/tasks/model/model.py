@@ -92,7 +92,7 @@ class Model:
         self.revive(task_id)
 
     def revive(self, parent: str) -> None:
-        """Whoever failed with a parent, and has no dead parent any more, waits again."""
+        """A task that failed with a parent, and has no dead parent any more, waits again."""
         for child in [i for i, waits in self.waits.items() if parent in waits]:
             if self.status[child] is Status.FAILED and child in self.fell and not self.dead(child):
                 self.status[child] = Status.BLOCKED
@@ -107,7 +107,7 @@ class Model:
         return {p for p, x in waits if x is DependencyPolicy.FAIL and self.status.get(p) in gone}
 
     def check(self) -> None:
-        """Nobody waits for what nobody works on; who is dead with a parent has a dead one."""
+        """A waiting task has a live parent; a task that died with a parent has a dead one."""
         for child, status in self.status.items():
             if status is Status.BLOCKED:
                 assert not self.dead(child), f"{child} waits for the dead"

@@ -99,7 +99,7 @@ def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
         )
         runner.run(driver.close())
     assert RULES - set(Machine.done) == set(), "rules that never succeeded"
-    assert set(Machine.done) - RULES == set(), "rules that nobody asks for"
+    assert set(Machine.done) - RULES == set(), "rules that are not required"
     verbs = {name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction)}
     verbs = {name for name in verbs if not name.startswith("_")} - ELSEWHERE
     assert verbs - set(WatchedStore.seen) == set(), "verbs of the store that never succeeded"
