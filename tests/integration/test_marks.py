@@ -1,4 +1,4 @@
-"""Marks of commits are forgotten by sweepers, in batches, whichever process has left them."""
+"""Sweepers remove commit marks in batches, whichever process has left them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.acceptance.apps.jobs import make_queue
 async def test_old_marks_of_processes_that_are_gone_are_forgotten(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many short processes leave a few each."""
+    """Many short processes leave a few marks each."""
     monkeypatch.setattr(sweeper, "PRUNE_BATCH", 10)
     async with make_queue(pg_dsn, "work") as queue:
         assert queue.parts.sessions.engine is not None

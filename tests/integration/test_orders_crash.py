@@ -1,6 +1,8 @@
-"""Kill -9 at every write boundary: every acknowledged order is there, no key acts twice.
+"""Kill -9 at every write boundary: every acknowledged order exists, no key acts twice.
 
-HOLDFAST_LONG=1 pytest tests/integration/test_orders_crash.py        # every boundary in every way
+    HOLDFAST_LONG=1 pytest tests/integration/test_orders_crash.py        # every boundary in every way
+
+The campaign is in `orders_campaign.py`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Redis goes away, hangs and comes back empty while orders are placed: nothing is lost, nothing is twice."""
+"""Redis disconnects, hangs and comes back empty while orders are placed: nothing is lost or done twice."""
 
 from __future__ import annotations
 

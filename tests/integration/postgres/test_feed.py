@@ -59,7 +59,7 @@ class Tail:
             await self.read()
 
     def check(self) -> None:
-        """Nothing twice, nothing skipped, and each task in the order of its life."""
+        """No event twice, none skipped, and the events of each task in a valid order."""
         offsets = [event.position.offset for event in self.events]
         assert offsets == list(range(1, len(offsets) + 1))
         lives: dict[str, list[str]] = {}
@@ -208,7 +208,8 @@ class Stepper:
 async def test_counters_lose_nothing_to_a_reader_that_numbers_meanwhile(
     bench: PostgresBench, store: Store
 ) -> None:
-    """Folding waits for the head that a reader holds; it must not skip what that reader numbered."""
+    """Counting waits for the head that a reader holds, and must not skip the offsets that the reader
+    assigned."""
     await put_plain(store, 3)
     await store.counters()
     async with Stepper(bench.dsn) as reader:
@@ -301,7 +302,7 @@ async def test_a_gap_made_by_pruning_during_a_read_is_a_reset(
 
 
 async def blocked(bench: PostgresBench) -> None:
-    """Until some connection waits for a lock of another."""
+    """Waits until a connection waits for a lock of another."""
     question = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
         while (await bench.sql(question))[0][0] == 0:
@@ -361,7 +362,7 @@ async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
 async def test_transaction_ids_that_are_given_out_again_are_not_passed_over(
     bench: PostgresBench, store: Store
 ) -> None:
-    """A restore or a crash can leave the server behind the last id that numbering has seen."""
+    """A restore or a crash can leave the server behind the last transaction id that a reader has seen."""
     await put(store, "before")
     head = await store.head()
     await bench.sql("UPDATE holdfast_feed_head SET next_xid = '900000000000'::xid8")

@@ -33,7 +33,7 @@ LOOK_SECONDS = 0.001
 
 
 class Slow:
-    """A monotonic clock that goes on with every reading: looks seem to take a while."""
+    """A monotonic clock that advances with every reading: scans seem to take time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -71,7 +71,8 @@ async def old_reader(dsn: str, *, writes: bool = False) -> AsyncIterator[None]:
 
 
 async def entries_read(bench: PostgresBench, store: Store, index: str) -> int:
-    """So far. Sessions tell their figures when they end at the latest; what a process knows stays."""
+    """Entries read so far. Sessions report their figures when they end at the latest; caches of the
+    process stay."""
     await store.close()
     await store.open()
     rows = await bench.sql(
@@ -95,7 +96,8 @@ async def test_claims_do_not_read_the_dead_again_and_again(
         for _ in range(10):
             assert len(await claim(store, 25)) == 25
         read = await entries_read(bench, store, "holdfast_task_ready") - before
-    # From the front it would be ten times all 750 that are gone; now it is that once at most.
+    # A full scan each time would read ten times all 750 dead entries; now it reads them once at
+    # most.
     assert read < 750 + 10 * 100
 
 
@@ -137,7 +139,7 @@ async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) ->
 async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_front(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """An enqueue in a transaction that took its time."""
+    """An enqueue in a long transaction."""
     store = await bench.open()
     late = asked(store, "late")
     for _ in range(5):
@@ -153,7 +155,7 @@ async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_fron
 async def test_who_lets_a_task_in_looks_from_the_front_at_once(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """It comes back with its old place in the line."""
+    """It returns to its old position."""
     store = await bench.open()
     rules = (("one at a time", LimitRule(max_running=1)),)
     await store.insert([asked(store, name, type="limited", rules=rules) for name in ("a", "b")])
@@ -216,7 +218,7 @@ async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) ->
 async def test_no_worker_idles_while_a_task_waits_below_a_floor(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """Another node gives a task back, which returns to its old place in the line."""
+    """Another node releases a task, which returns to its old position."""
     store, other = await bench.open(), await bench.open()
     await put_plain(store, 2)
     held = await claim(other, 2)
@@ -236,7 +238,7 @@ async def test_no_worker_idles_while_a_task_waits_below_a_floor(
 async def test_a_claim_that_may_have_missed_a_task_says_when_to_claim_again(
     bench: SlowBench, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where looks from the front are dear, on a busy server, an idle node sleeps no longer than that."""
+    """Where full scans are expensive, on a busy server, an idle node sleeps no longer than that."""
     monkeypatch.setattr("holdfast.store.postgres.floors.CHEAP_SECONDS", 0.0)
     store, other = await bench.open(), await bench.open()
     await put_plain(store, 1)

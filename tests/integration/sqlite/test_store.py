@@ -79,7 +79,7 @@ async def test_an_error_that_rolls_back_the_group_is_raised_for_all_of_it(
 async def test_a_caller_of_the_standard_library_is_refused(
     store: Store, bench: SqliteBench, path: str
 ) -> None:
-    """Its copy of SQLite does not see the locks of ours: both writing would destroy the file."""
+    """Its copy of SQLite does not see Holdfast's locks: writing through both would destroy the file."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(InvalidInput, match="open the file with apsw"):
         await store.insert_in_tx(connection, [asked(store, "carried")])
