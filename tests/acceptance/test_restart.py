@@ -102,9 +102,8 @@ async def hang(server: Postgres, load: Load) -> None:
         acknowledged = len(load.acknowledged)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(SETTINGS["lease_seconds"] * 1.2):
-                await load.more(
-                    len(load.callers) + 1
-                )  # one answer may be in flight for each caller
+                # One answer may be in flight for each caller.
+                await load.more(len(load.callers) + 1)
         assert len(load.acknowledged) <= acknowledged + len(load.callers)
     finally:
         await asyncio.to_thread(server.resume)

@@ -224,7 +224,7 @@ def test_a_connection_that_fails_is_tried_once(connect: Connect, relay: Relay) -
     assert relay.accepted == 1
 
 
-def test_a_block_that_raised_watches_nothing_any_more(redis_url: str) -> None:
+def test_a_block_that_raised_stops_watching(redis_url: str) -> None:
     def fail(kv: RedisKV) -> None:
         with kv.transaction(watch=["a"]):
             raise ZeroDivisionError
@@ -249,7 +249,7 @@ def test_a_lost_answer_runs_the_command_once(connect: Connect, relay: Relay) -> 
     assert kv.execute(strings.get("n")) == "4"
 
 
-def test_a_transaction_cut_at_any_byte_runs_wholly_once_or_not_at_all(
+def test_a_transaction_cut_at_any_byte_runs_once_or_not_at_all(
     connect: Connect, relay: Relay
 ) -> None:
     kv = connect(relay.url)
@@ -290,7 +290,7 @@ def test_a_redis_that_hangs_is_an_outage_after_the_timeout(connect: Connect) -> 
         assert kv.execute(strings.get("a")) == "1"
 
 
-def test_a_restart_between_two_calls_goes_unnoticed() -> None:
+def test_a_restart_between_two_calls_is_not_an_error() -> None:
     with Redis() as server, RedisKV.connect(server.url) as kv:
         kv.set("a", "1")
         server.kill()
@@ -298,7 +298,7 @@ def test_a_restart_between_two_calls_goes_unnoticed() -> None:
         assert kv.get("a") is None
 
 
-def test_a_pool_has_a_bound_and_full_is_an_outage(redis_url: str) -> None:
+def test_a_full_pool_is_an_outage(redis_url: str) -> None:
     with RedisKV.connect(redis_url, connections_max=1, timeout_seconds=0.05) as kv:
         with kv.transaction(watch=["a"]) as tx:
             with pytest.raises(StoreUnavailable):
@@ -308,7 +308,7 @@ def test_a_pool_has_a_bound_and_full_is_an_outage(redis_url: str) -> None:
         assert kv.get("a") == "1"
 
 
-def test_a_password_that_is_wrong_is_a_matter_of_configuration(connect: Connect) -> None:
+def test_a_wrong_password_is_a_configuration_error(connect: Connect) -> None:
     with Redis() as server:
         server.command("CONFIG SET requirepass right")
         for address in ("redis://", "redis://:wrong@"):
@@ -324,7 +324,7 @@ def test_a_full_redis_is_an_outage(connect: Connect) -> None:
         connect(server.url).execute(strings.set("a", "1"))
 
 
-def test_bytes_of_others_that_are_not_text_are_refused(
+def test_bytes_that_are_not_text_are_refused(
     connect: Connect, redis_server: Redis, redis_url: str
 ) -> None:
     redis_server.command('SET bytes "\\xff\\xfe"')

@@ -266,7 +266,7 @@ async def run(dsn: str, wire: Wire, case: Case, lose: int | None) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_an_answer_that_is_lost_changes_nothing(
+async def test_a_lost_answer_does_not_change_the_result(
     pg_server: Postgres, pg_dsn: str, name: str
 ) -> None:
     case = CASES[name]

@@ -9,7 +9,7 @@ from holdfast.engine import sweeper
 from tests.acceptance.apps.jobs import make_queue
 
 
-async def test_old_marks_of_processes_that_are_gone_are_forgotten(
+async def test_old_marks_of_ended_processes_are_removed(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many short processes leave a few marks each."""

@@ -17,7 +17,7 @@ async def next_ids(store: Store, **fields: Any) -> list[str]:
     return [task.id for task in await store.claim_next(wanted(1, **fields))]
 
 
-async def test_it_starts_as_by_any_claim(store: Store, clock: VirtualClock) -> None:
+async def test_claim_next_starts_a_task_like_any_claim(store: Store, clock: VirtualClock) -> None:
     await put(store, "one", priority="high", queue="mail", payload={"a": [1]})
     await put(store, "many", priority="high", queue="mail", payload={"a": [1]})
     fields: dict[str, Any] = {
@@ -35,7 +35,9 @@ async def test_it_starts_as_by_any_claim(store: Store, clock: VirtualClock) -> N
     await check_counters(store)
 
 
-async def test_it_is_the_most_urgent_and_then_the_oldest(store: Store, clock: VirtualClock) -> None:
+async def test_claim_next_takes_the_most_urgent_then_the_oldest(
+    store: Store, clock: VirtualClock
+) -> None:
     for name, priority, queue in (
         ("low", "low", "default"),
         ("late", "high", "default"),
@@ -51,7 +53,7 @@ async def test_it_is_the_most_urgent_and_then_the_oldest(store: Store, clock: Vi
     assert found == ["urgent", "late", "later", "other queue", "low"]
 
 
-async def test_what_cannot_start_is_left_alone(store: Store, clock: VirtualClock) -> None:
+async def test_claim_next_leaves_tasks_that_cannot_start(store: Store, clock: VirtualClock) -> None:
     await put(store, "not due", delay_seconds=5.0)
     await put(store, "of another type", type="strange")
     await put(store, "of a paused queue", queue="mail")
@@ -68,7 +70,7 @@ async def test_what_cannot_start_is_left_alone(store: Store, clock: VirtualClock
     assert await next_ids(store, queues=("default", "mail")) == ["not due"]
 
 
-async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Store) -> None:
+async def test_claim_next_leaves_limited_tasks_to_a_general_claim(store: Store) -> None:
     await put(store, "limited", rules=(("key", LimitRule(max_running=1)),))
     await put(store, "behind")
     assert await next_ids(store) == []

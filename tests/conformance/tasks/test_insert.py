@@ -75,7 +75,7 @@ async def test_an_enqueue_has_its_event_and_its_count(store: Store, fast: bool) 
     await check_counters(store)
 
 
-async def test_the_two_ways_in_leave_the_same_rows(store: Store) -> None:
+async def test_both_inserts_write_the_same_rows(store: Store) -> None:
     await store.insert_plain([asked(store, "fast", priority="critical", payload=[1])])
     await store.insert([asked(store, "slow", priority="critical", payload=[1])])
     fast, slow = await get(store, "fast"), await get(store, "slow")
@@ -94,7 +94,7 @@ async def test_a_repeated_fast_insert_writes_nothing_twice(store: Store) -> None
 
 
 @pytest.mark.parametrize("delay", [0.0, 5.0])
-async def test_one_alone_leaves_the_same_row_and_event_as_in_a_group(
+async def test_a_single_insert_writes_the_same_row_and_event_as_a_group(
     store: Store, delay: float
 ) -> None:
     name = 'a "quoted" \\ type'
@@ -109,7 +109,7 @@ async def test_one_alone_leaves_the_same_row_and_event_as_in_a_group(
     await check_counters(store)
 
 
-async def test_one_alone_that_is_there_already_is_answered_from_before(store: Store) -> None:
+async def test_a_repeated_single_insert_gets_the_existing_task(store: Store) -> None:
     one = fresh(store, "a")
     answers = [await store.insert_one(one) for _ in range(2)]
     assert [each.created for each in answers] == [True, False]
@@ -117,7 +117,7 @@ async def test_one_alone_that_is_there_already_is_answered_from_before(store: St
     await check_counters(store)
 
 
-async def test_the_same_id_and_request_is_answered_from_before(store: Store) -> None:
+async def test_the_same_id_and_request_gets_the_existing_task(store: Store) -> None:
     await put(store, "a", payload=1)
     again = (await store.insert([asked(store, "a", payload=1)]))[0]
     assert (again.task_id, again.created) == ("a", False)

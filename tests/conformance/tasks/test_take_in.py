@@ -55,7 +55,7 @@ async def test_a_task_alone_starts_with_its_enqueue(store: Store, clock: Virtual
     assert [event.position.offset for event in await read_all(store)] == [1, 2, 3]
 
 
-async def test_who_waited_before_goes_first(store: Store, clock: VirtualClock) -> None:
+async def test_waiting_tasks_start_before_a_new_one(store: Store, clock: VirtualClock) -> None:
     [waiting] = await put_plain(store, 1)
     clock.set(clock.now() + 1)
     assert await take_in(store, "new", limit=1) == [waiting]
@@ -70,7 +70,7 @@ async def test_a_task_that_is_due_later_does_not_hold_up_a_new_one(store: Store)
 @pytest.mark.parametrize(
     "fields", [{"delay_seconds": 5.0}, {"queue": "elsewhere"}, {"type": "unknown-here"}]
 )
-async def test_what_may_not_start_here_and_now_waits(store: Store, fields: dict[str, Any]) -> None:
+async def test_a_task_that_may_not_start_here_waits(store: Store, fields: dict[str, Any]) -> None:
     assert await take_in(store, "a", **fields) == []
     assert (await get(store, "a")).status is Status.QUEUED
 

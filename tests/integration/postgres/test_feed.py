@@ -205,7 +205,7 @@ class Stepper:
         await self._transaction.commit()
 
 
-async def test_counters_lose_nothing_to_a_reader_that_numbers_meanwhile(
+async def test_counters_are_exact_beside_a_reader_that_assigns_offsets(
     bench: PostgresBench, store: Store
 ) -> None:
     """Counting waits for the head that a reader holds, and must not skip the offsets that the reader
@@ -309,7 +309,7 @@ async def blocked(bench: PostgresBench) -> None:
             pass
 
 
-async def test_counters_are_right_after_racing_readers_and_folders(bench: PostgresBench) -> None:
+async def test_counters_are_right_after_racing_readers_and_counters(bench: PostgresBench) -> None:
     stores = [await bench.open() for _ in range(5)]
 
     async def fold(store: Store) -> None:
@@ -329,7 +329,7 @@ async def test_counters_are_right_after_racing_readers_and_folders(bench: Postgr
     await check_counters(stores[0])
 
 
-async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
+async def test_a_transaction_that_assigns_offsets_and_then_records_is_not_skipped(
     bench: PostgresBench, store: Store
 ) -> None:
     """Its own transaction began before others that it has seen."""
@@ -342,7 +342,7 @@ async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
     assert [event.task_id for event in await read_all(store)] == ["theirs", "own"]
 
 
-async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
+async def test_a_database_restored_elsewhere_has_a_new_epoch(
     bench: PostgresBench, store: Store
 ) -> None:
     """Transaction ids of another server mean nothing here, and its tail may be lost."""
@@ -359,9 +359,7 @@ async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
     await check_counters(restored)
 
 
-async def test_transaction_ids_that_are_given_out_again_are_not_passed_over(
-    bench: PostgresBench, store: Store
-) -> None:
+async def test_reused_transaction_ids_are_not_skipped(bench: PostgresBench, store: Store) -> None:
     """A restore or a crash can leave the server behind the last transaction id that a reader has seen."""
     await put(store, "before")
     head = await store.head()

@@ -149,7 +149,7 @@ async def test_a_parent_with_a_held_child_is_not_pruned(
     assert set(await statuses(store)) == {"child"}
 
 
-async def test_a_held_child_hears_what_its_parent_is_by_then(store: Store, other: Other) -> None:
+async def test_a_held_child_gets_the_latest_state_of_its_parent(store: Store, other: Other) -> None:
     """The parent dies, is revived, dies and completes while children are held."""
     parent = await family(store, "child")
     for fails in (True, True, False):
@@ -238,7 +238,7 @@ async def test_children_that_are_held_keep_no_batch_from_going_on(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
-async def test_in_any_interleaving_of_holders_every_family_comes_to_its_end(
+async def test_every_family_ends_in_any_interleaving_of_holders(
     store: Store, other: Other, seed: int
 ) -> None:
     """A drawn graph whose tasks fail, are replayed and end while other transactions hold rows of it. In

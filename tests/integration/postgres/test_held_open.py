@@ -121,9 +121,7 @@ async def test_an_open_enqueue_under_a_new_limit_holds_nothing_up(
     await check_limits(store, "new")
 
 
-async def test_a_limit_that_a_transaction_of_ours_holds_is_left_for_a_moment(
-    store: Store, caller: Caller
-) -> None:
+async def test_a_limit_locked_by_holdfast_is_skipped_briefly(store: Store, caller: Caller) -> None:
     """Tasks of other types behind it start at once."""
     for n in range(3):
         await put(store, f"held-{n}", type="limited", rules=(("key", LimitRule(max_running=2)),))
@@ -359,7 +357,7 @@ async def test_a_child_that_cannot_be_linked_keeps_no_other(
     assert await status(store, "a-bad") is Status.QUEUED
 
 
-async def test_an_insert_is_not_troubled_by_children_of_others(
+async def test_an_insert_is_not_affected_by_children_of_others(
     store: Store, caller: Caller
 ) -> None:
     await _leave_bad_child(store, caller)
@@ -551,7 +549,7 @@ async def _take_step(store: Store, task: Task, caller: Caller) -> None:
     await entries.end(verdict.lease, None, tx=caller.connection)  # type: ignore[union-attr]
 
 
-async def test_what_is_held_is_refused_only_where_it_is_not_waited_for(
+async def test_a_held_row_is_refused_only_where_it_is_not_waited_for(
     store: Store, caller: Caller
 ) -> None:
     await put(store, "a")

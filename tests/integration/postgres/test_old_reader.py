@@ -81,9 +81,7 @@ async def entries_read(bench: PostgresBench, store: Store, index: str) -> int:
     return int(rows[0][0])
 
 
-async def test_claims_do_not_read_the_dead_again_and_again(
-    bench: SlowBench, clock: VirtualClock
-) -> None:
+async def test_claims_do_not_reread_dead_entries(bench: SlowBench, clock: VirtualClock) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(40):
@@ -101,7 +99,9 @@ async def test_claims_do_not_read_the_dead_again_and_again(
     assert read < 750 + 10 * 100
 
 
-async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+async def test_sweeps_for_expired_leases_do_not_reread_dead_entries(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(30):
@@ -118,7 +118,7 @@ async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: Vir
     assert read < 750 * 5
 
 
-async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+async def test_pruning_does_not_reread_dead_entries(bench: SlowBench, clock: VirtualClock) -> None:
     store = await bench.open()
     for _ in range(20):
         clock.set(clock.now() + 1)
@@ -136,7 +136,7 @@ async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) ->
     assert read < 375 + 4 * 100
 
 
-async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_front(
+async def test_a_task_below_a_floor_waits_for_the_next_full_scan(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
     """An enqueue in a long transaction."""
@@ -152,10 +152,10 @@ async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_fron
     assert "late" in await claim_ids(store, 5)
 
 
-async def test_who_lets_a_task_in_looks_from_the_front_at_once(
+async def test_a_node_that_unparks_a_task_does_a_full_scan_at_once(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """It returns to its old position."""
+    """The unparked task returns to its old position."""
     store = await bench.open()
     rules = (("one at a time", LimitRule(max_running=1)),)
     await store.insert([asked(store, name, type="limited", rules=rules) for name in ("a", "b")])
@@ -201,7 +201,7 @@ async def test_assigning_offsets_does_not_slow_down_during_an_endless_write(
     assert read < 20 * 10
 
 
-async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) -> None:
+async def test_assigning_offsets_does_not_reread_old_versions_of_the_head(bench: SlowBench) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(50):
