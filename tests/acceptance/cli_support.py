@@ -80,7 +80,7 @@ class Cli:
         return json.loads(done.out)
 
     def fails(self, code: int, *args: str, input: str = "", **env: str) -> str:
-        """What a command that must fail says on stderr."""
+        """The stderr of a command that must fail."""
         done = self.run(*args, input=input, **env)
         assert done.returncode == code, f"{args}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
@@ -121,7 +121,7 @@ class Worker:
         return self._process.pid
 
     def until(self, *words: str) -> str:
-        """The next line of the log that has all these words."""
+        """Waits for the next line of the log that has all these words."""
         for line in self._stderr:
             self.said.append(line)
             if all(word in line for word in words):
@@ -143,7 +143,7 @@ class Worker:
 
 
 class Stock:
-    """What `stocked` has put into a store."""
+    """The tasks that `stocked` has enqueued."""
 
     def __init__(self, url: str, done: str, dead: list[str], later: str, child: str) -> None:
         self.url = url
@@ -180,7 +180,7 @@ async def stocked(url: str) -> Stock:
 
 
 class Done(NamedTuple):
-    """What a command came to."""
+    """The result of a command."""
 
     code: int
     out: str

@@ -106,7 +106,7 @@ def test_the_store_comes_from_the_first_that_names_one(cli: Cli, stock: Stock) -
     assert "'from-env.db' (HOLDFAST_URL)" in cli.fails(10, "task", "list", **env)
     assert "'flag.db' (--url)" in cli.fails(10, "--url", "sqlite:///flag.db", "task", "list", **env)
     assert len(cli.json("task", "list", "--url", stock.url)) == 6
-    assert not list(cli.folder.glob("f*.db"))  # nothing was made by looking
+    assert not list(cli.folder.glob("f*.db"))  # a read creates nothing
     config.write_text("[holdfast]\nurk = 1\n")
     assert "unknown key 'urk'" in cli.fails(2, "task", "list")
 

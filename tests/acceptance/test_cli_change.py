@@ -1,4 +1,4 @@
-"""Commands that intervene: what they change, and what they refuse."""
+"""Commands that change tasks: what they change, and what they refuse."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`holdfast enqueue`: what is taken, what is refused, and waiting for a result."""
+"""`holdfast enqueue`: accepted and refused requests, and waiting for a result."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ def test_a_repeated_request_is_answered_not_repeated(cli: Cli) -> None:
 
 
 async def test_it_makes_the_task_that_python_makes(tmp_path: Path) -> None:
-    """Also for the ledger of requests: the same key from either side is the same request."""
+    """Also for deduplication: the same key from either side is the same request."""
     url = f"sqlite:///{tmp_path / 'same.db'}"
     queue = TaskQueue(url)
 

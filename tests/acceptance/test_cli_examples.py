@@ -1,4 +1,4 @@
-"""The examples do what they say, alone and under the command line."""
+"""The examples run as their docstrings say, alone and under the command line."""
 
 import signal
 import subprocess

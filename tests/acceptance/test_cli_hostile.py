@@ -1,4 +1,4 @@
-"""The command line and bad company: empty ids, bad bytes, texts that steer a terminal, closed pipes."""
+"""The command line with hostile input: empty ids, bad bytes, control characters, closed pipes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cli(tmp_path: Path, stock: Stock) -> Cli:
 
 
 def fresh(folder: Path) -> Cli:
-    """Without anything in its store."""
+    """An empty store."""
     return Cli(folder, f"sqlite:///{folder / 'fresh.db'}")
 
 
@@ -101,7 +101,7 @@ def test_a_negative_number_of_dead_letters_is_refused(cli: Cli) -> None:
 
 
 def test_a_closed_pipe_does_not_hide_that_changes_failed(cli: Cli, stock: Stock) -> None:
-    """The reader is gone before the answer is written; one of two ids is unknown."""
+    """The reader closes the pipe before the answer is written; one of two ids is unknown."""
     process = subprocess.Popen(
         [*HOLDFAST, "task", "cancel", stock.later, "nothing-like-it"],
         cwd=cli.folder,
@@ -116,7 +116,8 @@ def test_a_closed_pipe_does_not_hide_that_changes_failed(cli: Cli, stock: Stock)
 
 @pytest.fixture
 def heard_hangup() -> Iterator[None]:
-    """SIGHUP as in a terminal, also where the tests run under nohup: a worker inherits that it is ignored."""
+    """SIGHUP as in a terminal, also where the tests run under nohup: a worker would inherit that it is
+    ignored."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)

@@ -1,4 +1,4 @@
-"""Commands that look: every verb, on both stores, for people and for programs."""
+"""Commands that read: every verb, on both stores, for people and for programs."""
 
 import json
 from pathlib import Path

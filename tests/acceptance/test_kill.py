@@ -60,7 +60,7 @@ async def test_a_worker_killed_again_and_again_loses_nothing(url: str, tmp_path:
     lost = feed.counts["task.lost"]
     assert started.keys() == {str(handle) for handle in handles}
     assert lost, "no kill hit a running task: the test proves nothing"
-    # A task ran more than once only if a worker died while it held it.
+    # A task ran more than once only if a worker died while it had it.
     assert all(started[task_id] <= 1 + lost[task_id] for task_id in started)
 
 
@@ -102,13 +102,14 @@ async def test_a_frozen_worker_that_comes_back_late_changes_nothing(url: str) ->
         async with Worker(url, "work", lease_seconds=0.6) as other:
             await feed.first("task.lost", task_id=handle)
             await gate.arrived(2)
-            gate.open("slow")  # both: the frozen one reads it when it goes on
+            gate.open("slow")  # both: the frozen worker reads it when it resumes
             completed = await feed.first("task.completed", task_id=handle)
             assert f":{other.pid}:" in completed.node
             before = await handle.get()
             frozen.thaw()
             left = await frozen.stop()
-            # It heard by its renewal or by its outcome, whichever came first; both are counted.
+            # It learns of the loss by its renewal or by its outcome, whichever comes first; both
+            # are counted.
             assert left["fenced"] + left["lost"] >= 1
             if left["fenced"]:
                 late = await feed.first("task.late", task_id=handle)
@@ -199,7 +200,7 @@ async def test_a_task_that_kills_its_worker_ends_as_a_dead_letter(url: str, tmp_
         ]
         await gate.arrived(2)
         killer = await watcher.enqueue("leave", {"how": how, "journal": runs}, max_attempts=5)
-        for _ in range(2):  # it takes all of them with it, twice
+        for _ in range(2):  # it kills all of them, twice
             assert await worker.ended() != 0
             await worker.start()
         gate.open()

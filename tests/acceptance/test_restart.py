@@ -1,4 +1,4 @@
-"""PostgreSQL that goes away under load and comes back: every loop survives, nothing is lost or doubled."""
+"""PostgreSQL goes away under load and comes back: every loop survives, nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server() -> Iterator[Postgres]:
 
 
 class Load:
-    """Callers that enqueue all the time and remember what was acknowledged."""
+    """Callers that enqueue all the time and record the acknowledged tasks."""
 
     def __init__(self, queue: TaskQueue, callers: int = 4) -> None:
         self._queue = queue
@@ -57,7 +57,7 @@ class Load:
                 self._progress.notify_all()
 
     async def more(self, count: int = 100) -> None:
-        """Until this many further tasks have been acknowledged."""
+        """Waits until this many further tasks have been acknowledged."""
         wanted = len(self.acknowledged) + count
         async with asyncio.timeout(30), self._progress:
             await self._progress.wait_for(lambda: len(self.acknowledged) >= wanted)
@@ -68,7 +68,7 @@ class Load:
 
 
 async def assert_nothing_lost(queue: TaskQueue, load: Load) -> None:
-    """Every acknowledged task is there and completed once; others too, if they are there."""
+    """Every acknowledged task exists and completed once; so did the others, if they exist."""
     assert [task_id for task_id in load.acknowledged if await queue.get_task(task_id) is None] == []
     feed = Feed(queue)
     await feed.ended(load.acknowledged)
@@ -102,14 +102,15 @@ async def hang(server: Postgres, load: Load) -> None:
         acknowledged = len(load.acknowledged)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(SETTINGS["lease_seconds"] * 1.2):
-                await load.more(len(load.callers) + 1)  # an answer may be on its way to each
+                # One answer may be in flight for each caller.
+                await load.more(len(load.callers) + 1)
         assert len(load.acknowledged) <= acknowledged + len(load.callers)
     finally:
         await asyncio.to_thread(server.resume)
 
 
 async def terminate(server: Postgres, load: Load) -> None:
-    """Every connection but ours, again and again."""
+    """Terminates every other connection, repeatedly."""
     admin = await asyncpg.connect(server.dsn())
     try:
         for _ in range(5):
@@ -141,7 +142,7 @@ async def test_a_database_that_goes_away_under_load_is_survived(
         assert stats.restarts == 0, "an outage is waited for, it kills no loop"
         await eventually(lambda: mode(queue).pushing)
         assert all("try" in str(error) or "is it running" in str(error) for error in load.refused)
-        await far.stop()  # the other process works to the end, too
+        await far.stop()  # the other process finishes, too
 
 
 def mode(queue: TaskQueue) -> Mode:
@@ -184,7 +185,7 @@ async def test_each_outage_of_hints_starts_a_new_backoff(
 async def test_listening_continues_after_any_failure(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also by an error that is no error of connections, such as the driver's own confusion."""
+    """Also by an error that is not a connection error, such as an internal error of the driver."""
     async with make_queue(pg_dsn, "work") as queue:
         broke = asyncio.Event()
 

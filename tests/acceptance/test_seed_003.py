@@ -1,4 +1,4 @@
-"""The task queue's own specification: its test scenarios and its exercise, ported one to one.
+"""The specification of the task queue: its test scenarios and its exercise, ported one to one.
 
 `job.*` events are `task.*`; where the original waits for some milliseconds, this waits for the event.
 """
@@ -20,7 +20,7 @@ SECONDS = 10.0
 
 
 class Events:
-    """What `on_event` has brought, and a way to wait for more."""
+    """Events received by `on_event`, and a way to wait for more."""
 
     def __init__(self) -> None:
         self.seen: list[Event] = []
@@ -153,7 +153,8 @@ async def test_respects_the_order_of_priorities(queue: TaskQueue, events: Events
 
     queue.register_handler("priority-test", handler)
 
-    # In the opposite order of priorities; together, so that the first is not taken before the last.
+    # In the opposite order of priorities; together, so that the first is not claimed before the
+    # last.
     await queue.enqueue_many(
         {"type": "priority-test", "payload": {"name": name}, "priority": name}
         for name in ("low", "normal", "critical", "high")
@@ -189,7 +190,7 @@ async def test_replays_dead_tasks(queue: TaskQueue, events: Events) -> None:
     final = await queue.get_stats()
     assert final.dead_letter_count == 0
     with pytest.raises(IllegalTransition):
-        await queue.replay_dead_task(task_id)  # it is no dead letter any more
+        await queue.replay_dead_task(task_id)  # it is no longer a dead letter
 
 
 async def test_scales_workers_dynamically(queue: TaskQueue) -> None:
@@ -215,7 +216,7 @@ async def test_shuts_down_gracefully_with_tasks_in_progress(
 
     task_id = await queue.enqueue("slow-job", {"seconds": 0.2})
 
-    # At once, before it can have been taken.
+    # At once, before it can have been claimed.
     await queue.stop()
 
     assert ended.is_set()

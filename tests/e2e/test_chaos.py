@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: what a network and a server can do to Holdfast that is not a crash.
+"""The short form of `make chaos`: faults of network and server other than crashes.
 
 Crashes, kills and frozen workers are in `tests/acceptance/test_kill.py` and `test_restart.py`.
 """
@@ -43,7 +43,7 @@ def through(proxy: Proxy, dsn: str) -> str:
 async def test_connections_that_go_silent_are_found_long_before_any_time_limit(
     pg_dsn: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half open: nothing comes and nothing ends. What runs is finished over new connections, once."""
+    """Half open: nothing arrives and nothing ends. Running tasks finish over new connections, once."""
     monkeypatch.setattr(watch, "SILENT_SECONDS", SILENT_SECONDS)
     producer = TaskQueue(pg_dsn)
     async with Gate() as gate, make_queue(through(proxy, pg_dsn), "work", **SETTINGS) as queue:
@@ -68,7 +68,7 @@ async def test_connections_that_go_silent_are_found_long_before_any_time_limit(
 async def test_a_statement_that_the_server_works_on_is_left_alone(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slow is not silent: the server says what it is doing."""
+    """Slow is not silent: the server reports its state."""
     monkeypatch.setattr(watch, "SILENT_SECONDS", 0.1)
     times = 0
     connect = postgres.connect
@@ -84,7 +84,7 @@ async def test_a_statement_that_the_server_works_on_is_left_alone(
     pool = ConnectionPool(pg_dsn, 1)
     async with pool.connection() as mine:
         waiting = asyncio.create_task(mine.fetchval("SELECT pg_advisory_xact_lock(1)"))
-        await eventually(lambda: times > 3)  # the server was asked again and again
+        await eventually(lambda: times > 3)  # the server was asked repeatedly
         assert not waiting.done()
         await other.close()
         await waiting

@@ -1,7 +1,7 @@
 """The execution demo as its users run it: in separate processes, some of which are killed with kill -9.
 
-After each of them the two books are compared from outside: the store's directory, opened again, and the file
-of the exchange, which is not ours and knows what it was asked.
+After each run the two books are compared from outside: the store's directory, opened again, and the file
+of the exchange, which has every request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DURABLE = ("--shadow", "--durable-state", "--seed", str(SEED), "--symbols", ",".
 
 
 class Books(NamedTuple):
-    """What both sides have, looked at from outside."""
+    """The orders of both sides, read from outside."""
 
     ours: list[Order]
     theirs: list[ExchangeOrder]
@@ -48,7 +48,7 @@ def books(state: Path) -> Books:
     store = DurableOrderStore(RedisKV(clock.now), state, clock.now)
     exchange = SimulatedExchange(clock, seed=SEED, faults=ROUGH, path=state / "exchange.jsonl")
     ours = store.orders()
-    clock.set(max(order.updated_at for order in ours))  # a run ends by writing down what it finds
+    clock.set(max(order.updated_at for order in ours))  # a run ends by writing its result
     found = Books(ours, exchange.truth(), Counter(exchange.book.acted), store.freeze_state().epoch)
     exchange.close()
     store.close()
@@ -56,7 +56,7 @@ def books(state: Path) -> Books:
 
 
 def assert_once(found: Books, iterations: int) -> None:
-    """Every wish of the strategy is one order of ours, and at most one of the exchange's."""
+    """Every intent of the strategy is one order in the store, and at most one at the exchange."""
     wanted = {wish(SEED, n, symbol).key for n in range(iterations) for symbol in SYMBOLS}
     assert Counter(order.idem_key for order in found.ours) == dict.fromkeys(wanted, 1)
     assert set(found.acted.values()) <= {1}
@@ -77,7 +77,7 @@ def state(tmp_path: Path) -> Path:
 
 
 def demo(cli: Cli, state: Path, *args: str) -> dict[str, Any]:
-    """A run to its end."""
+    """A complete run."""
     done = subprocess.run(
         [*DEMO, *DURABLE, "--state-dir", str(state), "-o", "json", *args],
         cwd=cli.folder,

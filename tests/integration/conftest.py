@@ -35,13 +35,13 @@ def runs(tmp_path: Path) -> str:
 
 @pytest.fixture
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An idle dispatcher looks again only when it is woken, or when a task that it knows of is due."""
+    """An idle dispatcher looks again only when it is woken, or when a known task is due."""
     monkeypatch.setattr(claiming, "PUSHED_POLL_SECONDS", 3_600.0)
 
 
 @pytest.fixture
 async def connection(pg_dsn: str) -> AsyncIterator[Connection]:
-    """A connection of the caller, to the database of its queue."""
+    """A connection of the caller to the database of its queue."""
     opened = await asyncpg.connect(pg_dsn)
     yield opened
     await opened.close()

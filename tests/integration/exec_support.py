@@ -1,4 +1,4 @@
-"""An exchange that stays while the process beside it dies, again and again."""
+"""An exchange that outlives repeated deaths of the process that uses it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SYMBOL = "BTCUSDT"
 
 
 class Crash(BaseException):
-    """The process is gone: nothing catches it, nothing is written after it."""
+    """The death of the process: nothing catches it, nothing is written after it."""
 
 
 class Death:
@@ -43,7 +43,7 @@ class Death:
         self.is_dead = False
 
     def passes(self, do: Callable[[], T]) -> T:
-        """A step has two ends: odd numbers die before it, even ones after it."""
+        """A step has two ends: odd numbers die before it, even numbers after it."""
         self._tick()
         done = do()
         self._tick()
@@ -57,7 +57,7 @@ class Death:
 
 
 class MortalDisk(Disk):
-    """Writes for real, without waiting for the platter: what dies here is the process, not the machine."""
+    """Writes without syncing: the process dies here, not the machine."""
 
     def __init__(self, death: Death) -> None:
         self._death = death
@@ -69,7 +69,7 @@ class MortalDisk(Disk):
 
 
 class Watched:
-    """An exchange whose calls are counted, may kill us, and may be mute."""
+    """An exchange whose calls are counted, may kill the process, and may go unanswered."""
 
     def __init__(self, inner: Exchange, death: Death | None = None) -> None:
         self._inner = inner
@@ -79,7 +79,7 @@ class Watched:
         self.mute: set[str] = set()
         """Calls that act and are never answered."""
         self.blind: list[str] = []
-        """Placed again, and the exchange had not just said that it does not know it."""
+        """Orders placed again although the exchange had not just said that it does not know them."""
         self._may_place: dict[str, bool] = {}
 
     def place(self, request: Request) -> ExchangeOrder:
@@ -156,17 +156,17 @@ class World:
         )
 
     def die(self) -> None:
-        """Nothing of the old life is written any more; as with a real death, its lock is free."""
+        """Ends the old life: it writes nothing more and its lock is free."""
         self.store._journal.close()
         self.death.after(None)
 
     def restart(self, downtime: float = 30.0) -> ExecutionLoop:
-        """The old process is gone; a new one opens the directory."""
+        """The old process has ended; a new one opens the directory."""
         self.die()
         return self.restart_keeping_death(downtime)
 
     def restart_keeping_death(self, downtime: float = 30.0) -> ExecutionLoop:
-        """The same, for one who will die again."""
+        """The same, for a life that will end again."""
         self.clock.pause(downtime)
         self.simulated.fills()  # messages of the downtime are lost
         self.store = self._opened()
@@ -182,7 +182,7 @@ class World:
         self.loop.step([self.simulated.quote(SYMBOL)])
 
     def differences(self) -> list[Difference]:
-        """Between our store and the exchange's own book, without the network between."""
+        """Differences between the store and the exchange's book, without the network."""
         return compare(self.store.orders(), self.simulated.truth())
 
     def acted_twice(self) -> set[str]:

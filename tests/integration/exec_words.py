@@ -1,4 +1,4 @@
-"""How an exchange may behave, and the states of the orders on it."""
+"""Behaviours of an exchange, and the states of its orders."""
 
 from __future__ import annotations
 

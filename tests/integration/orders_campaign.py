@@ -66,7 +66,8 @@ Step: TypeAlias = tuple[str, Callable[[DurableOrderStore], object]]
 
 
 def script() -> list[Step]:
-    """Every kind of write, each with a name that is also its key; the same end however often it is done."""
+    """Every kind of write, each with a name that is also its key. The final state is the same however
+    often it runs."""
     calls: list[Step] = []
     for number in range(ORDERS):
         key = f"k{number}"
@@ -131,7 +132,7 @@ def work_through(folder: Path, redis: str | None, disk: Disk | None) -> Callable
 
 
 def check(folder: Path, redis: str | None, acknowledged: list[str], what: str) -> None:
-    """What was acknowledged is there; all again ends as it always ends."""
+    """Every acknowledged call exists; running the whole script again ends in the same state."""
     with opened_store(folder, redis) as store:
         assert store.verify() == [], what
         known = {order.idem_key: order for order in store.orders()}
@@ -150,14 +151,15 @@ def check(folder: Path, redis: str | None, acknowledged: list[str], what: str) -
             call(store)
         ends = [(o.idem_key, o.state.value, o.version, str(o.filled_qty)) for o in store.orders()]
         expected = [(f"k{n}", "CANCEL_PENDING", 4, "1") for n in range(ORDERS)]
-        # A retry of the first cancel, after the last placement: it was answered, or it acts now.
+        # A retry of the first cancel, after the last placement: it was answered, or takes effect
+        # now.
         assert ends[:-1] == expected, f"{what}: {ends}"
         assert ends[-1][0] == "last", f"{what}: {ends}"
         assert store.verify() == [], what
 
 
 def boundaries(folder: Path, redis: str | None, *, is_long: bool) -> int:
-    """Every step once (in the long form, in every mode), and a second death while recovering."""
+    """Every step once (in the long form, in every mode), and a second death during recovery."""
     disk = DeadlyDisk()
     work_through(folder / "whole", redis, disk)(os.open(os.devnull, os.O_WRONLY))
     cases = 0
@@ -189,8 +191,8 @@ def fresh(redis: str | None) -> None:
 
 
 def random_deaths(folder: Path, redis: str | None, rounds: int, seed: int) -> int:
-    """Eight threads in one child, with snapshots all the time; it dies when the parent has heard enough, and
-    the next goes on."""
+    """Eight threads in one child, with snapshots all the time. It dies after enough acknowledgements, and
+    the next one continues."""
     fresh(redis)
     choice = random.Random(seed)
     place_ = folder / "random"

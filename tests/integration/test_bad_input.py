@@ -1,4 +1,4 @@
-"""Whatever is handed in wrong is a typed error with the same code on every store, and nothing is written."""
+"""A wrong argument is a typed error with the same code on every store, and nothing is written."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def queues(tmp_path: Path, pg_dsn: str) -> AsyncIterator[list[TaskQueue]]:
 
 
 async def state(queue: TaskQueue) -> tuple[Any, ...]:
-    """All that a call could have written."""
+    """Everything that a call could have written."""
     return (
         await queue.position(),
         await queue.find_tasks(),
@@ -126,7 +126,7 @@ async def state(queue: TaskQueue) -> tuple[Any, ...]:
 
 
 async def codes_of(surface: Surface, target: object) -> list[tuple[str, str]]:
-    """Each wrong call, and what it was answered with."""
+    """Each wrong call, and its answer."""
     return [(str(case), await answer(surface, target, case)) for case in cases(surface)]
 
 

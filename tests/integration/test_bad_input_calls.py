@@ -70,7 +70,7 @@ async def test_a_wrong_retry_is_a_typed_error_before_the_first_attempt() -> None
 
 @pytest.fixture
 def redis(redis_url: str) -> Iterator[RedisKV]:
-    """To see that nothing was written."""
+    """To check that nothing was written."""
     with RedisKV.connect(redis_url) as kv:
         yield kv
         assert kv.scan(count=1_000) == (0, [])

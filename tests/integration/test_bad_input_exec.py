@@ -1,7 +1,7 @@
 """Wrong calls of the execution loop and the risk monitor: a typed error, nothing written, nothing sent.
 
-Legal: any reason of a freeze. A freeze that is asked for happens; what cannot be shown of its reason is
-replaced.
+Legal: any reason of a freeze. A requested freeze always happens; characters of its reason that cannot be
+shown are replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.integration.test_bad_input import check_same, codes_of
 
 
 class Trader:
-    """The calls of a loop, with the fields of what they take as parameters of their own."""
+    """The calls of a loop, with the fields of their arguments as parameters."""
 
     def __init__(self, loop: ExecutionLoop) -> None:
         self._loop = loop
@@ -78,7 +78,7 @@ OPTION_KINDS = {
 
 
 class Mute:
-    """What has no text."""
+    """An object without text."""
 
     def __str__(self) -> str:
         raise ValueError("no text")

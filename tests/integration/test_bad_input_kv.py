@@ -42,7 +42,7 @@ PLAIN = ("set", "scan", "exists", "expire", "persist", "pexpire", "pttl", "get",
 
 
 def surface(of: type) -> Surface:
-    """Each command is given a key that holds what it works on."""
+    """Each command gets a key with a value of its type."""
     names = [name for name, _ in inspect.getmembers(of, callable) if not name.startswith("_")]
     keys = {name: "plain" if name in PLAIN else FULL.get(name[0], "plain") for name in names}
     good = {
@@ -77,7 +77,7 @@ def fill(kv: RedisKV) -> None:
 
 
 def state(kv: RedisKV) -> tuple[Any, ...]:
-    """All that a command could have written."""
+    """Everything that a command could have written."""
     return (
         sorted(kv.scan(count=1_000)[1]),
         *(kv.pttl(key) for key in ("plain", "hash", "list", "set", "zset", "stream")),

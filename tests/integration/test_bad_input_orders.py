@@ -41,7 +41,7 @@ GOOD = {
     "avg_fill_price": 1,
 }
 COMMANDS = frozenset({"run"})
-"""It takes what the other calls make."""
+"""It takes the results of other calls."""
 STORES = Surface(OrderStore, kinds=KINDS, good=GOOD, leave_out=COMMANDS)
 AWAITED = Surface(AsyncOrderStore, kinds=KINDS, good=GOOD, leave_out=COMMANDS)
 MADE = SimpleNamespace(memory=InMemoryOrderStore, durable=DurableOrderStore, sql=SqlOrderStore)

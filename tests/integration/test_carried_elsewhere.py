@@ -1,4 +1,4 @@
-"""A caller's connection carries only into this very database; what goes wrong there has a type."""
+"""An enqueue in a caller's transaction works only in the queue's own database; errors there are typed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the store to a worker: what a process may take, and when."""
+"""From the store to a worker: how much a process claims, and when."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Still(TaskQueue):
 
 
 async def test_a_process_takes_no_more_than_it_can_run(url: str) -> None:
-    """Two looks in a row, before the first task's worker has woken up, take one task for one worker."""
+    """Two claims in a row, before the first task's worker has woken up, take one task for one worker."""
     queue = Still(url, max_workers=1, shutdown_timeout=0)
 
     async def hold(task: Task) -> None:
@@ -52,7 +52,7 @@ async def test_a_process_takes_no_more_than_it_can_run(url: str) -> None:
 async def test_every_free_worker_gets_work_while_others_are_busy_for_long(
     url: str, workers: int
 ) -> None:
-    """All but one worker busy without end: the last one still serves the queue."""
+    """All workers but one are busy without end: the last one still serves the queue."""
     async with (
         Gate() as gate,
         make_queue(url, "work", max_workers=workers, shutdown_timeout=1.0) as queue,
@@ -67,7 +67,7 @@ async def test_every_free_worker_gets_work_while_others_are_busy_for_long(
 
 
 async def test_short_tasks_are_not_held_behind_long_ones(shared_url: str) -> None:
-    """A process that claimed ahead and then got busy for long gives back what it cannot start."""
+    """A process that claimed ahead and then became busy releases what it cannot start."""
     kept = {"max_workers": 2, "lease_seconds": 30.0, "shutdown_timeout": 1.0}
     async with Gate() as gate, make_queue(shared_url, "work", **kept) as busy:
         for task in await busy.enqueue_many([{"type": "work"} for _ in range(200)]):
@@ -119,7 +119,7 @@ async def test_sixty_four_callers_at_once(url: str) -> None:
 
 
 async def test_ten_thousand_at_once(url: str) -> None:
-    """One batch of the greatest size allowed, all of it or none, then run to the last."""
+    """One batch of the maximum size, all or none, then run completely."""
     async with make_queue(url, "work", max_workers=50) as queue:
         handles = await queue.enqueue_many({"type": "work"} for _ in range(10_000))
         assert len(set(handles)) == 10_000
@@ -152,7 +152,7 @@ async def test_an_idle_worker_asks_little_for_one_task(
     engine = queue.engine
     engine._unsubscribe()  # Hints come from here only.
     engine.dispatcher.wake()
-    await engine.dispatcher.step()  # Looks once at all there is.
+    await engine.dispatcher.step()  # Claims once whatever there is.
     monkeypatch.setattr(postgres, "execute", counting)
     await queue.enqueue("work")
     engine.dispatcher.hinted(one=True)
@@ -169,7 +169,7 @@ async def test_an_idle_worker_asks_little_for_one_task(
 
 
 async def test_a_task_with_others_waiting_is_claimed_with_them(pg_dsn: str) -> None:
-    """Hints of single tasks that come together, or behind a claim that was full, are no single task."""
+    """Hints of single tasks that arrive together, or after a full claim, do not mean a single task."""
     queue, ran = Still(pg_dsn, max_workers=10), list[Task]()
 
     async def work(task: Task) -> None:

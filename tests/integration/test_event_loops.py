@@ -108,7 +108,7 @@ async def test_a_task_of_another_thread_starts_at_once(shared_url: str, where: s
 async def test_event_loops_notify_each_other_without_datagrams(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a system without them. Polls are so rare here that only a hint can start the task in time."""
+    """On a system without datagrams. Polls are so rare here that only a hint can start the task in time."""
 
     def refuse(_: Peers) -> int:
         raise OSError("this system has no Unix sockets")

@@ -39,7 +39,7 @@ class Act(StrEnum):
 
 
 class Move(NamedTuple):
-    """One thing that happens, after how many steps of it the process dies, and for how long."""
+    """One event, after how many of its steps the process dies, and for how long."""
 
     act: Act
     dies_after: int | None = None
@@ -68,7 +68,7 @@ moves = st.builds(
 
 
 class Campaign:
-    """A world, and what was promised in it."""
+    """A world, and the answers that were given in it."""
 
     def __init__(self, folder: Path, seed: int, day: Faults) -> None:
         self.world = World(folder, seed=seed, faults=day)
@@ -123,7 +123,7 @@ class Campaign:
                 self.recover(move)
 
     def _place(self, key: str) -> None:
-        """The caller's side: it is sure of what it was answered, and asks again for the rest."""
+        """The caller: it relies on its answers, and repeats the calls without one."""
         if key not in self.acknowledged and key not in self._unsure:
             self._unsure.append(key)
         number = int(key[1:])
@@ -138,7 +138,7 @@ class Campaign:
             self._unsure.remove(key)
 
     def end(self) -> None:
-        """The network is calm at last: everything is settled, cancelled, and compared."""
+        """The network is calm: everything is settled, cancelled, and compared."""
         world = self.world
         world.simulated._faults = CALM
         self.recover(Move(Act.RESTART))
@@ -179,7 +179,7 @@ def test_nothing_is_lost_and_nothing_is_placed_twice(
 
 
 def test_the_campaign_would_see_an_order_placed_twice() -> None:
-    """With an exchange that acts on every copy of a request, it does."""
+    """With an exchange that acts on every copy of a request, the campaign fails."""
     with tempfile.TemporaryDirectory(prefix="holdfast-campaign-") as folder:
         campaign = Campaign(Path(folder), 1, Faults(repeated_requests=1.0, resting=1.0))
         book = campaign.world.simulated.book

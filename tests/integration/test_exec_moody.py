@@ -1,4 +1,4 @@
-"""An exchange that changes its mind, lags, rounds and breaks: no word is lost, no order left alone."""
+"""An exchange that changes its reports, lags, rounds and fails: no report is lost, no order is left open."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ E, S = ExchangeState, OrderState
 
 
 class Moody:
-    """An exchange in the hands of a test: `book` is what it knows; `breaks` what a call raises."""
+    """An exchange that the test controls: `book` is its state; `breaks` is what a call raises."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -129,7 +129,8 @@ def desk() -> Desk:
     return Desk()
 
 
-# -- it changes its mind ------------------------------------------------------------------------------
+# -- changed reports
+# ----------------------------------------------------------------------------------
 
 
 def test_an_accepted_order_may_be_rejected_later(desk: Desk) -> None:
@@ -200,7 +201,8 @@ def test_an_impossible_average_freezes_and_the_quantity_counts(
     assert "reported an impossible state" in desk.reason
 
 
-# -- it lags ------------------------------------------------------------------------------------------
+# -- lag
+# ----------------------------------------------------------------------------------------------
 
 
 def test_an_accepted_order_that_is_not_known_once_stays(desk: Desk) -> None:
@@ -257,7 +259,8 @@ def test_one_lookup_closes_an_order_that_was_never_acknowledged(desk: Desk) -> N
     assert (desk.state(name), desk.reason) == (S.CANCELED, "")
 
 
-# -- it breaks ----------------------------------------------------------------------------------------
+# -- errors
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

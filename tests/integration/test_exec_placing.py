@@ -23,7 +23,7 @@ from tests.integration.exec_words import FILLING, RESTING, STAY, states
 
 
 def test_the_intent_is_durable_before_anything_is_sent(tmp_path: Path) -> None:
-    """Dies at each step of placing: whatever the exchange has, the store has."""
+    """Dies at each step of placing: the store has every order that the exchange has."""
     arrived = 0
     for steps in range(1, 100):
         world = World(tmp_path / str(steps), faults=RESTING)
@@ -65,7 +65,7 @@ def test_a_lost_reply_is_settled_by_asking_and_not_by_placing_again(tmp_path: Pa
 
 
 def test_a_request_that_was_lost_is_sent_again_once_the_exchange_denies_it(tmp_path: Path) -> None:
-    """The same request to the last field, under the same id: should the first turn up, one acts."""
+    """The same request in every field, under the same id: should the first one arrive, only one acts."""
     world = World(tmp_path, seed=3, faults=Faults(lost_requests=0.5, **STAY))
     for number in range(10):
         world.place(f"k{number}")
@@ -119,8 +119,8 @@ def test_a_clock_that_jumps_ahead_closes_no_order_in_flight() -> None:
 
 
 def test_the_loop_relies_on_nothing_but_the_id(tmp_path: Path) -> None:
-    """No reply to any order or cancel is ever heard, the network repeats requests, and no fill message
-    comes: the exchange answers questions about an id, and the same id acts once. That is enough."""
+    """No reply arrives, the network repeats requests, and no fill message comes. The exchange answers
+    lookups of an id, and the same id acts once. That is enough."""
     hostile = Faults(repeated_requests=1.0, lost_fills=1.0, partial_fills=0.5, resting=0.3)
     world = World(tmp_path, faults=hostile)
     world.exchange.mute = {"place", "cancel"}

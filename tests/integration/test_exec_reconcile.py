@@ -43,7 +43,7 @@ def test_an_order_that_the_exchange_has_forgotten_is_closed(tmp_path: Path) -> N
 
 
 def test_an_order_that_is_open_there_and_ended_here_is_cancelled(tmp_path: Path) -> None:
-    """Against all promises an intent that never arrived turns up: it is cancelled, its fills count."""
+    """An intent that was closed as never arrived appears after all: it is cancelled, its fills count."""
     world = World(tmp_path, faults=Faults(lost_requests=1.0))
     name = world.place("k", qty="4")
     world.simulated._faults = world.simulated.book._faults = HALVES

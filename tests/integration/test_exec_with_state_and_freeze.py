@@ -22,7 +22,7 @@ from tests.integration.exec_words import FILLING, HALVES, LATE, RESTING, states
 
 
 def test_freeze_cancels_everything_open_each_time(tmp_path: Path) -> None:
-    """The second freeze cancels what was opened after the first thaw; and so does the third, after a
+    """The second freeze cancels what was opened after the first thaw, and so does the third, after a
     restart: its key is the epoch, which is in the store."""
     world = World(tmp_path, faults=RESTING)
     for epoch in (1, 2, 3):
@@ -106,7 +106,7 @@ def test_a_cancelled_order_keeps_what_was_filled(tmp_path: Path) -> None:
 
 
 def test_an_order_that_arrives_after_its_cancel_is_still_cancelled(tmp_path: Path) -> None:
-    """The exchange says 'unknown' to the first cancel; the order turns up later."""
+    """The exchange does not know the order at the first cancel; the order arrives later."""
     world = World(tmp_path, faults=LATE)
     world.exchange.mute = {"find"}
     world.place("k")
@@ -186,7 +186,7 @@ def test_fills_during_the_downtime_are_found(tmp_path: Path) -> None:
     world.exchange.mute = {"place", "find"}
     arrived = world.place("arrived")
     world.exchange.mute = set()
-    world.simulated.cancel(canceled)  # the exchange itself, or a person at its counter
+    world.simulated.cancel(canceled)  # the exchange itself, or an operator there
     report = world.restart().recover_from_restart()
     found = {each["client_order_id"]: each["kind"] for each in report["differences"]}
     assert found == {

@@ -1,4 +1,4 @@
-"""Faults inside: loops that die, answers that are lost, a disk that is full."""
+"""Faults inside a process: loops that die, lost answers, a full disk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def store_of(queue: TaskQueue) -> Store:
 
 
 def loops_store_of(queue: TaskQueue) -> Store:
-    """What the loops of its engine use."""
+    """The store of its engine's loops."""
     assert queue.parts.sessions.engine is not None
     return queue.parts.sessions.engine._own
 
@@ -45,8 +45,8 @@ def failing(
     *,
     after: bool = False,
 ) -> Callable[..., Awaitable[Any]]:
-    """The verb, failing the first times, before or after its work is done. A list of times is used up by
-    all verbs that share it."""
+    """The verb, failing the first times, before or after its work is done. All verbs that share a list of
+    times use it up together."""
     left = [""] * times if isinstance(times, int) else times
 
     async def call(*args: Any, **kwargs: Any) -> Any:
@@ -94,7 +94,7 @@ async def test_a_dead_loop_is_restarted_and_a_recoverable_one_continues(
 
 
 def troubles(queue: TaskQueue) -> int:
-    """Of loops that isolate what fails and go on."""
+    """Counted troubles of loops that isolate a failure and go on."""
     assert queue.parts.sessions.engine is not None
     return sum(loop.troubles for loop in queue.parts.sessions.engine.loops)
 
@@ -113,7 +113,7 @@ async def test_a_loop_that_dies_too_often_is_escalated(
     await queue.start()
     store = loops_store_of(queue)
     monkeypatch.setattr(store, "claim", failing(store.claim, 10**6, RuntimeError("a bug")))
-    # Not due at once: an idle worker would start it with the enqueue, without a claim.
+    # Delayed: an idle worker would start it with the enqueue, without a claim.
     await queue.enqueue("work", {}, delay=0.01)
     async with asyncio.timeout(10):
         failure = await queue.wait_failed()
@@ -137,7 +137,7 @@ async def test_a_claim_with_a_lost_answer_is_released_without_an_attempt(
     settings = {**QUICK, "lease_seconds": lease_seconds}
     async with make_queue(url, "work", **settings) as queue:
         store = loops_store_of(queue)
-        monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims by itself, not with an enqueue
+        monkeypatch.setattr(Dispatcher, "is_idle", False)  # claims separately, not with an enqueue
         claim_only(how, monkeypatch)
         away, once = StoreUnavailable("the answer was lost"), ["once"]
         monkeypatch.setattr(store, "claim", failing(store.claim, once, away, after=True))
@@ -153,7 +153,7 @@ async def test_a_claim_with_a_lost_answer_is_released_without_an_attempt(
 async def test_an_enqueue_and_claim_with_a_lost_answer_cost_no_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On SQLite a task may be claimed in the commit that brings it in."""
+    """On SQLite a task may be claimed in the commit that inserts it."""
     async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work", **QUICK) as queue:
         store = loops_store_of(queue)
         engine = queue.parts.sessions.engine
@@ -164,7 +164,7 @@ async def test_an_enqueue_and_claim_with_a_lost_answer_cost_no_attempt(
         monkeypatch.setattr(store, "insert_and_claim", lost)
 
         async def enqueue_until_it_fails() -> None:
-            while True:  # The dispatcher may be about to look: then the two do not share a commit.
+            while True:  # The dispatcher may be about to claim: then the two do not share a commit.
                 await (await queue.enqueue("work", {"value": 1}, max_attempts=1)).result(10)
                 await eventually(lambda: engine.dispatcher.is_idle)
 
@@ -181,7 +181,7 @@ async def test_an_enqueue_and_claim_with_a_lost_answer_cost_no_attempt(
 async def test_a_checkpoint_survives_an_outage_of_the_store(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a handler says of itself waits for the store and costs no attempt."""
+    """A handler's report waits for the store and costs no attempt."""
     queue = TaskQueue(url, **QUICK)
 
     async def work(task: Task, ctx: Context) -> object:
@@ -219,7 +219,7 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
 
 
 async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> None:
-    """The time that a claim waited for a connection is not taken off its leases."""
+    """The wait for a connection does not shorten the leases of a claim."""
     from holdfast.app import backend_for
 
     clock = VirtualClock()
@@ -268,7 +268,7 @@ async def test_a_client_that_freezes_in_a_transaction_does_not_hold_up_the_other
 
 
 async def test_a_full_disk_refuses_with_a_typed_error_and_recovers(tmp_path: Path) -> None:
-    """Nothing half-written, nothing acknowledged that is not there, and work goes on afterwards."""
+    """Nothing is half-written, every acknowledged task exists, and work goes on afterwards."""
     path = tmp_path / "queue.db"
     async with make_queue(f"sqlite:///{path}", "work", **QUICK) as queue:
         before = await queue.enqueue("work", {"value": "before"})

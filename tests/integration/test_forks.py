@@ -18,7 +18,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 class Child:
-    """A forked process that answers once, then waits for a word and answers again."""
+    """A forked process that answers once, then waits for a message and answers again."""
 
     def __init__(self, work: Callable[[Connection], None]) -> None:
         self._pipe, theirs = FORK.Pipe()
@@ -52,7 +52,7 @@ def made(url: str) -> TaskQueue:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_child_opens_its_own_and_outlives_its_parents_store(shared_url: str) -> None:
-    """SQLite keeps its locks by process: had the child taken over anything, the parent's close would
+    """SQLite keeps its locks per process: if the child had taken over anything, the parent's close would
     remove the log that the child still writes to."""
     queue = made(shared_url)
 
@@ -92,8 +92,8 @@ def test_a_child_opens_its_own_and_outlives_its_parents_store(shared_url: str) -
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_many_forks_under_load_lose_nothing(shared_url: str) -> None:
-    """Forks at any moment of the parent's writes: nothing hangs, nothing that was acknowledged is lost,
-    no id is given twice."""
+    """Forks at any moment of the parent's writes: nothing hangs, no acknowledged task is lost, no id is
+    used twice."""
     queue = made(shared_url)
 
     def work(pipe: Connection) -> None:

@@ -1,6 +1,8 @@
-"""A child whose row another transaction holds, while its parent ends: the engine goes on with all else.
+"""A child whose row another transaction holds, while its parent ends: the engine goes on with everything
+else.
 
-Every wait ends with the deed that it is for; a fault makes it run out."""
+Every wait ends with the event that it waits for; a fault makes it time out.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ async def test_a_held_child_keeps_no_end_of_a_task(
 
 
 async def wait_for_log(task_id: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Until the log names the row that is held."""
+    """Waits until the log names the held row."""
     while f"another transaction holds task {task_id}" not in caplog.text:
         await asyncio.wait([asyncio.ensure_future(asyncio.to_thread(lambda: None))])
 

@@ -1,5 +1,7 @@
-"""What a caller's open transaction must not do to the engines, and when a task at a limit starts: on real
-queues. Every wait ends with the deed that it is for; a fault makes it run out."""
+"""Callers' open transactions and the engines, and the start of tasks at a limit, on real queues.
+
+Every wait ends with the event that it waits for; a fault makes it time out.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TYPES = ("work", "one_by_one")
 @pytest.fixture
 async def connection(pg_dsn: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
     async with make_queue(pg_dsn, *TYPES):
-        pass  # The schema and the types are there.
+        pass  # The schema and the types exist.
     made = await asyncpg.connect(pg_dsn)
     yield made
     await made.close()
@@ -44,7 +46,7 @@ async def test_an_open_enqueue_under_a_limit_stops_no_worker(
 async def test_an_open_enqueue_of_a_child_costs_no_task_its_lease(
     pg_dsn: str, connection: asyncpg.Connection[asyncpg.Record], runs: str
 ) -> None:
-    """The transaction stays open for longer than a lease; the parent ends while it does."""
+    """The transaction stays open for longer than a lease; the parent ends meanwhile."""
     producer = TaskQueue(pg_dsn)
     async with Gate() as gate, Worker(pg_dsn, "work", lease_seconds=1.5) as worker:
         slow = {"journal": runs, "gate": gate.address, "name": "slow"}
@@ -71,7 +73,7 @@ async def test_an_open_enqueue_of_a_child_costs_no_task_its_lease(
 
 
 async def renewed(task: TaskHandle, end: float) -> float:
-    """Until the lease of a task ends later than this."""
+    """Waits until the lease of a task ends later than this."""
     while (found := (await task.get()).lease_until or 0.0) <= end:
         pass
     return found
@@ -102,7 +104,7 @@ async def test_a_child_fails_with_a_parent_that_died_before_its_commit(
 
 
 async def test_a_task_that_comes_while_its_rate_is_closed_starts_when_it_opens(url: str) -> None:
-    """Long before the next poll, however each comes in after the one before it."""
+    """Long before the next poll, in whichever way each task is enqueued after the one before it."""
     async with make_queue(url, "key_rated", max_workers=4) as queue:
         for n in range(6):
             task = await queue.enqueue("key_rated", {"value": n}, key="k")

@@ -1,4 +1,4 @@
-"""Wake-ups through PostgreSQL come after what they are about can be seen."""
+"""Hints through PostgreSQL arrive after their change is visible."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_a_hint_outside_the_transaction_follows_the_commit(
 
 
 def let_none_ride(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many rode a moment ago: the next enqueue carries no hint, unless it must."""
+    """Too many NOTIFYs a moment ago: the next enqueue has no hint in its transaction, unless it must."""
     monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
     while backend.bus.notify_in_tx(WORK).hint:
         pass
@@ -128,12 +128,10 @@ async def test_a_process_without_workers_gets_no_hint_per_enqueue(
     other = await asyncpg.connect(pg_dsn)
     async with asyncio.timeout(10):
         await heard.wait()
-        await other.execute(
-            "SELECT pg_notify($1, $2)", CHANNEL, FEED
-        )  # Comes behind all before it.
+        await other.execute("SELECT pg_notify($1, $2)", CHANNEL, FEED)  # Arrives after all others.
         await last.wait()
     await other.close()
-    # What this process publishes itself it hears at once; what comes over the wire is only the last.
+    # A process gets its own hints at once; over the wire only the last one comes.
     assert (received, hinted.count(WORK)) == ([FEED], 0)
 
 
@@ -150,7 +148,7 @@ async def test_a_listener_gets_only_its_topics() -> None:
 
 @pytest.fixture
 def bus() -> tuple[PostgresBus, VirtualClock]:
-    """Not connected: what it would send gathers in its outbox."""
+    """Not connected: its messages collect in the outbox."""
     clock = VirtualClock()
     return PostgresBus("postgresql://nowhere", clock, "me"), clock
 

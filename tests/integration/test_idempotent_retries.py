@@ -1,4 +1,4 @@
-"""A reply is lost, the caller retries: one effect, one answer. On every backend that lasts."""
+"""A reply is lost, the caller retries: one effect, one answer. On every durable backend."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OrderBench
 
 
 class Caller:
-    """Calls until a reply arrives; two get lost, and the process restarts in between."""
+    """Calls until a reply arrives; two replies are lost, and the process restarts in between."""
 
     def __init__(self, bench: OrderBench) -> None:
         self._bench = bench

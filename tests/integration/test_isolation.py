@@ -35,7 +35,7 @@ async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None
     settings = {
         **QUICK,
         "lease_seconds": 9.0,
-    }  # A lease that ends by itself would be one more fence.
+    }  # An expired lease would add a fence.
     async with make_queue(url, kind, "work", **settings) as queue:
         parent = await queue.enqueue("work", {"value": {"from": "parent"}})
         task = await queue.enqueue(kind, {}, depends_on=[parent], max_attempts=2)
@@ -53,7 +53,7 @@ async def test_the_context_is_the_same_in_all_three(url: str, kind: str) -> None
 
 async def test_a_timeout_really_kills_a_process_handler(url: str) -> None:
     async with Gate() as gate, make_queue(url, "process_spin", "process_pid", **QUICK) as queue:
-        up = await (await queue.enqueue("process_pid")).result(20)  # its start takes what it takes
+        up = await (await queue.enqueue("process_pid")).result(20)  # its start may take long
         task = await queue.enqueue(
             "process_spin", {"gate": gate.address}, timeout=0.5, max_attempts=1
         )
@@ -114,7 +114,7 @@ async def test_a_process_handler_that_dies_fails_with_evidence(
 
 
 async def test_a_process_handler_that_dies_and_leaves_a_process_behind(url: str) -> None:
-    """What it has forked has the socket open too, so nothing is closed with its end."""
+    """A child of its process has the socket open too, so its end closes nothing."""
     async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:
         payload = {"how": "fork", "gate": gate.address}
         task = await queue.enqueue("process_leave", payload, max_attempts=1)
@@ -129,7 +129,7 @@ async def test_a_process_handler_that_dies_and_leaves_a_process_behind(url: str)
 async def test_a_process_handler_that_hangs_up_does_not_block_the_event_loop(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its exit code is waited for; it comes only after the event loop, which has the gate, has turned."""
+    """The exit code is awaited; it comes only after the event loop, which has the gate, has run."""
     monkeypatch.setattr(process, "EXIT_SECONDS", 20.0)
     async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:
         gate.open()
@@ -228,7 +228,7 @@ async def test_a_handler_that_swallows_its_cancellation_has_timed_out_all_the_sa
 
 
 async def test_a_handlers_process_dies_with_its_worker(tmp_path: Path) -> None:
-    """kill -9 of the worker in the middle of a handler: its process does not go on beside the next run."""
+    """kill -9 of the worker in the middle of a handler: its process does not run beside the next run."""
     url = f"sqlite:///{tmp_path}/queue.db"
     watcher = TaskQueue(url)
     async with Gate() as gate, Worker(url, "process_work", **QUICK) as worker:
@@ -240,7 +240,7 @@ async def test_a_handlers_process_dies_with_its_worker(tmp_path: Path) -> None:
 
 
 async def test_a_process_that_does_not_read_blocks_no_other_task(tmp_path: Path) -> None:
-    """A payload that does not fit into the socket, and a child that stands still."""
+    """A payload that does not fit into the socket, and a stopped child."""
     url = f"sqlite:///{tmp_path}/queue.db"
     async with make_queue(url, "process_pid", "work", **QUICK) as queue:
         pid = await (await queue.enqueue("process_pid")).result(20)
@@ -270,7 +270,7 @@ async def test_an_idle_process_that_died_is_replaced_silently(url: str) -> None:
 async def test_a_result_that_cannot_be_stored_ends_the_task_at_once(
     url: str, kind: str, runs: str
 ) -> None:
-    """The work is done; doing it again would give the same."""
+    """The work is done; a retry would give the same result."""
     async with make_queue(url, kind, **QUICK) as queue:
         for how, wanted in [("object", "JSON"), ("huge", "the limit is 1048576")]:
             task = await queue.enqueue(kind, {"how": how, "journal": runs}, max_attempts=3)
@@ -363,7 +363,7 @@ async def test_a_type_is_accepted_when_another_process_has_registered_it(shared_
         task = await producer.enqueue("work", {"value": 1})
         assert await task.result(10) == 1
         await worker.stop()
-    # Its worker is gone, the type is still known: the task waits, and why() says for what.
+    # Its worker has ended, the type is still known: the task waits, and why() names the reason.
     waiting = await producer.enqueue("work", {})
     assert "no live node has a handler for 'work'" in str(await producer.why(waiting))
     await producer.stop()
@@ -401,7 +401,7 @@ async def test_a_process_handler_must_be_found_by_name() -> None:
 
 
 async def test_an_outcome_under_an_old_fence_is_evidence_only(shared_url: str) -> None:
-    """A runner that does not know that its lease is gone ends the task; another one had it by then."""
+    """A runner that does not know of its lost lease ends the task, which another runner has by then."""
     settings = {**QUICK, "lease_seconds": 0.4}
     async with Gate() as gate, make_queue(shared_url, "thread_work", **settings) as deaf:
         assert deaf.parts.sessions.engine is not None

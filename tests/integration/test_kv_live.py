@@ -1,7 +1,7 @@
-"""The key-value store on a live Redis: what only a network, a server's clock and other clients can do.
+"""The key-value store on a live Redis: effects of the network, the server's clock and other clients.
 
-A relay between client and server cuts the server's answer at a chosen byte, so that a Redis that goes away
-in the middle of any call can be had at every byte of every answer.
+A relay between client and server cuts the server's answer at a chosen byte, so that a failure in the
+middle of any call can be tested at every byte of every answer.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Relay:
                 server.sendall(data)
                 self.asked.set()
         except OSError:
-            pass  # the other direction has cut it
+            pass  # the other direction has closed it
         finally:
             hang_up(server)
 
@@ -104,7 +104,7 @@ def hang_up(line: socket.socket) -> None:
 
 
 class Awaited:
-    """The awaited front, driven as the blocking one is."""
+    """The async front, with the interface of the blocking one."""
 
     def __init__(self, url: str, runner: asyncio.Runner, **settings: Any) -> None:
         self._runner = runner
@@ -224,7 +224,7 @@ def test_a_connection_that_fails_is_tried_once(connect: Connect, relay: Relay) -
     assert relay.accepted == 1
 
 
-def test_a_block_that_raised_watches_nothing_any_more(redis_url: str) -> None:
+def test_a_block_that_raised_stops_watching(redis_url: str) -> None:
     def fail(kv: RedisKV) -> None:
         with kv.transaction(watch=["a"]):
             raise ZeroDivisionError
@@ -233,7 +233,7 @@ def test_a_block_that_raised_watches_nothing_any_more(redis_url: str) -> None:
         with pytest.raises(ZeroDivisionError):
             fail(kv)
         kv.set("a", "1")
-        with kv.transaction() as tx:  # on the very connection that watched
+        with kv.transaction() as tx:  # on the same connection that watches
             tx.set("b", "1")
         assert kv.get("b") == "1"
 
@@ -249,7 +249,7 @@ def test_a_lost_answer_runs_the_command_once(connect: Connect, relay: Relay) -> 
     assert kv.execute(strings.get("n")) == "4"
 
 
-def test_a_transaction_cut_at_any_byte_runs_wholly_once_or_not_at_all(
+def test_a_transaction_cut_at_any_byte_runs_once_or_not_at_all(
     connect: Connect, relay: Relay
 ) -> None:
     kv = connect(relay.url)
@@ -261,7 +261,7 @@ def test_a_transaction_cut_at_any_byte_runs_wholly_once_or_not_at_all(
         relay.cut(cut_after)
         with pytest.raises(StoreUnavailable):
             kv.increment_watched()
-        ran += relay.requests == 2  # WATCH, then everything else in one piece
+        ran += relay.requests == 2  # WATCH, then everything else in one write
         relay.cut(NEVER)
         assert kv.execute(strings.get("n")) == str(ran)
     assert ran > 3
@@ -290,7 +290,7 @@ def test_a_redis_that_hangs_is_an_outage_after_the_timeout(connect: Connect) -> 
         assert kv.execute(strings.get("a")) == "1"
 
 
-def test_a_restart_between_two_calls_goes_unnoticed() -> None:
+def test_a_restart_between_two_calls_is_not_an_error() -> None:
     with Redis() as server, RedisKV.connect(server.url) as kv:
         kv.set("a", "1")
         server.kill()
@@ -298,7 +298,7 @@ def test_a_restart_between_two_calls_goes_unnoticed() -> None:
         assert kv.get("a") is None
 
 
-def test_a_pool_has_a_bound_and_full_is_an_outage(redis_url: str) -> None:
+def test_a_full_pool_is_an_outage(redis_url: str) -> None:
     with RedisKV.connect(redis_url, connections_max=1, timeout_seconds=0.05) as kv:
         with kv.transaction(watch=["a"]) as tx:
             with pytest.raises(StoreUnavailable):
@@ -308,7 +308,7 @@ def test_a_pool_has_a_bound_and_full_is_an_outage(redis_url: str) -> None:
         assert kv.get("a") == "1"
 
 
-def test_a_password_that_is_wrong_is_a_matter_of_configuration(connect: Connect) -> None:
+def test_a_wrong_password_is_a_configuration_error(connect: Connect) -> None:
     with Redis() as server:
         server.command("CONFIG SET requirepass right")
         for address in ("redis://", "redis://:wrong@"):
@@ -324,7 +324,7 @@ def test_a_full_redis_is_an_outage(connect: Connect) -> None:
         connect(server.url).execute(strings.set("a", "1"))
 
 
-def test_bytes_of_others_that_are_not_text_are_refused(
+def test_bytes_that_are_not_text_are_refused(
     connect: Connect, redis_server: Redis, redis_url: str
 ) -> None:
     redis_server.command('SET bytes "\\xff\\xfe"')
@@ -338,7 +338,7 @@ def test_a_key_ends_by_the_clock_of_the_server(connect: Connect, redis_url: str)
     kv = connect(redis_url)
     kv.execute(strings.set("a", "1", px=1))
     while kv.execute(strings.get("a")) is not None:
-        pass  # until the server says that it has ended
+        pass  # until the server reports that it has ended
     assert kv.execute(keys.pttl("a")) == -2
     assert kv.execute(compare.compare_and_set("a", None, "2"))
 
@@ -352,7 +352,7 @@ async def test_a_cancelled_call_leaves_no_answer_for_the_next_one() -> None:
             relay.cut(NEVER)
             call = asyncio.create_task(kv.get("a"))
             await asyncio.to_thread(relay.asked.wait)
-            for _ in range(100):  # it is sent: let the call get to where it waits
+            for _ in range(100):  # it is sent: let the call reach its wait
                 await asyncio.sleep(0)
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -367,7 +367,7 @@ def test_threads_and_processes_lose_no_write(redis_url: str) -> None:
     conflicts = []
 
     def work() -> None:
-        mine = RedisKV.connect(redis_url)  # as another process has it
+        mine = RedisKV.connect(redis_url)  # as another process would have it
         for number in range(40):
             while True:
                 store = mine if number % 2 else kv

@@ -45,7 +45,7 @@ async def test_the_same_for_tasks(redis_url: str) -> None:
         assert await kv.mget(["stock-a", "stock-b"]) == ["4", "4"]
 
 
-async def test_other_tasks_of_a_block_have_connections_of_their_own(redis_url: str) -> None:
+async def test_other_tasks_of_a_block_use_other_connections(redis_url: str) -> None:
     async with AsyncRedisKV.connect(redis_url) as kv:
         await kv.set("n", "1")
         async with kv.transaction(watch=["n"]) as tx:

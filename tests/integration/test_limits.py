@@ -23,7 +23,7 @@ async def all_at_first_attempt(tasks: list[TaskHandle]) -> None:
 
 
 async def test_concurrency_of_a_key_over_two_processes(shared_url: str, runs: str) -> None:
-    """key_concurrency=2: two of each key at most, and both slots are used, of 5 + 5 workers."""
+    """key_concurrency=2: at most two of each key, and both slots are used, with 5 + 5 workers."""
     producer = TaskQueue(shared_url)
     settings = {**SETTINGS, "max_workers": 5}
     async with (
@@ -44,7 +44,7 @@ async def test_concurrency_of_a_key_over_two_processes(shared_url: str, runs: st
         for key in "abc":
             await gate.arrived(2, key)  # both slots, at the same time
         free = await producer.enqueue("work", {"value": "free"})
-        assert await free.result(5) == "free"  # not behind those that wait at a limit
+        assert await free.result(5) == "free"  # not behind tasks that wait at a limit
         assert sorted(gate.names) == [*"aabbcc"]
         gate.open()
         await all_at_first_attempt(tasks)
@@ -57,7 +57,7 @@ async def test_concurrency_of_a_key_over_two_processes(shared_url: str, runs: st
 
 
 async def test_concurrency_of_a_type_over_two_processes(shared_url: str, runs: str) -> None:
-    """Four at once, of 3 + 3 workers."""
+    """Four at once, with 3 + 3 workers."""
     producer = TaskQueue(shared_url)
     async with (
         Gate() as gate,
@@ -128,7 +128,7 @@ async def test_why_names_the_limit_and_who_holds_it(url: str) -> None:
 
 
 async def test_a_limit_is_freed_by_whatever_ends_a_task(shared_url: str) -> None:
-    """Cancelled, paused, failed, or its worker killed: the next one gets in."""
+    """Cancelled, paused, failed, or its worker killed: the next task starts."""
     settings: dict[str, Any] = {"lease_seconds": 0.5, "max_deaths": 1}
     producer = TaskQueue(shared_url, **settings)
     async with Gate() as gate, Worker(shared_url, "one_by_one", **settings) as worker:

@@ -1,7 +1,7 @@
-"""PostgreSQL carried out a statement and its answer was lost: the caller hears the truth all the same.
+"""PostgreSQL executed a statement and its answer was lost: the caller still gets the right answer.
 
-Each verb is run with the answer of each of its statements lost in turn, BEGIN and COMMIT among them, and
-compared with an undisturbed run: the same answer, the same rows.
+Each verb runs with the answer of each of its statements lost in turn, including BEGIN and COMMIT. The
+answer and the rows must equal those of an undisturbed run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Verb = Callable[[Store], Awaitable[Any]]
 
 
 class Case:
-    """What must be there before, and the verb whose answers are lost."""
+    """The state before, and the verb whose answers are lost."""
 
     def __init__(self, verb: Verb, *before: Verb) -> None:
         self.verb = verb
@@ -72,7 +72,8 @@ async def finish(store: Store) -> object:
     ended = await store.finish(
         [(t, Instruction(t.id, Complete("null"), fence=t.fence)) for t in tasks.values()]
     )
-    # A second run says "already-applied", with the task as it is: the completer takes both for done.
+    # A second run answers "already-applied", with the current task: the completer takes both for
+    # done.
     return [t.current if isinstance(t, Refusal) else t.after for t in ended]
 
 
@@ -244,7 +245,7 @@ async def empty(dsn: str) -> None:
 
 
 async def run(dsn: str, wire: Wire, case: Case, lose: int | None) -> tuple[Any, Any]:
-    """The answer, and what is there afterwards."""
+    """The answer, and the rows afterwards."""
     await empty(dsn)
     async with opened(wire.dsn(dsn)) as store:
         for before in case.before:
@@ -257,7 +258,7 @@ async def run(dsn: str, wire: Wire, case: Case, lose: int | None) -> tuple[Any, 
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_an_answer_that_is_lost_changes_nothing(
+async def test_a_lost_answer_does_not_change_the_result(
     pg_server: Postgres, pg_dsn: str, name: str
 ) -> None:
     case = CASES[name]

@@ -54,7 +54,7 @@ async def test_a_paused_queue_is_paused_everywhere(shared_url: str) -> None:
 
 
 async def test_low_priority_is_slow_but_never_starved(url: str) -> None:
-    """Urgent work without end; an aged task gets one of ten starts."""
+    """Endless urgent work; an aged task gets one of ten starts."""
     flood = 0
     enough = asyncio.Event()
     queue = TaskQueue(url, max_workers=2, ageing_seconds=0.1, **SETTINGS)
@@ -81,7 +81,7 @@ async def test_low_priority_is_slow_but_never_starved(url: str) -> None:
 
 
 async def test_the_feed_resumes_exactly_across_processes(shared_url: str) -> None:
-    """A reader that comes and goes, elsewhere, sees each event once and in order."""
+    """A reader that stops and resumes in another process sees each event once and in order."""
     producer = make_queue(shared_url, "work", **SETTINGS)
     await producer.start()
     seen: list[Event] = []
@@ -94,7 +94,7 @@ async def test_the_feed_resumes_exactly_across_processes(shared_url: str) -> Non
             stream = reader.events(after=position)
             seen += [await anext(stream) for _ in range(size)]
             await stream.aclose()  # type: ignore[attr-defined]
-        position = str(seen[-1].position)  # as text, as a client would keep it
+        position = str(seen[-1].position)  # as text, as a client would store it
         await reader.stop()
     for task in tasks:
         await task.wait(20)
@@ -134,7 +134,7 @@ async def test_two_gateways_share_one_store(pg_empty_dsn: str) -> None:
 
 
 async def test_many_wait_for_results_while_some_never_come(shared_url: str) -> None:
-    """Waiting for 600 tasks that are not due does not hide the one that has ended elsewhere."""
+    """Waiting for 600 tasks that are not due does not hide the one that has ended in another process."""
     producer = TaskQueue(shared_url)
     async with Worker(shared_url, "work", **SETTINGS) as worker:
         late = await producer.enqueue_many({"type": "work", "delay": 3600} for _ in range(600))

@@ -1,4 +1,4 @@
-"""Marks of commits are forgotten by sweepers, in batches, whichever process has left them."""
+"""Sweepers remove commit marks in batches, whichever process has left them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from holdfast.engine import sweeper
 from tests.acceptance.apps.jobs import make_queue
 
 
-async def test_old_marks_of_processes_that_are_gone_are_forgotten(
+async def test_old_marks_of_ended_processes_are_removed(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many short processes leave a few each."""
+    """Many short processes leave a few marks each."""
     monkeypatch.setattr(sweeper, "PRUNE_BATCH", 10)
     async with make_queue(pg_dsn, "work") as queue:
         assert queue.parts.sessions.engine is not None

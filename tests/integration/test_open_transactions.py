@@ -1,6 +1,7 @@
-"""Calls that meet another transaction which stays open: a typed answer soon, and the engine goes on.
+"""Calls that need a row of an open transaction: a typed answer soon, and the engine goes on.
 
-Every wait ends with the deed that it is for; a fault makes it run out."""
+Every wait ends with the event that it waits for; a fault makes it time out.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from holdfast.store import store as stores
 from holdfast.store.port import Rank
 
 CALLERS = 12
-"""More than a pool has connections."""
+"""More than the connections of a pool."""
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
@@ -150,7 +151,7 @@ async def say(ctx: Context, verb: str) -> None:
 async def test_one_writer_refuses_a_report_within_the_transaction_of_a_step(
     tmp_path: Path, verb: str
 ) -> None:
-    """It would wait for its own handler's transaction; after the commit it is fine."""
+    """It would wait for its own handler's transaction; after the commit it works."""
     file = tmp_path / "queue.db"
     queue = made_queue(f"sqlite:///{file}", default_max_attempts=1)
 
@@ -204,7 +205,8 @@ async def test_a_task_whose_step_is_in_an_open_transaction_is_cancelled_after_it
 async def test_callers_that_wait_for_a_lock_let_others_pass(
     pg_dsn: str, connection: Connection
 ) -> None:
-    """Sixty wait for one key. Those that come after them are served before the first of them gives up."""
+    """Sixty callers wait for one key. Later callers of other keys are served before the first of them
+    gives up."""
     async with made_queue(pg_dsn) as queue, asyncio.timeout(30), connection.transaction():
         await queue.enqueue("work", {}, idempotency_key="K", tx=connection)
         callers = [asyncio.create_task(refused(queue)) for _ in range(60)]
@@ -234,7 +236,7 @@ async def test_an_enqueue_that_waits_for_a_key_gets_its_task_after_the_commit(
 
 
 async def lock_timed_out(dsn: str) -> None:
-    """Until a transaction was rolled back after its wait: the callers are on their second try then."""
+    """Waits until a transaction was rolled back after its wait: then the callers are in their second try."""
     other = await asyncpg.connect(dsn)
     question = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
     try:
@@ -270,7 +272,7 @@ async def test_handlers_report_while_callers_have_all_their_connections(pg_dsn: 
 async def test_a_step_in_the_open_transaction_of_an_earlier_run_is_in_progress(
     pg_dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch, carried: bool
 ) -> None:
-    """The earlier run stands for a process that is frozen. Its successor hears of it, and does not wait until
+    """The earlier run stands for a frozen process. Its successor gets InProgress, and does not wait until
     its own timeout."""
     monkeypatch.setattr(stores, "CARRIED_SECONDS", 0.3)
     left_open = connection.transaction()

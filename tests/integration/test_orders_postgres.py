@@ -1,4 +1,4 @@
-"""Orders in PostgreSQL: callers that lock many orders take them in one order, so none waits in a circle."""
+"""Orders in PostgreSQL: callers that lock many orders lock them in one order, so they never deadlock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redis goes away, hangs and comes back empty while orders are placed: nothing is lost, nothing is twice."""
+"""Redis disconnects, hangs and comes back empty while orders are placed: nothing is lost or done twice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def place(store: DurableOrderStore, key: str) -> str:
 
 
 @pytest.mark.parametrize("fault", ["kill", "pause"])
-def test_orders_go_on_while_redis_is_gone_and_it_catches_up(
+def test_orders_continue_while_redis_is_down_and_the_view_catches_up(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics, fault: str
 ) -> None:
     store = opened(server, tmp_path, time, metrics)
@@ -78,7 +78,7 @@ def test_orders_go_on_while_redis_is_gone_and_it_catches_up(
     kv.close()
 
 
-def test_a_store_that_crashed_while_redis_was_gone_catches_up_when_it_opens(
+def test_a_store_that_crashed_while_redis_was_down_catches_up_when_it_opens(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics
 ) -> None:
     store = opened(server, tmp_path, time, metrics)
@@ -114,7 +114,7 @@ def test_a_store_opens_without_its_redis_and_the_view_catches_up(
     store.close()
 
 
-def test_a_directory_that_turns_out_to_be_older_than_its_redis_places_nothing_more(
+def test_a_directory_found_to_be_older_than_its_redis_places_nothing_more(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics
 ) -> None:
     store = opened(server, tmp_path, time, metrics)
@@ -160,7 +160,7 @@ def test_a_rebuild_leaves_the_keys_of_others_alone(
     store.close()
 
 
-def test_a_large_view_is_made_in_pieces_while_orders_go_on(
+def test_a_large_view_is_rebuilt_in_chunks_while_orders_continue(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(view_keys, "CHUNK", 2)
@@ -189,7 +189,7 @@ def test_a_large_view_is_made_in_pieces_while_orders_go_on(
     kv.close()
 
 
-def test_records_are_read_from_the_stream_in_their_order_without_a_gap(
+def test_records_are_read_from_the_stream_in_order_without_a_gap(
     server: Redis, tmp_path: Path, time: Time, metrics: Metrics
 ) -> None:
     kv = RedisKV.connect(server.url)

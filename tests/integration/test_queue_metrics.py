@@ -1,4 +1,4 @@
-"""What a queue measures: runs by type and outcome, times, and how much there is of what."""
+"""Metrics of a queue: runs by type and outcome, durations, and gauges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request is: a key or an own id stands for all of it; keys and timeouts are checked."""
+"""The identity of a request: a key or an id stands for all of it; keys and timeouts are checked."""
 
 from __future__ import annotations
 

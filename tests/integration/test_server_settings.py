@@ -1,4 +1,4 @@
-"""What the database or the role has set must not change what Holdfast promises."""
+"""Settings of the database or the role do not change the promises of Holdfast."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ async def test_the_default_isolation_is_not_taken_over(pg_empty_dsn: str, isolat
 async def test_a_short_time_limit_of_the_database_is_not_taken_over(
     pg_empty_dsn: str, name: str
 ) -> None:
-    """It is meant for the statements of an application; a migration takes longer, and so does the wait for a
-    task that another transaction holds."""
+    """The limit is meant for the statements of an application; a migration takes longer, and so does the
+    wait for a task that another transaction holds."""
     await set_for_all(pg_empty_dsn, name, "1ms")
     async with make_queue(pg_empty_dsn, "work") as queue:
         tasks = [await queue.enqueue("work", {"value": n}) for n in range(10)]
@@ -61,7 +61,7 @@ async def test_a_commit_is_synced_whatever_the_database_default(
 async def test_a_session_that_the_server_breaks_off_at_its_start_is_an_outage(
     pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by an operator who cancels whatever runs: an error of ours, which loops wait out."""
+    """As by an operator who cancels all statements: a typed error, which loops wait out."""
     monkeypatch.setitem(postgres.SETTINGS, "statement_timeout", "10")
     monkeypatch.setattr(postgres, "SYNCED", "SELECT pg_sleep(60)")
     with pytest.raises(StoreUnavailable, match="canceling statement"):

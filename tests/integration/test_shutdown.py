@@ -1,4 +1,4 @@
-"""Stopping in good order: running tasks end, the rest goes back unpunished, new work is refused."""
+"""Graceful stop: running tasks end, the rest is released without using an attempt, new tasks are refused."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_stopping_under_load_leaves_nothing_behind(shared_url: str) -> Non
 
 
 async def test_a_stop_does_not_wait_for_a_backlog_of_short_tasks(shared_url: str) -> None:
-    """A claim that is under way ends; no other follows it, however fast the workers come free."""
+    """A claim in progress ends; no other follows it, however fast workers become free."""
     queue = TaskQueue(shared_url)
     ran = asyncio.Event()
 
@@ -201,7 +201,7 @@ async def test_a_wait_for_a_result_ends_with_the_stop(url: str) -> None:
 async def test_handlers_that_take_all_threads_of_the_loop_do_not_keep_a_stop(
     shared_url: str,
 ) -> None:
-    """Nor a start: what a store does in threads does not wait for theirs."""
+    """Nor a start: threads of the store do not wait for those of handlers."""
     release = threading.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))

@@ -1,4 +1,4 @@
-"""A step of a task acts once: its workers are killed or frozen before, between and after."""
+"""A step of a task acts once: its workers are killed or frozen before, during and after it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_step_acts_once_though_its_workers_are_killed(shared_url: str, r
 
 
 async def test_a_step_in_the_same_database_acts_once(shared_url: str) -> None:
-    """What it wrote commits with it: a worker that dies before leaves nothing, one after everything."""
+    """Its writes commit with it: a worker that dies before leaves none, one that dies after leaves all."""
     await sql(shared_url, "CREATE TABLE charges (id text)")
     handle = await killed_twice(shared_url, "pay_inside", {"url": shared_url})
     assert handle.result == "charged"
@@ -80,7 +80,7 @@ async def test_a_step_acts_once_though_its_own_process_is_killed(url: str, runs:
 
 
 async def test_a_zombie_does_not_write_its_step(shared_url: str, runs: str) -> None:
-    """Frozen within the effect past its lease; it wakes up when another worker has ended the task."""
+    """Frozen within the effect past its lease; it resumes when another worker has ended the task."""
     queue = TaskQueue(shared_url)
     feed = Feed(queue)
     async with Gate() as gate, crew(2, shared_url, "pay_outside") as workers:
@@ -104,7 +104,7 @@ async def test_a_zombie_does_not_write_its_step(shared_url: str, runs: str) -> N
 
 
 async def sql(url: str, text: str) -> int | None:
-    """What the user's own connection sees."""
+    """What the user's own connection reads."""
     if url.startswith("sqlite"):
         file = apsw.Connection(url.removeprefix("sqlite:///"))
         file.set_busy_timeout(10_000)

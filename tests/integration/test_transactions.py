@@ -1,4 +1,4 @@
-"""An enqueue within the caller's own transaction: there with its commit, gone with its rollback."""
+"""An enqueue within the caller's own transaction: it exists with the commit, and not after a rollback."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_postgres_needs_an_open_transaction(known: str) -> None:
 
 
 async def test_postgres_transactions_that_race_keep_the_feed_whole(known: str) -> None:
-    """Long transactions that commit in another order than they began: nothing is skipped."""
+    """Long transactions that commit in another order than they began: no event is skipped."""
     producer = TaskQueue(known)
     reader = TaskQueue(known)
     connections = [await asyncpg.connect(known) for _ in range(4)]
@@ -90,7 +90,7 @@ async def test_postgres_transactions_that_race_keep_the_feed_whole(known: str) -
 
     async def read() -> None:
         async for event in reader.events():
-            if event.task_id:  # Nodes come and go in the same feed.
+            if event.task_id:  # Nodes register in the same feed.
                 seen.append(event.task_id)
             if len(seen) == 4:
                 return
@@ -143,12 +143,12 @@ async def test_sqlite_commit_and_rollback(tmp_path: Path) -> None:
 
 
 async def test_a_carried_enqueue_does_not_wait_for_its_own_transaction(tmp_path: Path) -> None:
-    """The only writer is the caller: whatever the enqueue looks up, it must not need to write."""
+    """The only writer is the caller: lookups of the enqueue must not need to write."""
     path = tmp_path / "queue.db"
     async with make_queue(f"sqlite:///{path}", "work"):
         pass
     producer = TaskQueue(f"sqlite:///{path}")
-    await producer.open()  # it knows nothing else yet, neither types nor figures
+    await producer.open()  # nothing is cached yet, neither types nor figures
     connection = apsw.Connection(str(path))
     with connection:
         connection.execute("CREATE TABLE orders (id text)")

@@ -1,4 +1,5 @@
-"""Two services with different handlers on one store: what one fires for the other is as that defined it."""
+"""Two services with different handlers on one store: a task fired by one has the options defined by the
+other."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ async def test_an_unknown_type_is_left_to_others_and_reported(shared_url: str) -
 
 
 class Warnings(logging.Handler):
-    """What the engines of this process say of types that others define otherwise."""
+    """Warnings of this process's engines about types that others define differently."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -116,7 +117,7 @@ async def test_one_name_with_different_options_is_reported_to_both_services(
                     "max_attempts 2 and 5, rate default and 10/s, timeout 60 and default" in warning
                 )
                 [mail_node] = [n for n in await shop.get_nodes() if n.id != shop_node.id]
-                shop.register_handler("other", idle)  # it looks again at once
+                shop.register_handler("other", idle)  # it checks again at once
                 warning = await warnings.next()
                 assert f"'send' is defined by this node and by {mail_node.id} with" in warning
                 assert "max_attempts 5 and 2" in warning

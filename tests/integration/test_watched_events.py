@@ -1,4 +1,4 @@
-"""What people watch besides tasks: nodes, locks and queues write their events with their changes."""
+"""Events of nodes, locks and queues are written with their changes."""
 
 from __future__ import annotations
 

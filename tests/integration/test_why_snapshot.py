@@ -1,4 +1,4 @@
-"""Why a task is not running is read at one moment, and its history has every record that mentions it."""
+"""`why` reads one consistent state, and the history of a task has every record that mentions it."""
 
 from __future__ import annotations
 

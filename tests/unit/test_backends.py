@@ -14,7 +14,7 @@ from holdfast.store.server_clock import AGAIN_SECONDS, ServerClock
 
 
 def test_stores_of_one_maker_make_different_ids() -> None:
-    """Processes forked from one parent have one maker; the same ids in two of them would lose tasks."""
+    """Processes forked from one parent share a maker; the same ids in two of them would lose tasks."""
     make = store_for("sqlite://", VirtualClock())
     first, second = make().ids, make().ids
     assert {first.task(1.0) for _ in range(10)}.isdisjoint({second.task(1.0) for _ in range(10)})
@@ -48,7 +48,7 @@ def test_the_path_in_a_sqlite_url_is_parsed() -> None:
 
 
 async def test_a_server_clock_read_over_a_slow_link_is_not_trusted() -> None:
-    """It is wrong by up to half the way, and leases are judged by it."""
+    """The reading is wrong by up to half the round trip, and leases are judged by it."""
     clock = VirtualClock()
     theirs = ServerClock(clock)
 
@@ -68,7 +68,7 @@ async def test_a_server_clock_read_over_a_slow_link_is_not_trusted() -> None:
 
 
 async def test_a_jump_of_the_server_clock_is_followed_over_a_slow_link() -> None:
-    """When it was read is not certain; that it was read between asking and hearing is."""
+    """The exact time of the reading is unknown, but it lies between request and reply."""
     clock = VirtualClock()
     theirs = ServerClock(clock)
     ahead = 5_000.0

@@ -1,4 +1,4 @@
-"""How `make chaos` reckons: from journals of handlers to figures."""
+"""The figures of `make chaos`, from journals of handlers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_each_job_is_counted_by_its_outcome() -> None:
         *(line(START, 1), line(START, 1), line(END, 1)),
         *(line(START, 2), line(START, 2), line(END, 2), line(END, 2)),
         *(line(START, 3, task="a"), line(START, 3, task="b"), line(END, 3)),
-        *(line(START, 9), line(END, 9)),  # its enqueue was not acknowledged, and it was done
+        *(line(START, 9), line(END, 9)),  # its enqueue was not acknowledged, but it ran
     ]
     assert tally(lines) == Tally(
         acknowledged=5, never_ended=1, ran_twice=3, handler_ended_twice=1, enqueued_twice=1

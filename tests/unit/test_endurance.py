@@ -1,4 +1,4 @@
-"""The verdicts of long runs can go both ways."""
+"""The verdicts of long runs can be good and bad."""
 
 from __future__ import annotations
 

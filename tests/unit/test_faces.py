@@ -1,4 +1,4 @@
-"""The short names that users import: which there are, and that they cost nothing until they are used."""
+"""The short names that users import: which exist, and that they import nothing until they are used."""
 
 from __future__ import annotations
 

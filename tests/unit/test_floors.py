@@ -1,4 +1,4 @@
-"""Floors: where looks start, how long that is believed."""
+"""Floors: where scans start, and for how long a floor is trusted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.store.fast.floors import (
 
 
 class Watch:
-    """A monotonic clock in the hand."""
+    """A monotonic clock that the test moves."""
 
     def __init__(self) -> None:
         self.reading = 100.0
@@ -23,7 +23,7 @@ class Watch:
 
 
 def looked(floors: Floors, watch: Watch, *, took: float, nothing_below: float) -> Place:
-    """One look; where it started."""
+    """One scan; returns where it started."""
     start, begun = floors.start("lane"), watch()
     watch.reading += took
     floors.learn("lane", start=start, nothing_below=(nothing_below, 0), begun=begun)

@@ -1,4 +1,4 @@
-"""The lab without its servers: names on a command line, tables, folders of processes that ended."""
+"""The lab without its servers: names on a command line, tables, folders of ended processes."""
 
 from __future__ import annotations
 

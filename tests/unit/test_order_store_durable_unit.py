@@ -1,4 +1,4 @@
-"""The order store as its first sketch asks for it: idempotent calls, snapshots, keys in Redis, log lines."""
+"""The order store as specified: idempotent calls, snapshots, keys in Redis, log lines."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ CALLERS = 20
 
 
 class Row:
-    """Held until it has been tried so often."""
+    """Held until it has been tried a number of times."""
 
     def __init__(self, tries: int) -> None:
         self.tries_left = tries

@@ -1,4 +1,4 @@
-"""Datagrams between the processes of one file, and the bus that stands on them."""
+"""Datagrams between the processes of one file, and the bus that uses them."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Owned:
 
 
 class Listening:
-    """What a bus says, and a way to wait for it."""
+    """Messages of a bus, and a way to wait for them."""
 
     def __init__(self, bus: FileBus) -> None:
         self.hints: list[str] = []

@@ -1,4 +1,4 @@
-"""Which database a caller's connection leads to, when ours changes."""
+"""The database that a caller's connection leads to, when the queue's own one changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LESS = WHOLE.flatmap(lambda whole: st.sampled_from([whole, whole[4:], whole[:2] 
 
 @given(WHOLE, st.permutations([0, 4]), st.sampled_from([0, 4]))
 def test_roles_with_different_rights_agree(whole: str, cuts: list[int], again: int) -> None:
-    """In whatever order they come, the richest answer stays."""
+    """In any order, the most complete answer stays."""
     stored = ""
     for cut in [*cuts, again]:
         assert not is_other(stored, whole[cut:])

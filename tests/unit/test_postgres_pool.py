@@ -17,7 +17,7 @@ SIZE = 3
 
 
 class Line:
-    """A connection without another end."""
+    """A connection without a server."""
 
     def __init__(self) -> None:
         self.is_dead = False
@@ -36,7 +36,7 @@ class Line:
 
 
 class Lines:
-    """Makes them, slowly, and not always; knows how many are alive."""
+    """Makes connections, slowly and not always; counts the live ones."""
 
     def __init__(self, draw: random.Random) -> None:
         self._draw = draw
@@ -127,7 +127,7 @@ async def test_callers_leave_an_engine_its_connections(lines: Lines) -> None:
     )
     await asyncio.sleep(0)
     pool.back(callers[0])
-    engine.append(await late)  # Served first, though the caller came before.
+    engine.append(await late)  # Served first, although the caller came before.
     for each in engine[:3]:
         pool.back(each)  # The engine had four of five: with the first, the caller has its share.
     callers[0] = await caller
@@ -160,7 +160,7 @@ async def test_a_broken_connection_is_not_handed_out_again(
     one, two = await pool.take(), await pool.take()
     pool.back(two)
     pool.back(one, error)
-    # When one line is dead, those that idle are most likely as dead.
+    # When one connection is dead, idle ones most likely are too.
     assert (lines.alive == 2) == is_kept
     await pool.close()
 
@@ -177,7 +177,7 @@ async def test_runners_leave_the_loops_their_connections_and_come_before_callers
         asyncio.create_task(pool.take(rank=rank)) for rank in (Rank.CALLERS, Rank.RUNNERS)
     )
     loops = [await pool.take(rank=Rank.LOOPS) for _ in range(2)]
-    assert not late.done()  # The last two were not for runners.
+    assert not late.done()  # The last two were reserved.
     pool.back(callers[0])
     assert await late is callers[0]
     pool.back(runner)

@@ -1,4 +1,4 @@
-"""The key-value store in memory: every operation of the seed, expiry, scanning, canonical JSON."""
+"""The key-value store in memory: every operation, expiry, scanning, canonical JSON."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_stream_operations(kv: RedisKV, clock: Clock) -> None:
     first = kv.xadd("x", {"n": "1"})
     second = kv.xadd("x", {"n": "2"})
     assert [first, second] == ["1000000-0", "1000000-1"]
-    clock.seconds = 5.0  # back: ids still rise
+    clock.seconds = 5.0  # the clock goes back: ids still rise
     third = kv.xadd("x", {"n": "3"}, maxlen=2)
     assert third == "1000000-2"
     assert kv.xrange("x") == [Entry(second, {"n": "2"}), Entry(third, {"n": "3"})]

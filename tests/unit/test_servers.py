@@ -1,4 +1,4 @@
-"""The servers that the other tests stand on: they start, crash, hang and come back as promised."""
+"""The servers that the other tests use: they start, crash, hang and recover as promised."""
 
 import os
 import shutil
@@ -128,7 +128,7 @@ def test_a_server_that_cannot_start_reports_why() -> None:
 
 
 def test_binaries_below_a_closed_folder_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clone below root's home: the user of the servers cannot enter it."""
+    """A clone below root's home: the servers' user cannot enter it."""
     monkeypatch.setattr(servers, "is_open", lambda _: os.geteuid() != 0)
     reachable.cache_clear()
     try:
@@ -141,7 +141,7 @@ def test_binaries_below_a_closed_folder_are_copied(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_suite_needs_no_home_and_takes_a_path_with_a_space(tmp_path: Path) -> None:
-    """All but the packages is in a folder with a space, and the home cannot be written."""
+    """Everything but the packages is in a folder with a space, and the home is not writable."""
     root = tmp_path / "a clone"
     here = Path(__file__).parent.parent.parent
     for name in ("src", "tests", "proof"):

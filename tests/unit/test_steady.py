@@ -9,7 +9,7 @@ from holdfast.store.steady import ADOPT_SECONDS_MAX, PACE, Steady
 
 
 class Machine:
-    """A wall clock that people set, and a monotonic one that they cannot."""
+    """A wall clock that can be set, and a monotonic one that cannot."""
 
     def __init__(self) -> None:
         self.monotonic = 50.0

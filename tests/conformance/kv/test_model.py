@@ -1,8 +1,9 @@
-"""The memory twin and real servers, driven with the same commands: every answer and every error is equal.
+"""The memory backend and real servers get the same commands: every answer and every error is equal.
 
-Time: the twin's clock follows the server. After a command that sets an expiry, the server's deadline says
-at which millisecond it ran; the twin runs the command at that very moment, so the deadlines must be equal
-to the millisecond. Time passes by pulling all deadlines of the server nearer, and moving the twin's clock.
+Time: the clock of the memory backend follows the server. After a command that sets an expiry, the
+server's deadline shows at which millisecond it ran. The memory backend runs the command at that time, so
+the deadlines must be equal to the millisecond. To let time pass, the test shortens all deadlines of the
+server and moves the clock of the memory backend.
 
     HOLDFAST_KV_EXAMPLES=5000 pytest tests/conformance/kv/test_model.py
 """
@@ -107,7 +108,7 @@ class Twins:
     def pass_time(self, seconds: int) -> None:
         left = [self.twin.pttl(key) for key in KEYS]
         if any(abs(ms - seconds * 1000) < TOO_CLOSE_MS for ms in left if ms >= 0):
-            return  # the server's own time goes on: who ends first would be a race
+            return  # the server's own time goes on: which key expires first would be a race
         for key in KEYS:
             if (deadline := self.deadline(key)) > 0:
                 self.live.execute(raw("PEXPIREAT", key, str(deadline - seconds * 1000)))
@@ -122,7 +123,7 @@ class Twins:
         self.seen[str(real[-1])] += 1
 
     def notice(self, ops: list[AnyOp]) -> None:
-        """Whether a write changes what it writes to, as those see it who watch."""
+        """Whether a write changes its key, as seen by a watch."""
         for op in ops:
             mine, real = ([*transacted(kv, [*KEYS], op, [])] for kv in (self.twin, self.live))
             assert mine == real, op.words
@@ -165,14 +166,14 @@ class Twins:
         return found
 
     def follow(self, live_ms: int) -> None:
-        """Let it be the server's moment for the twin, whose time is ahead by what has been passed."""
+        """Sets the memory backend to the server's time, plus the time that has been passed."""
         if self.shift_ms is None:
             self.shift_ms = self.now_ms - live_ms
         self.now_ms = live_ms + self.shift_ms
 
 
 class Machine(RuleBasedStateMachine):
-    """Redis and Valkey with a twin each: what is drawn once is done to both."""
+    """Redis and Valkey, each with a memory backend: each drawn step runs on both."""
 
     servers: ClassVar[list[tuple[RedisKV, Counter[str]]]]
 
@@ -215,7 +216,7 @@ def outcome(call: Callable[[], object]) -> tuple[object, ...]:
 def transacted(
     kv: RedisKV, watch: list[str], between: AnyOp | None, ops: list[AnyOp]
 ) -> Iterator[object]:
-    """What a write between watch and commit, each command, and the transaction itself came to."""
+    """Results of a write between watch and commit, of each command, and of the transaction."""
     answers: list[Answer[object]] = []
     end = "done"
     try:
@@ -232,7 +233,7 @@ def transacted(
 
 
 def said_by_both(error: HoldfastError) -> str:
-    """The message, up to where Redis and Valkey word one of theirs differently."""
+    """The message, up to where Redis and Valkey differ."""
     return str(error).partition("list of streams")[0]
 
 
@@ -268,7 +269,7 @@ CASES = (
     "HSET h f 1 g 2 | HDEL h f f | HLEN h | HDEL h g | EXISTS h | HMGET h f | HGETALL h | HSET h f",
     "MSET a 1 b 2 a 3 | MGET a b c | LPUSH l x | MGET a l | MSET a | EXISTS a a l",
 )
-"""Corners, one command after another: what random steps may meet too seldom."""
+"""Corner cases, one command after another, which random steps may reach too rarely."""
 
 WATCHED = (
     "SADD s a", "SADD s b", "SREM s z", "SREM s a", "HSET h f 1", "HDEL h z", "ZADD z 1 m", "ZADD z XX 1 q",

@@ -1,4 +1,4 @@
-"""Reads of streams that wait: the memory twin, Redis and Valkey serve them alike, blocking and awaited."""
+"""Reads of streams that wait: the memory backend, Redis and Valkey serve them alike, blocking and async."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def raw(*words: str) -> Op[Reply]:
 
 
 class Store:
-    """One store, its fronts, and how many readers wait at it."""
+    """One store, its fronts, and how many of its readers wait."""
 
     def __init__(self, url: str | None) -> None:
         self.url = url
@@ -43,7 +43,7 @@ class Store:
         return AsyncRedisKV.connect(self.url)
 
     def blocking(self) -> RedisKV:
-        """With less time for an answer than a read waits."""
+        """With a shorter timeout for an answer than a read waits."""
         if self.url is None:
             return self.kv
         return RedisKV.connect(self.url, timeout_seconds=TIMEOUT_SECONDS)
@@ -122,7 +122,7 @@ def test_a_wait_ends(store: Store) -> None:
 
 def test_a_wait_may_be_longer_than_an_answer_takes(store: Store) -> None:
     with store.blocking() as kv:
-        for _ in range(2):  # The second one goes over the same connection.
+        for _ in range(2):  # The second one uses the same connection.
             assert kv.xread({"s": "$"}, block_ms=int(TIMEOUT_SECONDS * 2_000)) == {}
         assert kv.xlen("s") == 0
 

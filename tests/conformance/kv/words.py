@@ -1,4 +1,4 @@
-"""Commands of the key-value store as Hypothesis makes them: valid ones, odd ones and malformed ones."""
+"""Commands of the key-value store, drawn by Hypothesis: valid, unusual and malformed ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEYS = ("text", "hash", "list", "set", "zset", "stream", "ž", "")
 
 
 def at(name: str) -> st.SearchStrategy[str]:
-    """Mostly the key of that name, so that a type meets its own commands; now and then another."""
+    """Mostly the key of that type, so that commands meet their type; sometimes another."""
     return st.sampled_from((*(name,) * 12, *KEYS))
 
 
@@ -169,7 +169,7 @@ EACH = 40
 
 @functools.cache
 def pool() -> tuple[AnyOp, ...]:
-    """Some of every command, made once: a step of the machine then draws one number, not a command."""
+    """Some of every command, drawn once: a step of the machine then draws one number, not a command."""
     return tuple(op for strategy in (READS | WRITES).values() for op in some(strategy))
 
 
@@ -186,7 +186,7 @@ def some(strategy: st.SearchStrategy[AnyOp]) -> list[AnyOp]:
 
 
 def is_watched(op: AnyOp) -> bool:
-    """To Redis any LTRIM is a change, to Valkey only one that takes something away."""
+    """In Redis any LTRIM is a change, in Valkey only one that removes something."""
     return op.words[0] in WRITES and op.words[0] != "LTRIM"
 
 
@@ -202,11 +202,11 @@ writes = number.map(lambda n: watched_pool()[n % len(watched_pool())])
 
 @st.composite
 def malformed(draw: st.DrawFn) -> AnyOp:
-    """A command with a word too few, or with one that does not belong there."""
+    """A command with a missing word, or with a wrong one."""
     op: AnyOp = draw(valid)
     words = list(op.words)
     if words[0] == "EVAL" or len(words) == 1:
-        return op  # another script would be no command of ours
+        return op  # another script would not be a command of Holdfast
     at = draw(st.integers(1, len(words) - 1))
     if draw(flag):
         del words[at]
@@ -230,4 +230,4 @@ mortal = st.one_of(
     ending(lambda k, v, ms: compare.compare_and_set(k, v, v, ms), plain_key),
     ending(lambda k, v, ms: compare.compare_and_set(k, None, v, ms), plain_key),
 )
-"""Commands that let a key end, the key, and in how many milliseconds."""
+"""Commands that set an expiry, the key, and the milliseconds."""

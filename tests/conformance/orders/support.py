@@ -32,7 +32,7 @@ class OrderBench:
         return self._store
 
     def reopen(self) -> OrderStore:
-        """As after a restart: what was in the process is gone."""
+        """As after a restart: the state of the process is lost."""
         self.close()
         return self.open()
 

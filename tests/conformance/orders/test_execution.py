@@ -1,4 +1,4 @@
-"""The execution loop on every order store: a bad day, a restart, three freezes; then both books agree."""
+"""The execution loop on every order store: faults, a restart, three freezes; then both books agree."""
 
 from __future__ import annotations
 

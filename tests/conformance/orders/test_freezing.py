@@ -1,4 +1,4 @@
-"""What every order store promises: cancelling all, freezing, refusing, many threads at once."""
+"""Promises of every order store: cancelling all, freezing, refusing, concurrent threads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_cancel_all_marks_open_orders_and_repeats_its_answer(store: OrderStore) 
     third = placed(store, "4")
     assert store.cancel_all_open("freeze-1") == names
     assert known(store, third).state is OrderState.PENDING
-    # Another freeze is another key: what still waits for the exchange is named again.
+    # Another freeze is another key: orders that still wait for the exchange are returned again.
     assert store.cancel_all_open("freeze-2") == [*names, third.client_order_id]
     store.update_order_state(first.client_order_id, OrderState.CANCELED)
     assert store.cancel_all_open() == [second.client_order_id, third.client_order_id]
@@ -127,7 +127,7 @@ def test_many_threads_with_few_keys_place_each_key_once(store: OrderStore) -> No
 
 
 def test_an_order_placed_during_a_freeze_was_placed_before_it(store: OrderStore) -> None:
-    """When `freeze` has returned, no placement that began before it is still on its way."""
+    """When `freeze` has returned, no placement that began before it is still in progress."""
     refused = threading.Barrier(5)
     began = threading.Barrier(5)
 

@@ -1,4 +1,4 @@
-"""What every order store promises: what survives, and taking over a plain file."""
+"""Promises of every order store: durability, and the import of a plain file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_old_answers_are_forgotten_and_orders_are_not(lasting: OrderBench) -> No
     lasting.clock.set(lasting.clock.now() + 8 * 86_400)
     store.save_snapshot()
     store = lasting.reopen()
-    # Forgotten, so it is judged again: no change, since it is there already.
+    # Forgotten, so it is judged again: no change, since the order is in that state already.
     assert store.update_order_state(order.client_order_id, OrderState.OPEN, "open") is False
     assert placed(store, "1") == order
     assert store.verify() == []

@@ -1,4 +1,4 @@
-"""What every order store promises: placing, moving and filling, once for a key."""
+"""Promises of every order store: placing, moving and filling, once per key."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_state_moves_once_for_a_key(store: OrderStore) -> None:
     assert store.update_order_state(name, OrderState.OPEN, "a") is True
     assert store.update_order_state(name, OrderState.OPEN, "b") is False
     store.update_order_state(name, OrderState.CANCEL_PENDING)
-    # What was answered is answered again, though by now it would be a change, or none.
+    # The answer is repeated, although by now it would be a change, or none.
     assert store.update_order_state(name, OrderState.OPEN, "a") is True
     assert store.update_order_state(name, OrderState.OPEN, "b") is False
     assert known(store, order).state is OrderState.CANCEL_PENDING
@@ -123,7 +123,7 @@ def test_a_fill_during_a_cancel_keeps_the_cancel_pending(store: OrderStore) -> N
     assert store.update_fill(name, "1", "100")
     assert known(store, order).state is OrderState.CANCEL_PENDING
     store.update_order_state(name, OrderState.CANCELED)
-    # It is money even when it is heard of late; the state is final.
+    # It is money even when it is reported late; the state is final.
     assert store.update_fill(name, "1.5", "100")
     assert (known(store, order).state, known(store, order).filled_qty) == (
         OrderState.CANCELED,

@@ -50,7 +50,7 @@ async def test_urgent_first_then_first_come_first_served(store: Store, clock: Vi
     assert await claim_ids(store, 20) == [i for _, i in sorted(ids, key=lambda x: rank[x[0]])]
 
 
-async def test_the_limit_is_kept_and_the_rest_stays(store: Store) -> None:
+async def test_a_claim_takes_at_most_its_limit(store: Store) -> None:
     ids = await put_plain(store, 5)
     assert await claim_ids(store, 2) == ids[:2]
     assert await claim_ids(store, 2) == ids[2:4]
@@ -166,7 +166,7 @@ async def test_concurrent_claims_never_share_a_task(shared_bench: Bench) -> None
     await check_counters(stores[0])
 
 
-async def test_owned_says_what_a_node_runs(store: Store) -> None:
+async def test_owned_lists_the_runs_of_a_node(store: Store) -> None:
     await put_plain(store, 3)
     task = await claim_one(store, node="node-a")
     await claim_one(store, node="node-b")

@@ -93,7 +93,7 @@ async def check_row(store: Store, after: Task, events: Sequence[NewEvent]) -> No
 
 @FIELDS
 @pytest.mark.parametrize("count", [1, 3])
-async def test_an_insert_leaves_what_the_core_decides(
+async def test_an_insert_writes_what_the_core_decides(
     store: Store, count: int, fields: dict[str, Any]
 ) -> None:
     spy = Spy(store)
@@ -107,7 +107,7 @@ async def test_an_insert_leaves_what_the_core_decides(
         await check_row(store, after, [decide.enqueued(after, store.now())])
 
 
-async def test_the_general_way_leaves_the_same(store: Store) -> None:
+async def test_the_general_path_writes_the_same_rows(store: Store) -> None:
     group = [fresh(store, "1", **STRANGE), fresh(store, "2", **STRANGE)]
     await store.insert([fresh(store, "alone", **STRANGE)])
     await store.insert(group)
@@ -135,7 +135,7 @@ async def test_a_repeated_insert_writes_nothing_twice(store: Store) -> None:
 
 
 @pytest.mark.parametrize("expected", [None, 8, 1])
-async def test_a_claim_leaves_what_the_core_decides(
+async def test_a_claim_writes_what_the_core_decides(
     store: Store, clock: VirtualClock, expected: int | None
 ) -> None:
     await store.insert([fresh(store, "t", **STRANGE), fresh(store, "later", delay_seconds=60.0)])
@@ -162,7 +162,7 @@ async def first_ids(store: Store, **fields: Any) -> list[str]:
     return [task.id for task in (await store.claim(wanted(1, expected=1, **fields))).tasks]
 
 
-async def test_the_first_is_the_most_urgent_and_then_the_oldest(
+async def test_claim_next_takes_the_most_urgent_then_the_oldest(
     store: Store, clock: VirtualClock
 ) -> None:
     for name, priority, queue in (
@@ -180,7 +180,7 @@ async def test_the_first_is_the_most_urgent_and_then_the_oldest(
     assert taken == ["urgent", "late", "later", "other queue", "low"]
 
 
-async def test_what_cannot_start_is_left_alone(store: Store, clock: VirtualClock) -> None:
+async def test_claim_next_leaves_tasks_that_cannot_start(store: Store, clock: VirtualClock) -> None:
     await put(store, "not due", delay_seconds=5.0)
     await put(store, "of another type", type="strange")
     await put(store, "of a paused queue", queue="mail")
@@ -201,7 +201,7 @@ async def pause(store: Store, queue: str) -> None:
     )
 
 
-async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Store) -> None:
+async def test_claim_next_leaves_limited_tasks_to_a_general_claim(store: Store) -> None:
     await put(store, "limited", rules=(("key", LimitRule(max_running=1)),))
     await put(store, "behind")
     assert await first_ids(store) == []
@@ -209,7 +209,7 @@ async def test_what_a_limit_counts_is_left_to_a_claim_that_can_count(store: Stor
     assert {task.id for task in await claim(store, 5)} == {"limited", "behind"}
 
 
-async def test_what_another_node_took_is_not_waited_for(shared_bench: Bench) -> None:
+async def test_a_locked_task_is_not_waited_for(shared_bench: Bench) -> None:
     store, other = await shared_bench.open(), await shared_bench.open()
     await put(store, "a")
     assert await first_ids(store) == ["a"]
@@ -230,7 +230,7 @@ async def take_in(store: Store, *names: str, limit: int = 10, **fields: Any) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_what_starts_with_its_insert_is_what_the_core_decides(
+async def test_a_direct_start_writes_what_the_core_decides(
     store: Store, clock: VirtualClock, count: int
 ) -> None:
     group = [fresh(store, f"t{n}", payload=[n]) for n in range(count)]
@@ -248,7 +248,7 @@ async def test_what_starts_with_its_insert_is_what_the_core_decides(
     assert isinstance(await complete(store, claimed.tasks[0]), Transition)
 
 
-async def test_what_waited_before_goes_first(store: Store, clock: VirtualClock) -> None:
+async def test_waiting_tasks_start_before_a_new_one(store: Store, clock: VirtualClock) -> None:
     [waiting] = await put_plain(store, 1)
     clock.set(clock.now() + 1)
     assert await take_in(store, "new", limit=1) == [waiting]
@@ -263,7 +263,7 @@ async def test_a_task_that_is_due_later_does_not_hold_up_a_new_one(store: Store)
 @pytest.mark.parametrize(
     "fields", [{"delay_seconds": 5.0}, {"queue": "elsewhere"}, {"type": "unknown-here"}]
 )
-async def test_what_may_not_start_here_and_now_waits(store: Store, fields: dict[str, Any]) -> None:
+async def test_a_task_that_may_not_start_here_waits(store: Store, fields: dict[str, Any]) -> None:
     assert await take_in(store, "a", **fields) == []
     assert (await get(store, "a")).status is Status.QUEUED
 
@@ -291,7 +291,7 @@ async def test_several_start_in_their_order(store: Store) -> None:
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("result", ["null", '{"text":"a \\"quoted\\" \\\\ line"}'])
-async def test_a_completion_leaves_what_the_core_decides(
+async def test_a_completion_writes_what_the_core_decides(
     store: Store, clock: VirtualClock, count: int, result: str
 ) -> None:
     await put_plain(store, count)
@@ -308,9 +308,7 @@ async def test_a_completion_leaves_what_the_core_decides(
         await check_row(store, move.after, move.events)
 
 
-async def test_one_stale_outcome_keeps_no_other_from_being_written(
-    store: Store, clock: VirtualClock
-) -> None:
+async def test_a_stale_outcome_does_not_block_others(store: Store, clock: VirtualClock) -> None:
     await put_plain(store, 3)
     running = await claim(store)
     await store.finish(

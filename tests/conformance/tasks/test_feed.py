@@ -67,7 +67,7 @@ async def test_pages_of_any_size_give_the_same_feed(store: Store, limit: int) ->
     assert len(page.events) == min(limit, len(whole))
 
 
-async def test_a_reader_goes_on_from_any_position(store: Store) -> None:
+async def test_a_reader_resumes_from_any_position(store: Store) -> None:
     await put_plain(store, 4)
     await finish_all(store)
     whole = await read_all(store)
@@ -137,7 +137,7 @@ async def test_counters_follow_everything(store: Store, clock: VirtualClock) -> 
     await check_counters(store)
 
 
-async def test_results_that_are_long_stay_in_the_task(store: Store) -> None:
+async def test_long_results_are_stored_in_the_task_only(store: Store) -> None:
     ids = await put_plain(store, 2)
     long = '"' + "x" * 10_000 + '"'
     for task in await claim(store, 2):
@@ -159,7 +159,7 @@ async def prune(store: Store, clock: VirtualClock, age: float, limit: int = 1000
     )
 
 
-async def test_pruning_forgets_what_ended_long_ago(store: Store, clock: VirtualClock) -> None:
+async def test_pruning_removes_tasks_that_ended_long_ago(store: Store, clock: VirtualClock) -> None:
     await put(store, "old")
     await finish_all(store)
     await put(store, "dead")
@@ -205,7 +205,7 @@ async def test_a_reader_of_what_was_pruned_is_reset(store: Store, clock: Virtual
     await check_counters(store)
 
 
-async def test_the_head_is_never_forgotten(store: Store, clock: VirtualClock) -> None:
+async def test_the_head_is_never_pruned(store: Store, clock: VirtualClock) -> None:
     await put_plain(store, 3)
     head = await store.head()
     clock.set(clock.now() + 1000)
@@ -219,7 +219,7 @@ async def test_the_head_is_never_forgotten(store: Store, clock: VirtualClock) ->
     await check_counters(store)
 
 
-async def test_pruning_does_not_lose_what_was_not_counted_yet(
+async def test_pruning_keeps_records_that_are_not_counted_yet(
     store: Store, clock: VirtualClock
 ) -> None:
     await put_plain(store, 5)

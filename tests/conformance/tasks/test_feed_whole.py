@@ -52,7 +52,7 @@ async def test_only_a_prefix_is_pruned(store: Store, bench: Bench) -> None:
     assert offsets(await page(store, position)) == [2, 3, 4, 5, 6]
 
 
-async def test_a_hole_is_never_read_over(store: Store, bench: Bench) -> None:
+async def test_a_reader_never_skips_a_gap(store: Store, bench: Bench) -> None:
     await insert(store, 5)
     head = await store.head()
     await bench.sql("DELETE FROM holdfast_feed WHERE first_offset = 3")

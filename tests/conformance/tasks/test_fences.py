@@ -110,7 +110,7 @@ async def test_a_repeated_command_is_answered_as_applied(store: Store, name: str
     assert await store.head() == head
 
 
-async def test_the_fast_end_is_the_general_end(store: Store) -> None:
+async def test_a_fast_completion_equals_the_general_one(store: Store) -> None:
     await put_plain(store, 2)
     first, second = await claim(store, 2)
     await store.finish(
@@ -167,7 +167,9 @@ async def test_an_outcome_after_a_report_still_counts(store: Store) -> None:
     ]
 
 
-async def test_a_failure_is_tried_again_at_its_time(store: Store, clock: VirtualClock) -> None:
+async def test_a_failure_is_retried_when_its_delay_is_over(
+    store: Store, clock: VirtualClock
+) -> None:
     await put(store, "a", max_attempts=3)
     for attempt in (1, 2):
         task = await claim_one(store)
@@ -300,7 +302,7 @@ async def test_expire_takes_no_more_than_asked(store: Store, clock: VirtualClock
     assert [len((await store.sweep(limit=2)).expired) for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_what_is_unknown_is_refused(store: Store) -> None:
+async def test_unknown_tasks_are_refused(store: Store) -> None:
     rulings = await store.apply(
         [Instruction("unknown", Abort("ann")), Instruction("unknown", Complete("1"), 1)]
     )
@@ -308,7 +310,7 @@ async def test_what_is_unknown_is_refused(store: Store) -> None:
     assert await read_all(store) == []
 
 
-async def test_ended_is_final(store: Store) -> None:
+async def test_terminal_states_are_final(store: Store) -> None:
     ids = await put_plain(store, 2)
     tasks = await claim(store, 2)
     await complete(store, tasks[0])

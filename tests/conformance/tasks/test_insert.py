@@ -73,7 +73,7 @@ async def test_an_enqueue_has_its_event_and_its_count(store: Store, fast: bool) 
     await check_counters(store)
 
 
-async def test_the_same_id_and_request_is_answered_from_before(store: Store) -> None:
+async def test_the_same_id_and_request_gets_the_existing_task(store: Store) -> None:
     await put(store, "a", payload=1)
     again = (await store.insert([asked(store, "a", payload=1)]))[0]
     assert (again.task_id, again.created) == ("a", False)

@@ -77,7 +77,7 @@ async def test_everything_under_a_limit_gets_its_turn(store: Store, clock: Virtu
     assert len(events) == 27, "waiting at a limit is no event"
 
 
-async def test_other_keys_are_never_in_the_way(store: Store, clock: VirtualClock) -> None:
+async def test_other_keys_are_never_delayed(store: Store, clock: VirtualClock) -> None:
     for n in range(30):
         await put_limited(store, f"a{n:02}", "a", ONE)
         clock.set(clock.now() + 0.001)
@@ -91,7 +91,7 @@ async def test_other_keys_are_never_in_the_way(store: Store, clock: VirtualClock
     await check_limits(store, "a", "b")
 
 
-async def test_a_claim_says_that_more_may_be_behind_what_it_parked(store: Store) -> None:
+async def test_a_claim_reports_that_more_may_follow_parked_tasks(store: Store) -> None:
     """A claim that parked tasks got fewer than it asked for although more may be ready."""
     for n in range(5):
         await put_limited(store, f"a{n}", "a", ONE)
@@ -105,7 +105,7 @@ async def test_a_claim_says_that_more_may_be_behind_what_it_parked(store: Store)
     assert (await store.claim(wanted(3))).parked == 0
 
 
-async def test_a_claim_says_that_others_were_quicker(
+async def test_a_claim_reports_that_other_claims_came_first(
     clock: VirtualClock, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On PostgreSQL tasks under limits are seen first and then taken; what another node took meanwhile
@@ -162,7 +162,7 @@ async def leave(store: Store, clock: VirtualClock, task: Task, how: str) -> None
 
 
 @pytest.mark.parametrize("how", ["fail", "retry", "snooze", "release", "abort", "pause", "expire"])
-async def test_whatever_ends_a_run_gives_its_place_back(
+async def test_every_end_of_a_run_returns_its_permit(
     store: Store, clock: VirtualClock, how: str
 ) -> None:
     await put_limited(store, "first", "key", ONE)
@@ -198,7 +198,7 @@ async def test_a_resumed_task_takes_its_place_again(store: Store) -> None:
     await check_limits(store, "key")
 
 
-async def test_a_rate_lets_start_one_by_one(store: Store, clock: VirtualClock) -> None:
+async def test_a_rate_starts_tasks_one_by_one(store: Store, clock: VirtualClock) -> None:
     rule = LimitRule(rate_count=2, rate_seconds=1.0)
     for n in range(4):
         await put_limited(store, f"{n}", "limited", rule)
@@ -220,7 +220,7 @@ async def test_a_rate_lets_start_one_by_one(store: Store, clock: VirtualClock) -
     await check_limits(store, "limited")
 
 
-async def test_a_gate_that_is_shut_says_when_it_opens(store: Store, clock: VirtualClock) -> None:
+async def test_a_closed_limit_reports_when_it_opens(store: Store, clock: VirtualClock) -> None:
     rule = LimitRule(rate_count=1, rate_seconds=10.0)
     await put_limited(store, "0", "limited", rule)
     await put_limited(store, "1", "limited", rule)

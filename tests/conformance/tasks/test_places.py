@@ -43,7 +43,7 @@ async def resume(store: Store, name: str) -> None:
     )
 
 
-async def test_pausing_a_queue_says_who_and_why(store: Store, clock: VirtualClock) -> None:
+async def test_pausing_a_queue_records_actor_and_reason(store: Store, clock: VirtualClock) -> None:
     await pause(store, "mail", "deploy")
     rows = [tuple(row) for row in await query(store, "queues")]
     assert rows == [("mail", clock.now(), "ann", "deploy")]
@@ -66,7 +66,7 @@ async def test_types_are_known_to_all(store: Store) -> None:
     ]
 
 
-async def test_nodes_come_beat_and_go(store: Store) -> None:
+async def test_nodes_register_send_heartbeats_and_leave(store: Store) -> None:
     await execute(store, "join_node", id="n1", now=1.0, info_json="{}")
     await execute(store, "beat_node", id="n1", now=5.0, info_json='{"busy":1}')
     await execute(store, "join_node", id="n2", now=2.0, info_json="{}")
@@ -165,7 +165,7 @@ async def test_a_second_opening_finds_everything(shared_bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
-async def test_many_may_open_an_empty_store_at_once(
+async def test_many_processes_may_open_an_empty_store_at_once(
     kind: str, clock: VirtualClock, tmp_path: Path, pg_empty_dsn: str
 ) -> None:
     is_file = kind == "sqlite-file"
@@ -208,7 +208,7 @@ async def test_a_closed_store_raises_not_running(bench: Bench) -> None:
     await store.close()
 
 
-async def test_closing_answers_everyone(bench: Bench) -> None:
+async def test_closing_answers_every_caller(bench: Bench) -> None:
     """A call that comes while the store closes is answered or refused, never left hanging."""
     store = await bench.open()
     closing = asyncio.create_task(store.close())
@@ -227,7 +227,7 @@ async def test_a_stranger_cannot_carry_an_enqueue(store: Store) -> None:
     assert await all_tasks(store) == []
 
 
-async def test_figures_of_what_is_gone_are_forgotten(
+async def test_counters_of_removed_queues_are_removed(
     bench: Bench, store: Store, clock: VirtualClock
 ) -> None:
     for n in range(5):

@@ -129,7 +129,7 @@ async def test_a_parent_that_dies_again_takes_all_along(
 
 
 @small_batches
-async def test_what_comes_back_anyway_is_not_started_before_its_parent(store: Store) -> None:
+async def test_a_revived_task_does_not_start_before_its_parent(store: Store) -> None:
     names = await dead_family(store, 6)
     await replay(store, "p")
     refused = await order(store, names[-1], Replay("me"))
@@ -164,7 +164,7 @@ async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: S
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
-async def test_in_any_interleaving_every_family_comes_to_its_end(bench: Bench, seed: int) -> None:
+async def test_every_family_ends_in_any_interleaving(bench: Bench, seed: int) -> None:
     """A drawn graph whose tasks fail, are replayed and end while earlier batches are under way: in the end
     everything has completed, each task after its parents."""
     draw = random.Random(seed)

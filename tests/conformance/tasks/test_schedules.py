@@ -137,7 +137,7 @@ async def test_fired_and_enqueued_are_one_transaction(store: Store, clock: Virtu
 
 
 @pytest.mark.parametrize("trouble", ["no zone files", "a newer version's spec", "unknown type"])
-async def test_one_that_a_node_cannot_evaluate_harms_itself_only(
+async def test_a_schedule_that_cannot_be_evaluated_affects_no_other(
     store: Store,
     clock: VirtualClock,
     trouble: str,

@@ -151,7 +151,7 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_no_statement_has_a_hole_for_values(dialect: str) -> None:
+def test_every_value_in_a_statement_is_a_parameter(dialect: str) -> None:
     for text in texts(dialect).values():
         holes = [
             hole
@@ -383,7 +383,7 @@ HARMLESS = {
 }
 
 
-async def test_what_is_taken_to_read_changes_nothing(pg: postgres.Connection) -> None:
+async def test_statements_marked_as_reads_change_nothing(pg: postgres.Connection) -> None:
     """A transaction whose statements all read leaves no proof of its commit."""
     volatile = {
         row[0] for row in await pg.fetch("SELECT proname FROM pg_proc WHERE provolatile = 'v'")
@@ -414,7 +414,7 @@ async def test_what_is_taken_to_read_changes_nothing(pg: postgres.Connection) ->
         "",
     ],
 )
-def test_what_is_not_known_to_read_counts_as_writing(text: str) -> None:
+def test_other_statements_count_as_writes(text: str) -> None:
     assert not sql.only_reads(text)
 
 

@@ -115,7 +115,7 @@ async def test_a_step_runs_once_over_all_attempts(
     assert [turn.entry_key.operation for turn in effect.turns] == ["charge", "ship"]
 
 
-async def test_tasks_have_steps_of_their_own(store: Store, first: Context) -> None:
+async def test_steps_belong_to_their_task(store: Store, first: Context) -> None:
     effect = Effect()
     await put(store, "b")
     other = await context(store)

@@ -83,7 +83,7 @@ async def test_a_full_limit_opens_with_the_end_of_a_run_not_with_time(store: Sto
     assert await opening(store) is None
 
 
-async def test_who_was_let_in_and_does_not_start_keeps_the_next_out_for_a_moment_only(
+async def test_an_unparked_task_that_does_not_start_blocks_the_next_only_briefly(
     store: Store, clock: VirtualClock
 ) -> None:
     """Its queue is not served here; the permit it was let in for is not taken."""
@@ -102,7 +102,7 @@ async def test_who_was_let_in_and_does_not_start_keeps_the_next_out_for_a_moment
     await check_limits(store, "key")
 
 
-async def test_a_looser_rule_lets_in_those_that_wait(store: Store, clock: VirtualClock) -> None:
+async def test_a_looser_rule_unparks_waiting_tasks(store: Store, clock: VirtualClock) -> None:
     for n in range(3):
         await put_limited(store, f"{n}", ONE)
     await claim(store)
@@ -117,7 +117,7 @@ async def test_a_looser_rule_lets_in_those_that_wait(store: Store, clock: Virtua
     await check_limits(store, "key")
 
 
-async def test_more_arrivals_do_not_put_the_look_off(store: Store, clock: VirtualClock) -> None:
+async def test_new_tasks_do_not_delay_the_next_claim(store: Store, clock: VirtualClock) -> None:
     await put_limited(store, "first", ONE)
     running = await claim_one(store)
     await put_limited(store, "elsewhere", ONE, queue="elsewhere")
@@ -134,7 +134,7 @@ async def test_more_arrivals_do_not_put_the_look_off(store: Store, clock: Virtua
 # -- whose turn it is ------------------------------------------------------------------------------------
 
 
-async def test_ends_and_aborts_in_one_batch_let_the_next_one_in(store: Store) -> None:
+async def test_ends_and_aborts_in_one_batch_unpark_the_next_task(store: Store) -> None:
     """Those that this very transaction takes out of the line are not counted as let in."""
     for n in range(5):
         await put_limited(store, f"{n}", ONE)
@@ -211,7 +211,7 @@ async def test_a_parked_task_that_is_held_is_looked_for_again(
     await bench.close()
 
 
-async def test_everything_gets_its_turn_however_it_came_in(
+async def test_every_task_gets_its_turn_however_it_was_enqueued(
     store: Store, clock: VirtualClock
 ) -> None:
     """A stream of tasks that were not judged never starves those that are parked."""

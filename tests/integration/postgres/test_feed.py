@@ -59,7 +59,7 @@ class Tail:
             await self.read()
 
     def check(self) -> None:
-        """Nothing twice, nothing skipped, and each task in the order of its life."""
+        """No event twice, none skipped, and the events of each task in a valid order."""
         offsets = [event.position.offset for event in self.events]
         assert offsets == list(range(1, len(offsets) + 1))
         lives: dict[str, list[str]] = {}
@@ -205,10 +205,11 @@ class Stepper:
         await self._transaction.commit()
 
 
-async def test_counters_lose_nothing_to_a_reader_that_numbers_meanwhile(
+async def test_counters_are_exact_beside_a_reader_that_assigns_offsets(
     bench: PostgresBench, store: Store
 ) -> None:
-    """Folding waits for the head that a reader holds; it must not skip what that reader numbered."""
+    """Counting waits for the head that a reader holds, and must not skip the offsets that the reader
+    assigned."""
     await put_plain(store, 3)
     await store.counters()
     async with Stepper(bench.dsn) as reader:
@@ -301,14 +302,14 @@ async def test_a_gap_made_by_pruning_during_a_read_is_a_reset(
 
 
 async def blocked(bench: PostgresBench) -> None:
-    """Until some connection waits for a lock of another."""
+    """Waits until a connection waits for a lock of another."""
     question = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
         while (await bench.sql(question))[0][0] == 0:
             pass
 
 
-async def test_counters_are_right_after_racing_readers_and_folders(bench: PostgresBench) -> None:
+async def test_counters_are_right_after_racing_readers_and_counters(bench: PostgresBench) -> None:
     stores = [await bench.open() for _ in range(5)]
 
     async def fold(store: Store) -> None:
@@ -328,7 +329,7 @@ async def test_counters_are_right_after_racing_readers_and_folders(bench: Postgr
     await check_counters(stores[0])
 
 
-async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
+async def test_a_transaction_that_assigns_offsets_and_then_records_is_not_skipped(
     bench: PostgresBench, store: Store
 ) -> None:
     """Its own transaction began before others that it has seen."""
@@ -341,7 +342,7 @@ async def test_who_numbers_and_then_records_in_one_transaction_is_not_forgotten(
     assert [event.task_id for event in await read_all(store)] == ["theirs", "own"]
 
 
-async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
+async def test_a_database_restored_elsewhere_has_a_new_epoch(
     bench: PostgresBench, store: Store
 ) -> None:
     """Transaction ids of another server mean nothing here, and its tail may be lost."""
@@ -358,10 +359,8 @@ async def test_a_database_restored_elsewhere_goes_on_under_a_new_epoch(
     await check_counters(restored)
 
 
-async def test_transaction_ids_that_are_given_out_again_are_not_passed_over(
-    bench: PostgresBench, store: Store
-) -> None:
-    """A restore or a crash can leave the server behind the last id that numbering has seen."""
+async def test_reused_transaction_ids_are_not_skipped(bench: PostgresBench, store: Store) -> None:
+    """A restore or a crash can leave the server behind the last transaction id that a reader has seen."""
     await put(store, "before")
     head = await store.head()
     await bench.sql("UPDATE holdfast_feed_head SET next_xid = '900000000000'::xid8")

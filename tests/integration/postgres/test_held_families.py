@@ -1,5 +1,8 @@
-"""Tasks whose rows another transaction holds, while their parents end or come back: nothing waits for them,
-and they hear of it once they are free. On PostgreSQL: with one writer no other transaction holds a row."""
+"""Tasks whose rows another transaction holds, while their parents end or are revived: nothing waits for
+them, and they are settled when they are free.
+
+On PostgreSQL only: with one writer no other transaction holds a row.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ T = TypeVar("T")
 
 
 async def soon(verb: Awaitable[T]) -> T:
-    """Sooner than a wait for a lock would be over."""
+    """Fails if it takes as long as a lock wait."""
     return await asyncio.wait_for(verb, 1.5)
 
 
@@ -146,8 +149,8 @@ async def test_a_parent_with_a_held_child_is_not_pruned(
     assert set(await statuses(store)) == {"child"}
 
 
-async def test_a_held_child_hears_what_its_parent_is_by_then(store: Store, other: Other) -> None:
-    """The parent dies, comes back, dies and completes while children are held."""
+async def test_a_held_child_gets_the_latest_state_of_its_parent(store: Store, other: Other) -> None:
+    """The parent dies, is revived, dies and completes while children are held."""
     parent = await family(store, "child")
     for fails in (True, True, False):
         await other.hold("child")
@@ -235,11 +238,11 @@ async def test_children_that_are_held_keep_no_batch_from_going_on(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
-async def test_in_any_interleaving_of_holders_every_family_comes_to_its_end(
+async def test_every_family_ends_in_any_interleaving_of_holders(
     store: Store, other: Other, seed: int
 ) -> None:
-    """A drawn graph whose tasks fail, are replayed and end while other transactions hold rows of it: in the
-    end everything has completed, each task after its parents, each unblocked once for each return."""
+    """A drawn graph whose tasks fail, are replayed and end while other transactions hold rows of it. In
+    the end everything has completed, each task after its parents, and was unblocked once per revival."""
     draw = random.Random(seed)
     names = [f"t{n:02}" for n in range(14)]
     parents = {
@@ -343,7 +346,7 @@ async def test_a_limit_that_is_held_keeps_no_other_lease_from_being_taken_back(
 async def test_a_schedule_that_is_held_keeps_no_other_from_firing(
     store: Store, other: Other, clock: VirtualClock, is_put: bool
 ) -> None:
-    """`is_put`: the rows are those of the code of a node that starts just then."""
+    """`is_put`: the rows belong to the code of a node that starts at that moment."""
     code = [every("a", owner=CODE), every("b", owner=CODE)]
     node = Node(store, clock, code)
     await node.tick()

@@ -56,7 +56,7 @@ async def soon(verb: Awaitable[T]) -> T:
 
 
 class Caller:
-    """A transaction that is open."""
+    """An open transaction."""
 
     def __init__(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self.connection = connection
@@ -110,7 +110,7 @@ async def test_an_open_enqueue_under_a_limit_holds_nothing_up(store: Store, call
 async def test_an_open_enqueue_under_a_new_limit_holds_nothing_up(
     store: Store, caller: Caller
 ) -> None:
-    """The row of the limit does not exist yet; both would make it."""
+    """The row of the limit does not exist yet; both would create it."""
     limited = {"type": "limited", "rules": (("new", ONE),)}
     await store.insert([asked(store, "inside", **limited)], tx=caller.connection)
     await soon(put(store, "outside", **limited))
@@ -121,9 +121,7 @@ async def test_an_open_enqueue_under_a_new_limit_holds_nothing_up(
     await check_limits(store, "new")
 
 
-async def test_a_limit_that_a_transaction_of_ours_holds_is_left_for_a_moment(
-    store: Store, caller: Caller
-) -> None:
+async def test_a_limit_locked_by_holdfast_is_skipped_briefly(store: Store, caller: Caller) -> None:
     """Tasks of other types behind it start at once."""
     for n in range(3):
         await put(store, f"held-{n}", type="limited", rules=(("key", LimitRule(max_running=2)),))
@@ -169,7 +167,7 @@ async def test_the_same_key_in_an_open_transaction_keeps_no_limit_and_no_parent(
 
 
 async def _until_one_waits(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Until a transaction waits for a lock."""
+    """Waits until a transaction waits for a lock."""
     waiting = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
@@ -268,7 +266,7 @@ async def test_a_parent_that_is_held_is_linked_later(store: Store, caller: Calle
 
 
 async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller) -> None:
-    """Its parent has ended, so the link would change it. More such children than a look takes precede it."""
+    """Its parent has ended, so the link would change it. More such children than one batch precede it."""
     await put(store, "a")
     await put(store, "b")
     names = [f"a-{n:05}" for n in range(LINK_BATCH + 1)]
@@ -292,7 +290,7 @@ async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller
 async def test_a_held_parent_with_many_children_keeps_no_other_parent(
     store: Store, caller: Caller
 ) -> None:
-    """More children than one look takes."""
+    """More children than one batch."""
     for parent in ("a", "b", "c"):
         await put(store, parent)
     children = [asked(store, depends_on=after("a")) for _ in range(2 * LINK_BATCH)]
@@ -327,7 +325,7 @@ async def test_a_parent_whose_step_is_in_an_open_transaction_is_linked(
 
 
 async def _leave_bad_child(store: Store, caller: Caller) -> None:
-    """Loose, of a parent that has ended, with a row that cannot be read."""
+    """An unlinked child of an ended parent, with a row that cannot be read."""
     await put(store, "ended")
     parent = await claim_one(store)
     group = [asked(store, child, depends_on=after("ended")) for child in ("a-bad", "b-good")]
@@ -359,7 +357,7 @@ async def test_a_child_that_cannot_be_linked_keeps_no_other(
     assert await status(store, "a-bad") is Status.QUEUED
 
 
-async def test_an_insert_is_not_troubled_by_children_of_others(
+async def test_an_insert_is_not_affected_by_children_of_others(
     store: Store, caller: Caller
 ) -> None:
     await _leave_bad_child(store, caller)
@@ -551,7 +549,7 @@ async def _take_step(store: Store, task: Task, caller: Caller) -> None:
     await entries.end(verdict.lease, None, tx=caller.connection)  # type: ignore[union-attr]
 
 
-async def test_what_is_held_is_refused_only_where_it_is_not_waited_for(
+async def test_a_held_row_is_refused_only_where_it_is_not_waited_for(
     store: Store, caller: Caller
 ) -> None:
     await put(store, "a")

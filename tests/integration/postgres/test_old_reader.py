@@ -33,7 +33,7 @@ LOOK_SECONDS = 0.001
 
 
 class Slow:
-    """A monotonic clock that goes on with every reading: looks seem to take a while."""
+    """A monotonic clock that advances with every reading: scans seem to take time."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -71,7 +71,8 @@ async def old_reader(dsn: str, *, writes: bool = False) -> AsyncIterator[None]:
 
 
 async def entries_read(bench: PostgresBench, store: Store, index: str) -> int:
-    """So far. Sessions tell their figures when they end at the latest; what a process knows stays."""
+    """Entries read so far. Sessions report their figures when they end at the latest; caches of the
+    process stay."""
     await store.close()
     await store.open()
     rows = await bench.sql(
@@ -80,9 +81,7 @@ async def entries_read(bench: PostgresBench, store: Store, index: str) -> int:
     return int(rows[0][0])
 
 
-async def test_claims_do_not_read_the_dead_again_and_again(
-    bench: SlowBench, clock: VirtualClock
-) -> None:
+async def test_claims_do_not_reread_dead_entries(bench: SlowBench, clock: VirtualClock) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(40):
@@ -95,11 +94,14 @@ async def test_claims_do_not_read_the_dead_again_and_again(
         for _ in range(10):
             assert len(await claim(store, 25)) == 25
         read = await entries_read(bench, store, "holdfast_task_ready") - before
-    # From the front it would be ten times all 750 that are gone; now it is that once at most.
+    # A full scan each time would read ten times all 750 dead entries; now it reads them once at
+    # most.
     assert read < 750 + 10 * 100
 
 
-async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+async def test_sweeps_for_expired_leases_do_not_reread_dead_entries(
+    bench: SlowBench, clock: VirtualClock
+) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(30):
@@ -116,7 +118,7 @@ async def test_looks_for_ended_leases_do_not_either(bench: SlowBench, clock: Vir
     assert read < 750 * 5
 
 
-async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) -> None:
+async def test_pruning_does_not_reread_dead_entries(bench: SlowBench, clock: VirtualClock) -> None:
     store = await bench.open()
     for _ in range(20):
         clock.set(clock.now() + 1)
@@ -134,10 +136,10 @@ async def test_pruning_does_not_either(bench: SlowBench, clock: VirtualClock) ->
     assert read < 375 + 4 * 100
 
 
-async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_front(
+async def test_a_task_below_a_floor_waits_for_the_next_full_scan(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """An enqueue in a transaction that took its time."""
+    """An enqueue in a long transaction."""
     store = await bench.open()
     late = asked(store, "late")
     for _ in range(5):
@@ -150,10 +152,10 @@ async def test_what_comes_in_below_a_floor_waits_for_the_next_look_from_the_fron
     assert "late" in await claim_ids(store, 5)
 
 
-async def test_who_lets_a_task_in_looks_from_the_front_at_once(
+async def test_a_node_that_unparks_a_task_does_a_full_scan_at_once(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """It comes back with its old place in the line."""
+    """The unparked task returns to its old position."""
     store = await bench.open()
     rules = (("one at a time", LimitRule(max_running=1)),)
     await store.insert([asked(store, name, type="limited", rules=rules) for name in ("a", "b")])
@@ -199,7 +201,7 @@ async def test_assigning_offsets_does_not_slow_down_during_an_endless_write(
     assert read < 20 * 10
 
 
-async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) -> None:
+async def test_assigning_offsets_does_not_reread_old_versions_of_the_head(bench: SlowBench) -> None:
     store = await bench.open()
     async with old_reader(bench.dsn):
         for _ in range(50):
@@ -216,7 +218,7 @@ async def test_nor_does_it_go_over_old_versions_of_the_head(bench: SlowBench) ->
 async def test_no_worker_idles_while_a_task_waits_below_a_floor(
     bench: SlowBench, clock: VirtualClock
 ) -> None:
-    """Another node gives a task back, which returns to its old place in the line."""
+    """Another node releases a task, which returns to its old position."""
     store, other = await bench.open(), await bench.open()
     await put_plain(store, 2)
     held = await claim(other, 2)
@@ -236,7 +238,7 @@ async def test_no_worker_idles_while_a_task_waits_below_a_floor(
 async def test_a_claim_that_may_have_missed_a_task_says_when_to_claim_again(
     bench: SlowBench, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where looks from the front are dear, on a busy server, an idle node sleeps no longer than that."""
+    """Where full scans are expensive, on a busy server, an idle node sleeps no longer than that."""
     monkeypatch.setattr("holdfast.store.fast.floors.CHEAP_SECONDS", 0.0)
     store, other = await bench.open(), await bench.open()
     await put_plain(store, 1)

@@ -79,7 +79,7 @@ async def test_an_error_that_rolls_back_the_group_is_raised_for_all_of_it(
 async def test_a_caller_of_the_standard_library_is_refused(
     store: Store, bench: SqliteBench, path: str
 ) -> None:
-    """Its copy of SQLite does not see the locks of ours: both writing would destroy the file."""
+    """Its copy of SQLite does not see Holdfast's locks: writing through both would destroy the file."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(InvalidInput, match="open the file with apsw"):
         await store.insert([asked(store, "carried")], tx=connection)
@@ -88,7 +88,7 @@ async def test_a_caller_of_the_standard_library_is_refused(
     await bench.close()
 
 
-async def test_a_caller_of_apsw_carries_an_enqueue(
+async def test_an_enqueue_in_an_apsw_transaction_commits_with_it(
     store: Store, bench: SqliteBench, path: str
 ) -> None:
     connection = apsw.Connection(path)
@@ -121,7 +121,7 @@ async def test_a_folder_that_is_not_there_is_a_typed_error(
             await store.get(["a"])
 
 
-async def test_a_file_that_is_no_database_is_a_typed_error(
+async def test_a_file_that_is_not_a_database_is_a_typed_error(
     clock: VirtualClock, tmp_path: Path
 ) -> None:
     file = tmp_path / "x.db"
@@ -221,7 +221,9 @@ def modes(folder: Path) -> dict[str, int]:
     return {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
 
 
-async def test_a_new_file_is_its_owners_alone(clock: VirtualClock, tmp_path: Path) -> None:
+async def test_a_new_file_is_readable_by_its_owner_only(
+    clock: VirtualClock, tmp_path: Path
+) -> None:
     bench = SqliteBench(clock, str(tmp_path / "x.db"))
     await put(await bench.open())
     assert modes(tmp_path) == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm"), 0o600)

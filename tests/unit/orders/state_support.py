@@ -1,4 +1,4 @@
-"""Disks that break, and state directories to break them with."""
+"""Failing disks, and state directories for them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class QuickDisk(Disk):
-    """Does not wait for the platter: for tests of what is written, not of when."""
+    """Does not sync: for tests of what is written, not of when."""
 
     def open(self, path: Path, what: str) -> int:
         return self.step(f"open {what}", lambda: os.open(path, os.O_RDWR | os.O_APPEND))
@@ -54,7 +54,7 @@ def open_store(folder: Path, **options: object) -> DurableOrderStore:
 
 
 def filled_folder(folder: Path, *, snapshots: int = 1) -> list[Order]:
-    """A state directory with a bit of everything; the orders that were acknowledged."""
+    """A state directory with something of everything; returns the acknowledged orders."""
     with open_store(folder, disk=QuickDisk()) as store:
         for number in range(snapshots + 1):
             order = store.place_order("BTCUSDT", Side.BUY, 2, 100, f"k{number}")

@@ -1,4 +1,4 @@
-"""A disk that is full or broken: nothing is acknowledged, and what is not known is not guessed."""
+"""A full or broken disk: nothing is acknowledged, and an unknown state is not guessed."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_disk_that_breaks_is_not_written_again(
     disk.half = None
     with pytest.raises(StoreFailed, match="open it again"):
         place(store, "3")
-    # What was acknowledged before can still be read, and answered again.
+    # Acknowledged orders can still be read, and their calls repeated.
     assert keys(store) == ["1"]
     place(store, "1")
     store.close()
@@ -179,7 +179,8 @@ def test_no_caller_gets_an_answer_that_is_not_durable(tmp_path: Path, disk: BadD
 
 
 def test_every_step_may_fail_and_nothing_acknowledged_is_lost(tmp_path: Path) -> None:
-    """A life with every step of the disk failing in turn, by both errors; then as it would be read back."""
+    """A life in which every step of the disk fails in turn, with both errors; then the directory is read
+    again."""
     steps = _life(tmp_path / "whole", BadDisk())[0]
     names = sorted(set(steps))
     assert {"write log", "rename snapshot", "sync folder of log", "remove log"} <= set(names)
@@ -196,7 +197,8 @@ def test_every_step_may_fail_and_nothing_acknowledged_is_lost(tmp_path: Path) ->
 def _life(
     folder: Path, disk: BadDisk, failing: dict[str, OSError] | None = None, *, is_late: bool = False
 ) -> tuple[list[str], set[str]]:
-    """Places and snapshots; what was acknowledged. `is_late`: the disk fails once the store is open."""
+    """Places and snapshots; returns the acknowledged orders. `is_late`: the disk fails once the store is
+    open."""
     done: set[str] = set()
     disk.failing = {} if is_late else failing or {}
     try:
@@ -222,7 +224,7 @@ def test_a_directory_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
 
 
 class LyingDisk(BadDisk):
-    """Writes, and then says that it did not."""
+    """Writes, and then reports a failure."""
 
     lies = False
 
@@ -235,7 +237,7 @@ class LyingDisk(BadDisk):
 
 @pytest.mark.parametrize("call", ["recover_from_snapshot", "save_snapshot"])
 def test_a_store_that_failed_builds_nothing_on_what_is_not_known(tmp_path: Path, call: str) -> None:
-    """The record is there and was not acknowledged: neither damage, nor something to number over."""
+    """The record is on disk and was not acknowledged: it is neither damage, nor is its number free."""
     disk = LyingDisk()
     store = open_store(tmp_path, disk=disk)
     place(store, "1")

@@ -1,4 +1,4 @@
-"""The simulated exchange: what it promises to the loop, and that its faults do happen."""
+"""The simulated exchange: its promises to the loop, and that its faults happen."""
 
 import subprocess
 import sys

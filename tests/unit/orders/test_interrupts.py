@@ -1,4 +1,4 @@
-"""An interrupt at every point of a call where Python may deliver one: nothing acknowledged is lost by it."""
+"""An interrupt at every point of a call where Python may deliver one loses nothing acknowledged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CALLS: dict[str, Callable[[DurableOrderStore], object]] = {
 
 
 def answered(store: DurableOrderStore, call: Callable[[DurableOrderStore], object]) -> bool:
-    """Whether the call was answered; on a thread, so that a hang is seen."""
+    """Whether the call was answered; runs on a thread, so that a hang is noticed."""
     heard: list[bool] = []
 
     def asked() -> None:

@@ -1,4 +1,4 @@
-"""The rules of orders and money, for every order that could be and everything that could be said of it."""
+"""The rules of orders and money, for every possible order and every possible report."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_an_order_stays_consistent_after_any_reports(
 def test_the_order_of_fill_reports_does_not_matter(
     reports: list[tuple[Decimal, Decimal]], random: object
 ) -> None:
-    """Each report is the sum so far, so the largest wins, however often and late the others come."""
+    """Each report is the total so far, so the largest wins, however often and late the others come."""
     price = Decimal("2.5")
     fills = [(min(qty, Decimal(10)), price) for qty, _ in reports]
     shuffled = list(fills)

@@ -1,4 +1,4 @@
-"""One store for each state directory, whatever is removed, moved or copied while it works."""
+"""One store per state directory, whatever is removed, moved or copied while it works."""
 
 from __future__ import annotations
 

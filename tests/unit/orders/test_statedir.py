@@ -1,4 +1,4 @@
-"""Damage at any byte of any file: a typed error, or every order that was acknowledged."""
+"""Damage at any byte of any file: a typed error, or every acknowledged order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.orders.state_support import QuickDisk, copied, filled_folder, op
 
 
 def recovered(folder: Path) -> list[Order]:
-    """What the directory says; CorruptState when it cannot be trusted."""
+    """The orders in the directory; CorruptState when it cannot be trusted."""
     book = MemoryBook()
     _fill(book, StateDir(folder, Disk()).recover(lambda: "fresh"))
     return book.orders()
@@ -79,7 +79,7 @@ def test_a_file_truncated_anywhere_loses_nothing_silently(
 
 
 def test_a_changed_byte_is_never_taken_for_an_incomplete_write(tmp_path: Path) -> None:
-    """Even where no mark says what was acknowledged."""
+    """Even without a mark of the acknowledged record."""
     filled_folder(tmp_path / "state", snapshots=0)
     path = tmp_path / "state" / "log-0000000000000001.jsonl"
     data = path.read_bytes()
@@ -120,7 +120,8 @@ def test_a_missing_file_loses_nothing_silently(made: tuple[Path, list[Order]]) -
 
 
 def test_a_write_truncated_anywhere_is_removed_and_the_store_continues(tmp_path: Path) -> None:
-    """As a crash leaves it: what is behind the cut was never acknowledged, and the mark never says so."""
+    """As a crash leaves it: the bytes after the cut were never acknowledged, and the mark does not
+    include them."""
     folder = tmp_path / "state"
     filled_folder(folder, snapshots=1)
     log = files(folder)[1]
@@ -140,7 +141,7 @@ def test_a_write_truncated_anywhere_is_removed_and_the_store_continues(tmp_path:
         place.mark(whole.head.lineage, 3 + acknowledged)
         place.leave()
         with open_store(copy, disk=QuickDisk()) as store:
-            # A record that lacks no more than its line end is a record.
+            # A record that lacks only its newline is complete.
             assert 3 + acknowledged <= store._seq <= 4 + acknowledged
             store.place_order("ETHUSDT", Side.BUY, 1, 1, "after")
             before = store.orders()

@@ -1,4 +1,4 @@
-"""A write that lost power in the middle is removed; a sector that was acknowledged and is gone is not."""
+"""A write torn by a power loss is removed; a missing sector of an acknowledged write is damage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(first: int, sizes: list[int]) -> bytes:
 
 
 def without(data: bytes, begin: int, sectors: set[int]) -> bytes:
-    """The file, with those sectors of the bytes from `begin` on never written."""
+    """The file, with those sectors after `begin` never written."""
     left = bytearray(data)
     for sector in sectors:
         low, high = max(begin, sector * SECTOR_BYTES), min(len(data), (sector + 1) * SECTOR_BYTES)

@@ -73,7 +73,7 @@ class Line:
         count = len(self._troubles)
         self._troubles = {}
         raise ExchangeFailed(
-            f"{count} errors of the exchange adapter are not settled, the first about {about}: "
+            f"errors of the exchange adapter are not settled: {count}, the first about {about}: "
             f"{clean_reason(error)}. Everything else was done; call again"
         ) from error
 

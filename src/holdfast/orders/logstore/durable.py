@@ -26,7 +26,7 @@ from holdfast.orders.logstore.disk import Disk
 from holdfast.orders.logstore.journal import Journal
 from holdfast.orders.logstore.log import record_line
 from holdfast.orders.logstore.view import EVENTS_MAX, View
-from holdfast.orders.model.book import RETAIN_MAX, RETAIN_SECONDS, Cut, MemoryBook, Undo
+from holdfast.orders.model.book import RETAIN_MAX, RETAIN_SECONDS, Contents, MemoryBook, Undo
 from holdfast.orders.model.commands import PLACE, Change, Command, Moment, Verdict
 from holdfast.orders.model.options import check_options, check_path
 from holdfast.orders.model.order import Answered, FreezeState, Order
@@ -112,7 +112,7 @@ class DurableOrderStore(BookOrderStore):
             forgotten = self._book.forget(self._clock())
             self._seq = self._journal.seq
             self._view.open(
-                self._journal.lineage, self._seq, self._book.cut(), overwrite=overwrite_view
+                self._journal.lineage, self._seq, self._book.contents(), overwrite=overwrite_view
             )
             self._view.forget(forgotten)
         except BaseException:
@@ -194,10 +194,10 @@ class DurableOrderStore(BookOrderStore):
             with self._lock:
                 self._check_usable()
                 forgotten = self._book.forget(self._clock())
-                cut, seq = self._cut(self._commit.unsynced())
-            path = self._journal.save(cut, seq, self._clock())
+                contents, seq = self._contents(self._commit.unsynced())
+            path = self._journal.save(contents, seq, self._clock())
             self._commit.alone(lambda: self._end_snapshot(forgotten))
-        logger.info("[SNAPSHOT] Saved %d orders to %s", len(cut.orders), path)
+        logger.info("[SNAPSHOT] Saved %d orders to %s", len(contents.orders), path)
 
     def recover_from_snapshot(self) -> int:
         """Reads the directory again, checks that it equals the state of this store, and rebuilds the view
@@ -216,14 +216,14 @@ class DurableOrderStore(BookOrderStore):
     def _check_recovery(self) -> None:
         with self._lock:
             self._check_usable()
-            cut, seq = self._cut(self._commit.unsynced())
-        self._journal.check_same(cut)
-        if self._view.check(cut):
-            self._view.rebuild(cut, seq)
+            contents, seq = self._contents(self._commit.unsynced())
+        self._journal.check_same(contents)
+        if self._view.check(contents):
+            self._view.rebuild(contents, seq)
 
-    def _cut(self, unsynced: list[Undo]) -> tuple[Cut, int]:
+    def _contents(self, unsynced: list[Undo]) -> tuple[Contents, int]:
         """The durable part of the state, and its last record."""
-        return self._book.cut(unsynced), self._seq - len(unsynced)
+        return self._book.contents(unsynced), self._seq - len(unsynced)
 
     def verify(self) -> list[str]:
         """Errors in the indexes of the view, as text; empty when there are none."""
@@ -232,8 +232,8 @@ class DurableOrderStore(BookOrderStore):
         def compare() -> None:
             with self._lock:
                 self._check_usable()
-                cut, _ = self._cut(self._commit.unsynced())
-            wrong.extend(self._view.check(cut))
+                contents, _ = self._contents(self._commit.unsynced())
+            wrong.extend(self._view.check(contents))
 
         self._commit.alone(compare)
         return wrong
@@ -268,15 +268,15 @@ class DurableOrderStore(BookOrderStore):
         and a view that cannot be reached is updated later."""
         self._journal.append(batch.first, batch.lines)
         changes = [undo.change for undo in batch.undos]
-        self._view.apply(changes, batch.lines, self._journal.seq, self._cut_while_writing)
+        self._view.apply(changes, batch.lines, self._journal.seq, self._contents_while_writing)
 
     def _is_quick(self) -> bool:
         return self._view.is_local and self._journal.sync_seconds < QUICK_SECONDS
 
-    def _cut_while_writing(self) -> Cut:
+    def _contents_while_writing(self) -> Contents:
         with self._lock:
             self._check_whole()
-            return self._book.cut(self._commit.unsynced(and_flushing=False))
+            return self._book.contents(self._commit.unsynced(and_flushing=False))
 
     def _take_back(self, undos: list[Undo], error: HoldfastError) -> None:
         if not self._is_midway:

@@ -21,7 +21,7 @@ from holdfast.orders.errors import FULL, CorruptState, StoreFailed, disk_error, 
 from holdfast.orders.logstore.disk import Disk
 from holdfast.orders.logstore.snapshot import FORMAT, Snapshot, SnapshotHead
 from holdfast.orders.logstore.statedir import Found, StateDir, hold
-from holdfast.orders.model.book import Cut, MemoryBook
+from holdfast.orders.model.book import Contents, MemoryBook
 from holdfast.store.backends import fresh_ids
 
 logger: Final = logging.getLogger("holdfast.orders")
@@ -154,7 +154,7 @@ class Journal:
             self.fail(StoreFailed("an interrupt stopped a write: open the store again"))
         self.check_writable()
 
-    def save(self, cut: Cut, seq: int, now: float) -> Path:
+    def save(self, contents: Contents, seq: int, now: float) -> Path:
         """Writes a snapshot of everything up to record `seq`."""
         self.check_writable()
         begun = self._timer()
@@ -162,19 +162,19 @@ class Journal:
             format=FORMAT,
             lineage=self.lineage,
             seq=seq,
-            orders=len(cut.orders),
-            answered=len(cut.answered),
-            freeze=cut.freeze,
+            orders=len(contents.orders),
+            answered=len(contents.answered),
+            freeze=contents.freeze,
             saved_at=now,
         )
-        snapshot = Snapshot(head=head, orders=cut.orders, answered=cut.answered)
+        snapshot = Snapshot(head=head, orders=contents.orders, answered=contents.answered)
         try:
             path, size = self._place.save(snapshot)
         except OSError as error:
             raise disk_error(error, "the snapshot cannot be saved") from error
         self._saved_at = now
         self._meter.gauge(measured.SNAPSHOT_SAVED_AT, now)
-        self._meter.gauge(measured.SNAPSHOT_ORDER_COUNT, len(cut.orders))
+        self._meter.gauge(measured.SNAPSHOT_ORDER_COUNT, len(contents.orders))
         self._meter.gauge(measured.SNAPSHOT_BYTES, size)
         self._meter.observe(measured.SNAPSHOT_SECONDS, self._timer() - begun)
         self.measure_age(now)
@@ -212,14 +212,14 @@ class Journal:
         hold(following, self._place.folder)
         self._is_midway = False
 
-    def check_same(self, cut: Cut) -> None:
+    def check_same(self, contents: Contents) -> None:
         """Raises CorruptState unless the directory equals the state of the store. After a failed write
         there is nothing to compare."""
         self.check_writable()
         book = MemoryBook()
         _fill(book, self._place.recover(lambda: self.lineage))
-        found = book.cut()
-        if (found.orders, found.freeze) != (cut.orders, cut.freeze):
+        found = book.contents()
+        if (found.orders, found.freeze) != (contents.orders, contents.freeze):
             raise CorruptState(
                 f"{self._place.folder} differs from what this store wrote: another program changed it. "
                 "Stop, and compare it with the exchange"

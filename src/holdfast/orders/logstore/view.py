@@ -31,7 +31,7 @@ from holdfast.orders.logstore.view_keys import (
     meta_json,
     reset_fields,
 )
-from holdfast.orders.model.book import Cut
+from holdfast.orders.model.book import Contents
 from holdfast.orders.model.commands import Change
 from holdfast.orders.model.order import Answered, FreezeState
 from holdfast.primitives.kv import MemoryKV, RedisKV, Transaction
@@ -52,12 +52,12 @@ class Lost(Exception):
 class Rebuild:
     """A view that is being rebuilt from one state of the store, plus later changes."""
 
-    def __init__(self, cut: Cut) -> None:
+    def __init__(self, contents: Contents) -> None:
         self.left = 0
         """How many old entries of the index are left: keys that may be stale."""
         self.wanted: set[str] = set()
-        self._orders = iter(cut.orders)
-        self._answered = iter(cut.answered)
+        self._orders = iter(contents.orders)
+        self._answered = iter(contents.answered)
         self.newer: set[str] = set()
         """Ids and keys that were written, or forgotten, since the rebuild started."""
 
@@ -103,18 +103,18 @@ class View:
         self.is_local = isinstance(kv._backend, MemoryKV)
         """Whether writes need no network."""
 
-    def open(self, lineage: str, seq: int, cut: Cut, *, overwrite: bool = False) -> None:
+    def open(self, lineage: str, seq: int, contents: Contents, *, overwrite: bool = False) -> None:
         """Brings the view up to `seq`. Raises StateBehind when it is newer or belongs to another store.
         If Redis is down, the view is behind and its contents are checked before the first write."""
         begun = self._timer()
-        self._lineage, self._opened_at, self._freeze = lineage, seq, cut.freeze
+        self._lineage, self._opened_at, self._freeze = lineage, seq, contents.freeze
         self._is_checked = overwrite
         try:
             found = self._kv.get(self._keys.meta)
             self._check_ours(found)
             self._written = self._meta(seq)
             if found != self._written:
-                self.rebuild(cut, seq)
+                self.rebuild(contents, seq)
             self._meter.gauge(measured.VIEW_BEHIND, 0.0)
         except StateBehind:
             raise
@@ -132,7 +132,7 @@ class View:
         changes: Sequence[Change],
         lines: Sequence[bytes],
         seq: int,
-        cut: Callable[[], Cut],
+        contents: Callable[[], Contents],
     ) -> None:
         """Applies the log up to record `seq`; `lines` were just written. Never raises: the changes are
         durable already."""
@@ -144,9 +144,9 @@ class View:
                 self._follow(changes, lines, seq)
             elif self._is_behind:
                 self._check_ours(self._kv.get(self._keys.meta))
-                self._begin(cut(), seq)
+                self._begin(contents(), seq)
             else:
-                self._follow_or_begin(changes, lines, seq, cut)
+                self._follow_or_begin(changes, lines, seq, contents)
             self._go_on(seq, BATCHES_MAX)
             if was_behind and not self._is_behind:
                 logger.info("the view of the orders has caught up with record %d", seq)
@@ -156,10 +156,10 @@ class View:
         except (HoldfastError, Lost) as error:
             self._fall_behind(error, begun)
 
-    def rebuild(self, cut: Cut, seq: int) -> None:
+    def rebuild(self, contents: Contents, seq: int) -> None:
         """Rebuilds all keys."""
         try:
-            self._begin(cut, seq)
+            self._begin(contents, seq)
             while self._rebuild is not None:
                 self._go_on(seq, BATCHES_MAX)
         except Lost as error:
@@ -177,13 +177,13 @@ class View:
         except HoldfastError as error:
             self._fall_behind(error, begun)
 
-    def check(self, cut: Cut) -> list[str]:
+    def check(self, contents: Contents) -> list[str]:
         """Differences between the view and the store, as text."""
         if self._is_behind:
             return [
                 "the view is behind: Redis could not be reached when it should have been written"
             ]
-        entries = self._keys.entries(cut.orders, cut.answered)
+        entries = self._keys.entries(contents.orders, contents.answered)
         wanted: dict[str, str | set[str]] = dict(entries.values)
         wanted |= {key: set(ids) for key, ids in entries.members.items()}
         found = self._found(wanted.keys())
@@ -201,13 +201,13 @@ class View:
         changes: Sequence[Change],
         lines: Sequence[bytes],
         seq: int,
-        cut: Callable[[], Cut],
+        contents: Callable[[], Contents],
     ) -> None:
         try:
             self._follow(changes, lines, seq)
         except Lost:
             logger.warning("the view of the orders was lost or changed: rebuilding it")
-            self._begin(cut(), seq)
+            self._begin(contents(), seq)
 
     def _follow(self, changes: Sequence[Change], lines: Sequence[bytes], seq: int) -> None:
         """One transaction. Raises Lost when the view was not as this store left it."""
@@ -229,12 +229,12 @@ class View:
         if before.value != expected:
             raise Lost("the view of the orders was lost or changed")
 
-    def _begin(self, cut: Cut, seq: int) -> None:
-        self._freeze = cut.freeze
+    def _begin(self, contents: Contents, seq: int) -> None:
+        self._freeze = contents.freeze
         self._is_behind = True
-        self._rebuild = Rebuild(cut)
+        self._rebuild = Rebuild(contents)
         self._listed.clear()
-        symbols = {self._keys.by_symbol(order.symbol) for order in cut.orders}
+        symbols = {self._keys.by_symbol(order.symbol) for order in contents.orders}
         with self._kv.transaction() as tx:
             for keys in chunks((self._keys.open, self._keys.events, *sorted(symbols))):
                 tx.delete(*keys)

@@ -27,7 +27,7 @@ class Undo(msgspec.Struct, frozen=True, gc=False):
     freeze: FreezeState
 
 
-class Cut(msgspec.Struct, frozen=True, gc=False):
+class Contents(msgspec.Struct, frozen=True, gc=False):
     """The whole contents of a book at one moment."""
 
     orders: list[Order]
@@ -101,7 +101,7 @@ class MemoryBook:
                     self._put(before)
         self._open = {name: None for name, order in self._orders.items() if order.is_open}
 
-    def cut(self, without: Sequence[Undo] = ()) -> Cut:
+    def contents(self, without: Sequence[Undo] = ()) -> Contents:
         """The whole contents at one moment, without the latest changes in `undos`."""
         orders = dict(self._orders)
         answered = dict(self._answered)
@@ -115,7 +115,7 @@ class MemoryBook:
                     del orders[after.client_order_id]
                 else:
                     orders[after.client_order_id] = before
-        return Cut(list(orders.values()), list(answered.values()), freeze)
+        return Contents(list(orders.values()), list(answered.values()), freeze)
 
     def load(self, orders: Iterable[Order], answered: Iterable[Answered]) -> None:
         for order in orders:

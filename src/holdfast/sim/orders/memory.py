@@ -4,7 +4,7 @@ finds."""
 from __future__ import annotations
 
 from holdfast.orders.logstore.durable import DurableOrderStore
-from holdfast.orders.model.book import Cut, MemoryBook
+from holdfast.orders.model.book import Contents, MemoryBook
 from holdfast.orders.model.commands import Change
 from holdfast.sim.trace import Trace
 
@@ -14,14 +14,14 @@ class Memory:
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._expected: tuple[Cut, list[Change]] | None = None
+        self._expected: tuple[Contents, list[Change]] | None = None
 
     def note(self, store: DurableOrderStore) -> None:
         """Records the durable state and the pending records. Only the first call counts: a failed store
         accepts nothing more."""
         if self._expected is None:
             unsynced = store._commit.unsynced()
-            self._expected = (store._book.cut(unsynced), [undo.change for undo in unsynced])
+            self._expected = (store._book.contents(unsynced), [undo.change for undo in unsynced])
 
     def forget(self) -> None:
         """The next life must have the answered calls, and nothing else."""
@@ -31,11 +31,11 @@ class Memory:
         """Differences, as text: durable records must exist, pending records up to some point."""
         if self._expected is None:
             return None
-        (cut, maybe), self._expected = self._expected, None
-        found = store._book.cut()
+        (contents, maybe), self._expected = self._expected, None
+        found = store._book.contents()
         book = MemoryBook()
-        book.load(cut.orders, cut.answered)
-        book.freeze = cut.freeze
+        book.load(contents.orders, contents.answered)
+        book.freeze = contents.freeze
         for change in (None, *maybe):
             if change is not None:
                 book.apply(change)
@@ -45,5 +45,5 @@ class Memory:
                 return None
         return (
             f"found {len(found.orders)} orders, epoch {found.freeze.epoch}; before it "
-            f"{len(cut.orders)} orders, epoch {cut.freeze.epoch} were durable"
+            f"{len(contents.orders)} orders, epoch {contents.freeze.epoch} were durable"
         )

@@ -115,7 +115,9 @@ def unreachable(error: RedisError | OSError) -> HoldfastError:
     from redis.exceptions import AuthenticationError, ResponseError
 
     if isinstance(error, AuthenticationError | ResponseError):
-        return BadConfig(f"Redis refused the login; check user and password: {error}")
+        return BadConfig(
+            f"Redis refused the connection; check user, password and database number: {error}"
+        )
     return StoreUnavailable(f"Redis cannot be reached and nothing was sent: {error}")
 
 
