@@ -37,7 +37,7 @@ async def test_a_handler_that_ignores_its_cancellation(queue: TaskQueue) -> None
         assert (await seen(h, queue)).level is Level.OK
 
 
-async def test_threads_that_outlived_their_attempts(
+async def test_threads_that_run_after_their_attempts_ended(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "THREAD_SECONDS", 0.1)
@@ -54,10 +54,10 @@ async def test_threads_that_outlived_their_attempts(
             await h.advance(60)
             finding = await seen(h, queue)
             assert finding.level is Level.WARN
-            assert "has 2 threads that outlived their attempts" in finding.text
-            assert "takes no tasks" not in finding.text
+            assert "has 2 threads that still run after their attempts ended" in finding.text
+            assert "starts no thread handlers" not in finding.text
             monkeypatch.setattr(checks, "ABANDONED_MAX", 2)
-            assert "takes no tasks for threads" in (await seen(h, queue)).text
+            assert "starts no thread handlers" in (await seen(h, queue)).text
         finally:
             go.set()
         await eventually(lambda: h.engine.executor.abandoned_threads == 0)
@@ -72,7 +72,7 @@ async def test_errors_of_an_engine(queue: TaskQueue, monkeypatch: pytest.MonkeyP
         await h.engine.sweeper.guard("a part", broken())
         finding = await seen(h, queue)
         assert finding.level is Level.WARN
-        assert "had 1 unforeseen error since it started" in finding.text
+        assert "had 1 unexpected error since it started" in finding.text
         assert (await queue.get_stats()).troubles == 1
         monkeypatch.setattr(checks, "NAMED_MAX", 0)
         assert "and 1 more node:" in (await seen(h, queue)).text
