@@ -22,8 +22,6 @@ WITH_STATEMENTS = ("src/holdfast/store/", "src/holdfast/orders/sqlstore/", "src/
 STATEMENT_CALLS = ("call", "call_rows", "StatementCall")
 READ_TOGETHER = ("core", "store", "engine", "queue")
 """Packages that are read together: a class name stands for one thing in all of them."""
-BEING_MOVED = ("src/holdfast/queue/", "src/holdfast/store/")
-"""Not checked for words and parameters until these packages have their final modules."""
 NOT_PLAIN = re.compile(
     r"(?<![a-z])(?:whoever|somebody|nobody(?![`\"])|anybody|told|anew|in[ _]vain|"
     r"come[ _]what[ _]may|so[ _]many|so[ _]much|of[ _]its[ _]own|be[ _]it)(?![a-z])",
@@ -132,7 +130,7 @@ def test_parameters_beyond_the_first_are_named() -> None:
     """A call with more positional arguments does not say what each one is."""
     assert [
         f"{source.at(node)} {node.name}"
-        for source in settled(SRC)
+        for source in SRC
         for node in ast.walk(source.tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and positional_count(node.args) > POSITIONAL_MAX
@@ -143,7 +141,7 @@ def test_words_are_plain() -> None:
     """In docstrings, comments, messages and names."""
     assert [
         f"{source.name}:{number} {match[0]}"
-        for source in settled(OURS)
+        for source in OURS
         if source.name != "tests/test_tidy.py"
         for number, line in enumerate(source.text.splitlines(), start=1)
         for match in NOT_PLAIN.finditer(line)
@@ -162,11 +160,6 @@ def test_no_test_sets_a_deadline() -> None:
     """Whether a test is quick is never asserted; the one profile in tests/conftest.py turns it off."""
     others = [source for source in TESTS if source.name != "tests/conftest.py"]
     assert [s.at(node) for s in others for node in calls(s.tree) if sets_deadline(node)] == []
-
-
-def settled(sources: Iterable[Source]) -> list[Source]:
-    """The sources without those that are being moved."""
-    return [source for source in sources if not source.name.startswith(BEING_MOVED)]
 
 
 def positional_count(args: ast.arguments) -> int:

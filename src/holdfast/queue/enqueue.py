@@ -122,7 +122,7 @@ class Producer:
             config = await self._types.find(backend.store, type)
         given = {} if options == _UNSAID else _given(options)
         now = backend.store.now()
-        submission = self._submission(backend, config, type, payload, id, given, now)
+        submission = self._submission(backend, config, type, payload, id=id, given=given, now=now)
         queue = submission.task.queue
         if self._pressure.is_at_ease(queue, now):
             pressure = ACCEPTED
@@ -161,6 +161,7 @@ class Producer:
         config: TypeConfig,
         type: str,
         payload: object,
+        *,
         id: str | None,
         given: dict[str, Any],
         now: float,
@@ -194,7 +195,9 @@ class Producer:
             del fields["type"]
             check_options(fields)
             config = self._types.config(task_type)
-            submission = self._submission(backend, config, task_type, payload, task_id, fields, now)
+            submission = self._submission(
+                backend, config, task_type, payload, id=task_id, given=fields, now=now
+            )
             group.append(submission)
             if is_like_others and submission.is_plain:
                 models[task_type] = submission
@@ -202,7 +205,7 @@ class Producer:
 
 
 async def _insert(backend: Backend, group: list[Submission]) -> list[Inserted]:
-    """In a transaction of its own, with the hint in it."""
+    """In one transaction, with the hint in it."""
     notification = backend.bus.notify_in_tx(WORK)
     inserted = await backend.store.insert(group, hint=notification.hint)
     backend.bus.committed(notification)

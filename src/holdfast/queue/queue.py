@@ -73,8 +73,8 @@ class Queue:
         await self.parts.runtime.start(settings)
 
     async def stop(self) -> None:
-        """Takes no new work, lets running tasks end, gives the rest back, closes the store. Whoever
-        calls it while it is under way waits for its end. Other event loops go on."""
+        """Takes no new work, lets running tasks end, releases the rest, closes the store. A
+        second call waits for the end of the first one. Other event loops are not affected."""
         await self.parts.runtime.stop()
 
     def hurry(self) -> None:

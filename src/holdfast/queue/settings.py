@@ -82,7 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Retention(self.keep_done, self.keep_dead, self.keep_events)
 
     def changed(self, changes: dict[str, object]) -> Settings:
-        """With some settings given anew; unknown names are refused."""
+        """With some settings replaced. Unknown names are refused."""
         known = set(self.__struct_fields__)
         unknown = sorted(set(changes) - known)
         if unknown:

@@ -128,7 +128,7 @@ def _limits_full(view: Situation) -> list[Reason]:
         said = f"limit '{limit.name}'"
         if opens_at is None or limit.rule.rate_count is None:
             held = ", ".join(f"{holder.task_id} on {holder.node}" for holder in holders)
-            text = f"{said} is full ({limits.describe(limit.rule)}); held by {held or 'nobody'}"
+            text = f"{said} is full ({limits.describe(limit.rule)}); held by {held or 'no running task'}"
             code = "limit-full"
         else:
             seconds = max(0.0, opens_at - view.now)

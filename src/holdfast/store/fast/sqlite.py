@@ -137,7 +137,9 @@ def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]
         for queue in queues:
             missing = claim.limit - len(places)
             if missing > 0:
-                places += yield lane("scan_lane", queue, priority, claim.types, now, missing)
+                places += yield lane(
+                    "scan_lane", queue, priority, claim.types, due=now, limit=missing
+                )
     return places
 
 
@@ -146,6 +148,7 @@ def lane(
     queue: str,
     priority: Priority,
     types: Sequence[str],
+    *,
     due: float,
     limit: int,
 ) -> StatementCall:

@@ -37,7 +37,7 @@ SETTINGS: Final = {
     "enable_mergejoin": "off",
     "idle_in_transaction_session_timeout": "5000",  # a client that froze holds locks that all need
     "jit": "off",
-    # Transactions of callers may stay open for minutes, and whoever waits for one has a connection meanwhile.
+    # Transactions of callers may stay open for minutes. A statement that waits for one keeps a connection.
     "lock_timeout": "2000",
     "plan_cache_mode": "force_generic_plan",
     # Every statement has its limit here already. One of the database's, meant for an application, may be
@@ -65,7 +65,7 @@ GONE: Final = (
 )
 STRAINED: Final = (
     asyncpg.InsufficientResourcesError,  # the disk is full, no memory is left
-    asyncpg.OperatorInterventionError,  # somebody, or a limit of theirs, cancelled the statement
+    asyncpg.OperatorInterventionError,  # an operator or a time limit cancelled the statement
     asyncpg.LockNotAvailableError,
     asyncpg.PostgresSystemError,
 )

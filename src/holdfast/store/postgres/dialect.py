@@ -1,4 +1,4 @@
-"""What PostgreSQL does in a way of its own: numbering of the feed, and scans that start at a floor."""
+"""What is particular to PostgreSQL: offsets of the feed, and scans that start at a floor."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ WAIT_SECONDS: Final = 30.0
 
 
 class ConnectionPool:
-    """At most `size` connections, made when needed. Of those that idle the oldest is handed out: so the
-    statements of every day are prepared on the first few, and a rush leaves nobody with a fresh one. Once an
-    engine has asked for one, the last few are kept for its loops and runners, which are served first."""
+    """At most `size` connections, opened when needed. The oldest idle connection is used first, so the
+    frequent statements stay prepared on a few connections. Once an engine has asked for a connection, the
+    last few are reserved for its loops and runners, which are served first."""
 
     def __init__(
         self,

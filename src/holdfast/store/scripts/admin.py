@@ -16,23 +16,24 @@ def pause_queue(
     dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
 ) -> Script[None]:
     yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
-    yield from _queue_fact(dialect, ids, now, "queue.paused", name, actor, reason)
+    data = {"queue": name, "actor": actor, "reason": reason}
+    yield from _record_event(dialect, ids, now, "queue.paused", data)
 
 
 def resume_queue(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[None]:
     if (yield call("resume_queue", name=name)):
-        yield from _queue_fact(dialect, ids, now, "queue.resumed", name, actor, "")
+        data = {"queue": name, "actor": actor, "reason": ""}
+        yield from _record_event(dialect, ids, now, "queue.resumed", data)
 
 
-def _queue_fact(
-    dialect: Dialect, ids: Ids, now: float, kind: str, name: str, actor: str, reason: str
+def _record_event(
+    dialect: Dialect, ids: Ids, now: float, kind: str, data: dict[str, object]
 ) -> Script[None]:
-    fact = NewEvent(kind, now, "", "", {"queue": name, "actor": actor, "reason": reason})
     record_id = yield from dialect.record_ref(ids.record(now))
-    yield from record(dialect, record_id, now, [fact], Counter())
+    yield from record(dialect, record_id, now, [NewEvent(kind, now, "", "", data)], Counter())
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:
-    """Rows that ended long ago; how many went."""
+    """Removes tasks that ended long ago. Returns how many."""
     yield from feed.count(dialect)
     return (yield from dialect.prune_tasks(before=before, dead_before=dead_before, limit=limit))

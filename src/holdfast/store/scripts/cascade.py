@@ -1,12 +1,12 @@
-"""What the end of a task, or its return from the dead letters, means for those that wait for it, in batches.
+"""Cascades: settles or revives the dependents of a task that ended or was replayed, in batches.
 
-Promises: a transaction looks at no more edges to dependents than its dialect's `cascade_batch`. What is left
-is written down in the same transaction (`holdfast_cascade`), so a crash leaves work and not a task that waits
-for ever; `next_batch` continues, in any process. The row names a parent and the last child that was told of
-it; what the others are told depends on the parent's state by then, so a parent that ends, comes back and ends
-again needs no more. Any width and depth works. Locks go from parents to children. A child that another
-transaction holds is passed over and written down (`holdfast_cascade_held`), until a batch finds it free.
-Never: decides by itself; runs two batches of one parent at once (its row is locked); waits for a child.
+Promises: a transaction reads at most `cascade_batch` edges of its dialect. The rest is recorded in the same
+transaction (`holdfast_cascade`), so after a crash the work is still there; `next_batch` continues it in any
+process. The record has the parent and its last settled child. The other children are settled by the state of
+the parent at that time, so a parent that ends, is replayed and ends again needs no more records. Any width
+and depth works. Locks are taken from parents to children. A child that another transaction holds is skipped
+and recorded (`holdfast_cascade_held`) until a batch finds it free.
+Never: decides; runs two batches of one parent at once (its row is locked); waits for a child.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from holdfast.store.scripts.revive import blame_others, bring_back, came_back
 from holdfast.store.scripts.work import Work, load_free
 
 BATCH: Final = 1_000
-"""Edges to dependents that one transaction looks at, unless a dialect is made with another number."""
+"""Edges to dependents that one transaction reads, unless a dialect is made with another number."""
 
 Edge: TypeAlias = tuple[str, str, str]
 """Child, parent, policy."""
 Tell: TypeAlias = Callable[[Work, Mapping[str, Task], Sequence[Edge]], Script[None]]
-"""Tells children what has become of their parents."""
+"""Settles or revives children by the state of their parents."""
 
 
 def settle_dependents(work: Work, left: int) -> Script[int]:
-    """Level by level, until nothing that ended has anybody waiting for it, or `left` were looked at; how many
-    may still be."""
+    """Level by level, until no ended task has unsettled dependents, or `left` edges were read. Returns how
+    many edges may still be read."""
     return (yield from _levels(work, left, ended, settle))
 
 
 def revive_dependents(work: Work, left: int) -> Script[None]:
-    """A replayed dead letter takes along those that failed with it, and those that failed with them."""
+    """A replayed dead letter revives the tasks that failed with it, level by level."""
     yield from _levels(work, left, came_back, _revive)
     yield from blame_others(work)
 

@@ -60,7 +60,7 @@ def look(limit: int, without: Collection[str]) -> Script[list[Pair]]:
 
 
 def is_any(without: Collection[str]) -> Script[bool]:
-    """Whether an edge is unlinked, whoever holds its parent."""
+    """Whether an edge is unlinked, even if another transaction holds its parent."""
     return bool((yield call("any_unlinked", without=sorted(without))))
 
 
@@ -94,8 +94,8 @@ def link(pairs: Sequence[Pair], *, now: float, record_id: int, recorder: Recorde
     # Read when the parents are locked: an end that came before has settled what it saw.
     rows = yield call_rows("lock_unlinked_edges", wanted)
     ended = {i: work.tasks[i] for i in known if work.tasks[i].status in ENDED}
-    told = {row[0] for row in rows if not row[3] and (row[1] in ended or row[1] in gone)}
-    held = yield from load_free(work, told)
+    affected = {row[0] for row in rows if not row[3] and (row[1] in ended or row[1] in gone)}
+    held = yield from load_free(work, affected)
     rows = [row for row in rows if row[0] not in held]
     if not rows:
         return Links(0, {}, held)
@@ -113,7 +113,7 @@ def link(pairs: Sequence[Pair], *, now: float, record_id: int, recorder: Recorde
 
 
 def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
-    """Those that were pruned; the others that are not known are held by another transaction."""
+    """The parents that were pruned. Another transaction holds the others that were not read."""
     missing = set(parents).difference(known)
     if not missing:
         return set()
@@ -122,7 +122,7 @@ def _gone(parents: list[str], known: list[str]) -> Script[set[str]]:
 
 
 def _settle_orphans(work: Work, edges: list[Edge]) -> Script[None]:
-    """Children whose parent ended and was pruned before its end could be told to them;
+    """Settles children whose parent ended and was pruned before they were settled. The children are
     locked."""
     settled = []
     for child_id, parent_id, policy in edges:

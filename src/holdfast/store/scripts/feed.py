@@ -57,12 +57,12 @@ class FeedDialect(Protocol):
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
-        """Forgets counted records, and says from where on the feed is whole; how many went."""
+        """Removes counted records, and records where the feed begins now. Returns how many."""
         ...
 
 
 def assign_all_offsets(dialect: FeedDialect) -> Script[None]:
-    """Bite after batch, each a statement of its own: however much there is, no time limit undoes it."""
+    """Batch by batch, each in a separate statement, so a time limit does not undo earlier batches."""
     while not (yield from dialect.assign_offsets()):
         pass
 

@@ -193,8 +193,8 @@ def _fail_with(
 def _insert_edges(
     edges: Sequence[tuple[str, Edge, bool]], batch_ids: Sequence[str], *, unlinked: bool
 ) -> Script[None]:
-    """All edges are kept, so that a child can read its parents' results; met ones are settled. An edge within
-    the batch is never unlinked: nobody else sees its parent yet."""
+    """All edges are stored, so that a child can read its parents' results; met ones are settled. An edge
+    within the batch is never unlinked: no other transaction sees its parent yet."""
     if not edges:
         return
     inside = set(batch_ids)

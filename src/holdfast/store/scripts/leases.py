@@ -1,7 +1,7 @@
 """Named leases as transactions: the row is locked and its clock moved on, the core judges, the row is saved.
 
-Promises: a fence is stored before its grant is answered; a place in line and the grant that ends it change
-together; whoever should look again is named in the answer and hinted at when the transaction commits.
+Promises: a fence is stored before its grant is returned; a place in line and the grant that ends it change
+together; the claim that should look again is in the answer, and gets a hint when the transaction commits.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Recorder, record
 
 HINT = "lease "
-"""Topic of a hint, before the claim that should look."""
+"""Topic of a hint, before the claim that should look again."""
 AUDIT_MAX = 20
 AUDIT_SECONDS = 90 * 86_400.0
-"""How long it is kept what operators did. Each revocation removes some of what is older."""
+"""How long the changes of operators are kept. Each revocation removes some older ones."""
 AUDIT_BATCH = 100
 
 
 class Hinter(Protocol):
-    """To whom a script has something to say."""
+    """Sends hints and events of a script."""
 
     def hint(self, text: str) -> Script[None]:
-        """Wakes whom it concerns when the transaction commits."""
+        """Sends a hint when the transaction commits."""
         ...
 
     def tell(self, kind: str, now: float, data: dict[str, object]) -> Script[None]:
-        """Appends a fact to the feed, in this transaction."""
+        """Appends an event to the feed, in this transaction."""
         ...
 
 
@@ -55,8 +55,8 @@ class Speaker(Recorder, Protocol):
 
 
 class Teller:
-    """A `Hinter` whose facts go into the feed of the store. A script that is run again after its commit
-    finds its own claim and has nothing to tell, so that its record may have another id."""
+    """A `Hinter` that writes events to the feed of the store. A script that runs again after its commit finds
+    its own claim and writes no event, so its record may have another id."""
 
     __slots__ = ("_ids", "_speaker", "hint")
 
@@ -170,8 +170,7 @@ def release(
 def revoke(
     hinter: Hinter, resource: str, actor: str, reason: str, now: float
 ) -> Script[tuple[Audit, str | None] | None]:
-    """Takes the lease from its holder, under a new fence: (the record, who is next), or None when nobody
-    holds it."""
+    """Takes the lease from its holder, under a new fence: (the audit, the next claim). None if it is free."""
     if not (yield call("get_lease", resource=resource)):
         return None  # To lock it would make it.
     lease = yield from _locked(resource, now)
@@ -264,7 +263,7 @@ def _line(lease: LeaseRow, claim_id: str) -> Script[tuple[Waiter | None, Waiter 
 
 
 def _hint_next(hinter: Hinter, lease: LeaseRow) -> Script[str | None]:
-    """Wakes the head of the line, and nobody else, when the lease is free."""
+    """Wakes only the first waiter in line, when the lease is free."""
     if rules.is_held(lease):
         return None
     _, head = yield from _line(lease, "")

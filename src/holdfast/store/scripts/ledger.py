@@ -1,7 +1,8 @@
 """The ledger's transactions: begin a call, end it, or do both around an effect in one.
 
-Promises: what begins and ends in one transaction with its effect is there with it or not at all; the end of
-a turn that was taken over changes nothing and raises LeaseLost. The rules are in `holdfast.core.ledger`.
+Promises: an entry that begins and ends in one transaction with its effect is stored with it or not at all;
+the end of an entry that was taken over changes nothing and raises LeaseLost. The rules are in
+`holdfast.core.ledger`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.script import Script, call
 
 TRIES: Final = 8
-"""A key that vanishes (pruned) each time it is looked at has bad luck; it does not loop for ever."""
+"""An entry may be pruned before each read of it. The tries are bounded, so the script ends."""
 
 
 def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[EntryVerdict]:
-    """Takes the turn, or says why not. `carried`: nobody sees the entry before the caller's commit, and
-    one that is committed without its end is free at once."""
+    """Starts the entry, or returns why not. `carried`: no other transaction sees the entry before the
+    caller's commit, and an entry that is committed without its end is free at once."""
     if ask.runner is not None:
         yield from _check_runner("runs_task", ask.runner)
     lease_until = now if carried else now + ask.lease_seconds
@@ -99,7 +100,7 @@ def end(lease: EntryLease, outcome: Outcome | None, now: float) -> Script[None]:
 
 
 def extend(lease: EntryLease, lease_seconds: float, now: float) -> Script[None]:
-    """Renews the lease of a turn that nobody has taken over."""
+    """Renews the lease of an entry that was not taken over."""
     until = now + lease_seconds
     kept = yield call(
         "extend_entry",

@@ -1,7 +1,7 @@
-"""Nodes as they come and go, each with its fact: registered, left, lost.
+"""Nodes that register, leave or are lost, each with its event.
 
-Promises: a node is told to be lost once, by whichever sweeper is first, and not while it is heard of; one
-that comes back registers again. A heartbeat of a node that is known writes no fact: it changes none.
+Promises: a silent node is declared lost once, by the first sweeper that sees it; a node that returns
+registers again. The heartbeat of a registered node writes no event.
 """
 
 from __future__ import annotations

@@ -103,20 +103,20 @@ class Work:
             written = yield call_rows("write_tasks", rows, record_id=str(record_id))
             if len(written) != len(rows):
                 raise Conflict("a task changed under a transaction that had locked it")
-        if told := self._only_mentioned():
-            yield call("note_tasks", ids=told, record_id=str(record_id))
+        if unchanged_ids := self._only_mentioned():
+            yield call("note_tasks", ids=unchanged_ids, record_id=str(record_id))
         yield from record(recorder, record_id, self.now, self.events, self.deltas)
 
     def _only_mentioned(self) -> list[str]:
-        """Tasks that do not change but have a fact: their rows keep the record all the same, so that a
-        history is whole."""
+        """Tasks that have an event but do not change. Their rows refer to the record as well, so that their
+        history is complete."""
         if not self._mentioned:
             return []
         return sorted(self._mentioned - {each.after.id for each in self.transitions})
 
 
 def load_free(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
-    """Locks and reads relatives of the tasks of a transaction, without waiting; those that another
+    """Locks and reads relatives of the tasks of a transaction, without waiting. Returns those that another
     transaction holds."""
     missing = sorted({task_id for task_id in ids if task_id not in work.seen})
     if not missing:

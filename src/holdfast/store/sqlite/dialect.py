@@ -1,4 +1,4 @@
-"""What SQLite does in a way of its own: one writer, so reads inside a transaction need no locks."""
+"""What is particular to SQLite: it has one writer, so reads inside a transaction need no locks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,12 @@ class SqliteDialect:
         for priority in [priority for priority in Priority if priority > below]:
             for queue in queues:
                 picked += yield lane(
-                    "pick_lane", queue, priority, claim.types, now - ageing_seconds, claim.limit
+                    "pick_lane",
+                    queue,
+                    priority,
+                    claim.types,
+                    due=now - ageing_seconds,
+                    limit=claim.limit,
                 )
         return sorted(picked, key=lambda task: task.due_at)[: claim.limit]
 

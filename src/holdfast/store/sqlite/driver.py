@@ -134,7 +134,7 @@ class SqliteDriver:
             if self._loops:
                 return [], []
             if self._answering:
-                self._answering = False  # Whoever comes behind the last job would wait for ever.
+                self._answering = False  # A script behind the last one would never be answered.
                 for jobs in (self._jobs, self._reads):
                     jobs.put(None)
             return self._taken_out()
@@ -275,9 +275,9 @@ class SqliteDriver:
         return value
 
     def _write_on_the_spot(self, work: Callable[[apsw.Connection], T]) -> T:
-        """A small write on a quick disk, in the event loop's own thread: the way to the writer and back
-        would take longer. StoreBusy at once when another process is writing. For whoever holds `_writing`,
-        which is given back."""
+        """A small write on a fast disk, in the thread of the event loop: a switch to the writer thread and
+        back would take longer. StoreBusy at once if another process writes. The caller holds `_writing`,
+        which is released here."""
         begun = self._clock.monotonic()
         if self._writer is not None:
             self._writer.set_busy_timeout(0)
@@ -332,8 +332,8 @@ class SqliteDriver:
 
 
 async def _aside(function: Callable[..., None], *args: object) -> None:
-    """Calls it in a thread of its own: handlers that do not return may have taken all threads of the event
-    loop's executor."""
+    """Calls the function in a separate thread: handlers that do not return may occupy all threads of the
+    event loop's executor."""
     executor = ThreadPoolExecutor(1, thread_name_prefix="holdfast-sqlite")
     try:
         await asyncio.get_running_loop().run_in_executor(executor, function, *args)

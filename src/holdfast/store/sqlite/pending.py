@@ -1,7 +1,7 @@
 """Scripts that wait for a thread of SQLite: run in groups, and answered in the event loops that sent them.
 
-Promises: a group commits together, each script within a savepoint of its own; one that fails takes nothing of
-its neighbours with it; a loop that has ended meanwhile is passed over.
+Promises: a group commits together, each script in a savepoint; a script that fails does not affect the
+others; an event loop that has ended meanwhile is skipped.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def next_job(jobs: Jobs) -> PendingScript | None:
 def commit_group(
     writer: apsw.Connection, first: PendingScript, next_job: Callable[[], PendingScript | None]
 ) -> list[ScriptAnswer]:
-    """Runs what waits in one transaction, each script within a savepoint of its own. Whatever comes in
-    while others run still joins: a claim that follows an enqueue shares its commit."""
+    """Runs the waiting scripts in one transaction, each in a savepoint. Scripts that arrive meanwhile join: a
+    claim that follows an enqueue shares its commit."""
     group = [first]
     answers: list[ScriptAnswer] = []
     try:
@@ -87,7 +87,7 @@ def run_job(writer: apsw.Connection, job: PendingScript, *, first: bool) -> Scri
         if first:
             sqlite.rollback(writer)
         elif not writer.in_transaction:
-            # The whole transaction is gone (disk full, I/O error): nobody may hear yes.
+            # The whole transaction is gone (disk full, I/O error): no script may be acknowledged.
             raise
         else:
             writer.execute("ROLLBACK TO one")
@@ -111,18 +111,18 @@ def read(reader: apsw.Connection, job: PendingScript) -> ScriptAnswer:
 
 
 def deliver(
-    answers: list[ScriptAnswer], told: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
+    answers: list[ScriptAnswer], first: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
 ) -> None:
-    """One wake-up of each event loop for its part of the group; what it is `told` is called in it."""
+    """Wakes each event loop once for its part of the group. `first`: what to call in a loop before."""
     by_loop: dict[asyncio.AbstractEventLoop, list[ScriptAnswer]] = {}
     for answer in answers:
         if answer.job.loop is not None:
             by_loop.setdefault(answer.job.loop, []).append(answer)
     for loop, found in by_loop.items():
         try:
-            loop.call_soon_threadsafe(resolve, found, told.get(loop))
+            loop.call_soon_threadsafe(resolve, found, first.get(loop))
         except RuntimeError:
-            continue  # It has ended; nobody there waits any more.
+            continue  # The loop has ended, and its callers with it.
 
 
 def resolve(answers: list[ScriptAnswer], then: Callable[[], None] | None) -> None:
