@@ -27,10 +27,10 @@ def resume_queue(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: st
 
 
 def _record_event(
-    dialect: Dialect, ids: Ids, now: float, kind: str, data: dict[str, object]
+    dialect: Dialect, ids: Ids, now: float, kind: str, data: dict[str, str]
 ) -> Script[None]:
     record_id = yield from dialect.record_ref(ids.record(now))
-    yield from record(dialect, record_id, now, [NewEvent(kind, now, "", "", data)], Counter())
+    yield from record(dialect, record_id, now, [NewEvent(kind, now, "", "", {**data})], Counter())
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:
