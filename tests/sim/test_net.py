@@ -7,7 +7,7 @@ import contextvars
 import pytest
 
 from holdfast.errors import StoreUnavailable
-from holdfast.sim.calm import START_SECONDS, UNREST_SECONDS
+from holdfast.sim.calm import START_SECONDS, UNREST_SECONDS, WAKE_SECONDS
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import CALL_SECONDS, Net
@@ -49,4 +49,17 @@ def test_what_disturbs_a_call_is_remembered_for_a_while_and_a_lost_hint_apart() 
     assert net.calm.heard_since("w0") == 0.0
     net.send("db", "w0", "answer to script", lambda: None)
     assert net.calm.since("w0") == UNREST_SECONDS
+    loop.close()
+
+
+def test_a_node_that_stood_still_while_the_clock_was_set_learns_of_it_after_that() -> None:
+    """Stopped or asleep alike, and when it goes on earlier than planned; kept seeds 1007829 and 1009236."""
+    loop, net = make()
+    net.calm.stand_still("w0", 10.0, 100.0)
+    net.calm.set_clock(20.0, 5.0)
+    assert net.calm.clock_since("w0") == 100.0 + WAKE_SECONDS
+    net.calm.go_on(72.0)
+    assert net.calm.clock_since("w0") == 72.0 + WAKE_SECONDS
+    net.calm.set_clock(80.0, 5.0)
+    assert net.calm.clock_since("w0") == 80.0 + UNREST_SECONDS
     loop.close()

@@ -139,7 +139,7 @@ class Sweeper(Loop):
         began, before = self._store.now(), self.clock.monotonic()
         leases = await self._leases() if self._patience.is_late(began) else ()
         patience = self._patience.left(began, leases)
-        swept = Swept([]) if patience > 0.0 else await self._sweep()
+        swept = Swept([]) if patience > 0.0 else await self._sweep(began)
         tie_seconds = await self.apart("tying children to their parents", self._tying.round())
         settle_seconds = await self.apart("settling dependents", self._settling.round())
         now = self._store.now()
@@ -173,8 +173,10 @@ class Sweeper(Loop):
 
         return await self.apart("looking at the leases of the nodes", look()) or ()
 
-    async def _sweep(self) -> Swept:
-        swept = await self._bite()
+    async def _sweep(self, at: float) -> Swept:
+        """All of it by the time that patience has judged: the store's clock may be read off in between, and
+        a jump that it shows must not end the leases of runners that have not read it yet."""
+        swept = await self._bite(at)
         for _ in range(BITES_MAX):
             if not swept.expired:
                 break
@@ -182,16 +184,16 @@ class Sweeper(Loop):
             for decision in swept.expired:
                 outcome_log.expired(decision)
             self._on_expired()
-            swept = await self._bite()
+            swept = await self._bite(at)
         return swept
 
-    async def _bite(self) -> Swept:
+    async def _bite(self, at: float) -> Swept:
         """What has expired, together; one by one when that fails, so that one bad row keeps no other."""
         now = self.clock.monotonic()
         self._held_out = {run: until for run, until in self._held_out.items() if until > now}
         without = self._left_out | self._held_out.keys()
         try:
-            swept = await self._store.sweep(without=without)
+            swept = await self._store.sweep(at=at, without=without)
         except StoreUnavailable as error:
             if not isinstance(error, RowHeld):
                 raise
@@ -202,7 +204,7 @@ class Sweeper(Loop):
         else:
             return self._again(swept)
         decisions: list[Decision] = []
-        for run in await self._store.expired(without=without):
+        for run in await self._store.expired(at=at, without=without):
             part = self._take_back(run)
             found = await self.apart(f"taking back task {run.task_id}", part)
             decisions += found or ()

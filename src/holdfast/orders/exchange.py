@@ -43,7 +43,8 @@ class Request(msgspec.Struct, frozen=True):
     qty: Decimal
     price: Decimal
     valid_until: float
-    """The exchange must not accept it later: what was not found after this never arrived."""
+    """The exchange must not accept it later: what was not found after this never arrived. The time is that of
+    the order store; an adapter converts it to the exchange's clock."""
 
 
 class ExchangeOrder(msgspec.Struct, frozen=True):

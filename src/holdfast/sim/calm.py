@@ -11,9 +11,9 @@ from typing import Final
 
 HINT: Final = "hint"
 UNREST_SECONDS: Final = 30.0
+"""After a disturbance: two calls without an answer, and the longest pause of a loop after them."""
 WAKE_SECONDS: Final = 5.0
-"""In which a node that wakes has asked its store for something."""
-"""After a disturbance: two calls that are waited for in vain, and the longest pause of a loop after them."""
+"""In which a node that goes on after a stop has asked its store for something."""
 START_SECONDS: Final = 2.0
 """After the start of a process."""
 
@@ -30,7 +30,8 @@ class Calm:
         self._jumps = (float("-inf"), float("-inf"))
         """The last two that went forward."""
         self._begun: dict[str, float] = {}
-        self._slept: dict[str, tuple[float, float]] = {}
+        self._stood: dict[str, tuple[float, float]] = {}
+        """When each node last stood still, and until when."""
 
     def harmed(self, source: str, target: str, what: str, until: float) -> None:
         """A message did not arrive as it should."""
@@ -62,17 +63,22 @@ class Calm:
         """From when on a node is in peace."""
         return max(self._clocks, self.reached_since(node))
 
-    def sleep(self, node: str, now: float, until: float) -> None:
-        """The machine of a node is suspended."""
-        self._slept[node] = (now, until)
+    def stand_still(self, node: str, now: float, until: float) -> None:
+        """The process of a node is stopped, or its machine is suspended."""
+        self.disturb(node, until)
+        self._stood[node] = (now, until)
+
+    def go_on(self, now: float) -> None:
+        """All nodes run again."""
+        self._stood = {node: (at, min(until, now)) for node, (at, until) in self._stood.items()}
 
     def clock_since(self, node: str) -> float:
-        """From when on a node has a good reading of the store's clock. One that slept while the clock was set
-        learns of it with its first call."""
-        slept, woke = self._slept.get(node, (0.0, 0.0))
-        missed_it = slept <= self._clocks - UNREST_SECONDS <= woke
+        """From when on a node has a good reading of the store's clock. One that stood still while the clock
+        was set learns of it with its first call."""
+        stopped_at, resumed_at = self._stood.get(node, (0.0, 0.0))
+        missed_it = stopped_at <= self._clocks - UNREST_SECONDS <= resumed_at
         since = max(self._clocks, self._messages.get(node, 0.0))
-        return max(since, woke + WAKE_SECONDS) if missed_it else since
+        return max(since, resumed_at + WAKE_SECONDS) if missed_it else since
 
     def knows_the_time(self, node: str, now: float) -> bool:
         """Whether a node has seen the clock before it was set, or it was set long ago: one that has just

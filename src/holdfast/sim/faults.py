@@ -197,6 +197,7 @@ class Trouble:
         for node in self._nodes:
             node.wake()
         self._cluster.loop.thaw_all()
+        self._cluster.net.calm.go_on(self._cluster.loop.time())
         if (disk := self._cluster.database.disk) is not None:
             disk.full = disk.failing = 0.0
         self._back()

@@ -192,7 +192,7 @@ class Node:
             self.cluster.trace.sometimes("freeze")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.calm.disturb(self.name, now + seconds)
+            self.cluster.net.calm.stand_still(self.name, now, now + seconds)
             self.cluster.loop.freeze(self.life, seconds)
 
     def suspend(self, seconds: float) -> None:
@@ -202,8 +202,7 @@ class Node:
             self.cluster.trace.sometimes("suspend")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.calm.disturb(self.name, now + seconds)
-            self.cluster.net.calm.sleep(self.name, now, now + seconds)
+            self.cluster.net.calm.stand_still(self.name, now, now + seconds)
             self.cluster.loop.suspend(self.life, seconds)
             self.clock.slept += seconds
             self._sleeps_until = now + seconds

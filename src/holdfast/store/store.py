@@ -222,18 +222,19 @@ class Store(Handouts):
             )
         return kept
 
-    async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
-        """Takes back what dead runners held; says when the next lease ends, as far as is known now."""
-        ended, next_at = await self._ending(limit, without)
+    async def sweep(
+        self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
+    ) -> Swept:
+        """Takes back what dead runners held `at` a moment (now); says when the next lease ends, if known."""
+        ended, next_at = await self._ending(limit, at, without)
         if not ended:
             return Swept([], next_at)
-        expired = await self.expire(ended)
-        is_held_up = len(expired) < len(ended)
+        is_held_up = len(expired := await self.expire(ended)) < len(ended)
         return Swept(expired, self.now() + HELD_LEASE_SECONDS if is_held_up else None)
 
-    async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
-        """Runs whose leases have ended."""
-        return (await self._ending(limit, without))[0]
+    async def expired(self, *, at: float, without: Collection[RunId] = ()) -> list[RunId]:
+        """Some of the runs whose leases had ended `at` a moment."""
+        return (await self._ending(100, at, without))[0]
 
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Decision]:
         """Takes these runs back, unless their leases were renewed. Tasks that another transaction holds are
@@ -243,11 +244,11 @@ class Store(Handouts):
         return [each for each in decided if not is_held(each)]
 
     async def _ending(
-        self, limit: int, without: Collection[RunId]
+        self, limit: int, at: float | None, without: Collection[RunId]
     ) -> tuple[list[RunId], float | None]:
-        now = self.now()
-        asked = limit + len(without)
-        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=asked))
+        now = self.now() if at is None else at
+        most = limit + len(without)
+        rows = await self._driver.read(lambda: self._dialect.ending_leases(now=now, limit=most))
         ended = [RunId(row[0], row[1]) for row in rows if row[2] <= now]
         next_at = next((row[2] for row in rows if row[2] > now), None)
         # One more than the limit: the first may be held, and must not stand for the others.

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
+from holdfast.core.transition import Refusal
 from holdfast.engine import sweeper
 from holdfast.store.scripts.edges import Tied
 from holdfast.store.store import Swept
@@ -54,7 +55,7 @@ class Jumping:
     async def held_cascades(self) -> list[tuple[str, str]]:
         return []
 
-    async def sweep(self, **_: object) -> Swept:
+    async def sweep(self, *, at: float | None = None, **_: object) -> Swept:
         self.swept_at.append(self.at)
         self.at += self._jump
         return Swept([], next_at=1_009.0)
@@ -116,6 +117,34 @@ async def test_a_jump_of_time_gives_runners_with_other_leases_time_to_renew(
     while len(store.swept_at) < 2:
         store.at += await made.step()
     assert store.swept_at[1] == landed + wait
+
+
+class JumpingBetween(Jumping):
+    """A store with one lease that has ended, whose clock is read off while that is taken back."""
+
+    async def sweep(self, *, at: float | None = None, **_: object) -> Swept:
+        self.swept_at.append(self.at if at is None else at)
+        self.at += self._jump
+        is_first = len(self.swept_at) == 1
+        return Swept([cast(Any, Refusal("t", "conflict", "taken back"))] if is_first else [])
+
+
+async def test_a_jump_of_time_between_two_parts_of_a_sweep_ends_no_lease() -> None:
+    """The second part judges by the time of the first: runners have not heard of the new time."""
+    store = JumpingBetween()
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    await made.step()
+    assert store.swept_at == [1_000.0, 1_000.0]
+    assert await made.step() > 0.0
+    assert len(store.swept_at) == 2, "and the next one waits for the runners"
 
 
 class Growing:

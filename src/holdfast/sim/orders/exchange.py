@@ -1,7 +1,8 @@
 """An exchange across the simulated network: the book of the product's own simulated one, and its messages.
 
 Promises: requests, replies and fill messages are messages like any other, so they get lost, doubled and late;
-orders are filled while nobody listens. Its clock differs from the trader's by less than the loop allows for.
+orders are filled while no one listens. The adapter converts the end of a request's validity to the exchange's
+clock, which it knows to within what the loop allows for, whatever the trader's own clock says.
 It changes its mind: it rejects what it accepted, calls filled what is not quite, rounds averages, does not
 know an accepted order for a moment; the adapter before it raises errors of any class.
 Never: a step of the clock, an order that acts twice, an order that was never acknowledged and is denied.
@@ -14,6 +15,8 @@ import contextvars
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from holdfast.errors import ExchangeTimeout, StoreUnavailable
 from holdfast.orders.exchange import ExchangeOrder, Fill, Quote, Request
@@ -70,7 +73,11 @@ class Server:
         self._net.join(name, 1)
 
     def now(self) -> float:
-        return EPOCH + self._loop.time() * self._trader.clock.rate + self._skew
+        return self.estimated_now() + self._skew
+
+    def estimated_now(self) -> float:
+        """The exchange's time as its adapter has measured it."""
+        return EPOCH + self._loop.time() * self._trader.clock.rate
 
     def act(self, client_order_id: str, place: Request | None) -> ExchangeOrder | None:
         """A placement, or a cancel; the order as it stands after it."""
@@ -135,10 +142,12 @@ class RemoteExchange:
         strand: Strand,
         *,
         draw: Draw,
+        store_now: Callable[[], float],
         is_accepted: Callable[[str], bool],
         is_calm: Callable[[], bool],
     ) -> None:
         self._draw = draw
+        self._store_now = store_now
         self._is_accepted = is_accepted
         self._is_calm = is_calm
         self._denied: dict[str, int] = {}
@@ -153,6 +162,9 @@ class RemoteExchange:
         name = request.client_order_id
         self.sendings.append(Sending(name, not self._may_send.get(name, True)))
         self._may_send[name] = False
+        left_seconds = request.valid_until - self._store_now()
+        valid_until = self._server.estimated_now() + left_seconds
+        request = msgspec.structs.replace(request, valid_until=valid_until)
         found = self._ask("place", lambda: self._server.act(name, request))
         if found is None:
             raise ExchangeTimeout(f"{name} came too late for the exchange")

@@ -137,6 +137,7 @@ class Trader:
             self._exchange = RemoteExchange(
                 *(self.server, self.node, self._strand),
                 draw=draw.stream("mood"),
+                store_now=store.now,
                 is_accepted=self.trades.is_accepted,
                 is_calm=lambda: self._strategy.is_calm,
             )
