@@ -4,8 +4,9 @@ Promises: an expired lease becomes a queued task (or a dead letter) within about
 all nodes have leases of the same length; finished tasks and old events go when their retention is over, in
 small bites; an idle store is asked seldom. Any number of sweepers may run: the store decides who gets which
 row. Correctness never waits for a sweeper; only time does. A sweeper whose own time has jumped (a suspended
-machine, a clock that was set forward, an outage of the store) first lets the longest lease pass that the jump
-endangers, of any node, in which living runners renew: three times the jump at most.
+machine, a clock that was set forward, an outage of the store), or whose process could not renew its leases (a
+full disk), first lets the longest lease pass that this endangers, of any node, in which living runners renew:
+three times the jump at most.
 """
 
 from __future__ import annotations
@@ -82,10 +83,14 @@ class Patience:
         """Whether the time may have jumped over a lease of some node."""
         return self._planned_at is not None and now - self._planned_at > LATE_SECONDS
 
-    def left(self, now: float, leases: Collection[float] = ()) -> float:
-        """Seconds to wait before leases are judged. `leases`: lengths that other nodes work with. A jump
-        during a wait starts it again, some times."""
+    def left(
+        self, now: float, leases: Collection[float] = (), *, unrenewed_seconds: float = 0.0
+    ) -> float:
+        """Seconds to wait before leases are judged. `leases`: lengths that other nodes work with.
+        `unrenewed_seconds`: how long ago this process renewed its own leases; where it could not, other
+        runners that are alive could not either. A jump during a wait starts it again, some times."""
         jump = 0.0 if self._planned_at is None else now - self._planned_at
+        jump = max(jump, unrenewed_seconds - self._lease_seconds / 3)
         endangered = [each for each in (self._lease_seconds, *leases) if jump > each / 3]
         if endangered and self._waits < WAITS_MAX:
             until = now + max(endangered)
@@ -112,8 +117,10 @@ class Sweeper(Loop):
         node: str,
         lease_seconds: float,
         on_counted: Callable[[list[tuple[str, str, int, str, int]]], None] = lambda counts: None,
+        renewed_at: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(clock)
+        self._renewed_at = renewed_at or clock.monotonic
         self._store = store
         self._retention = retention
         self._on_expired = on_expired
@@ -138,7 +145,8 @@ class Sweeper(Loop):
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         leases = await self._leases() if self._patience.is_late(began) else ()
-        patience = self._patience.left(began, leases)
+        unrenewed_seconds = before - self._renewed_at()
+        patience = self._patience.left(began, leases, unrenewed_seconds=unrenewed_seconds)
         swept = Swept([]) if patience > 0.0 else await self._sweep(began)
         tie_seconds = await self.apart("tying children to their parents", self._tying.round())
         settle_seconds = await self.apart("settling dependents", self._settling.round())

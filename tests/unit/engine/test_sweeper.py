@@ -147,6 +147,28 @@ async def test_a_jump_of_time_between_two_parts_of_a_sweep_ends_no_lease() -> No
     assert len(store.swept_at) == 2, "and the next one waits for the runners"
 
 
+@pytest.mark.parametrize(("unrenewed_seconds", "sweeps"), [(5.9, 1), (6.1, 0)])
+async def test_a_process_that_could_not_renew_takes_nothing_back_at_once(
+    unrenewed_seconds: float, sweeps: int
+) -> None:
+    """As after a disk that was full: runners that are alive could not renew either."""
+    store, clock = Jumping(jump=0.0), VirtualClock()
+    renewed_at = clock.monotonic()
+    made = sweeper.Sweeper(
+        clock,
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+        renewed_at=lambda: renewed_at,
+    )
+    made.is_looping = True
+    clock.pause(unrenewed_seconds)
+    await made.step()
+    assert len(store.swept_at) == sweeps
+
+
 class Growing:
     """A store whose ledger has more to forget than one round does."""
 
