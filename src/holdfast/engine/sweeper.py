@@ -145,7 +145,7 @@ class Sweeper(Loop):
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         leases = await self._leases() if self._patience.is_late(began) else ()
-        unrenewed_seconds = before - self._renewed_at()
+        unrenewed_seconds = before - self._renewed_at() if self.is_looping else 0.0
         patience = self._patience.left(began, leases, unrenewed_seconds=unrenewed_seconds)
         swept = Swept([]) if patience > 0.0 else await self._sweep(began)
         tie_seconds = await self.apart("tying children to their parents", self._tying.round())
