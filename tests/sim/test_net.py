@@ -7,7 +7,7 @@ import contextvars
 import pytest
 
 from holdfast.errors import StoreUnavailable
-from holdfast.sim.disturbances import START_SECONDS, UNREST_SECONDS
+from holdfast.sim.disturbances import START_SECONDS, UNREST_SECONDS, WAKE_SECONDS
 from holdfast.sim.draw import Draw
 from holdfast.sim.loop import NODE, SimLoop
 from holdfast.sim.net import CALL_SECONDS, Net
@@ -49,4 +49,17 @@ def test_disturbances_of_calls_and_lost_hints_are_tracked_separately() -> None:
     assert net.disturbances.heard_since("w0") == 0.0
     net.send("db", "w0", "answer to script", lambda: None)
     assert net.disturbances.since("w0") == UNREST_SECONDS
+    loop.close()
+
+
+def test_a_node_that_was_stopped_while_the_clock_was_set_corrects_its_reading_later() -> None:
+    """Stopped or suspended alike, also when it resumes early; kept seeds 1007829 and 1009236."""
+    loop, net = make()
+    net.disturbances.stop("w0", 10.0, 100.0)
+    net.disturbances.set_clock(20.0, 5.0)
+    assert net.disturbances.clock_since("w0") == 100.0 + WAKE_SECONDS
+    net.disturbances.resume_all(72.0)
+    assert net.disturbances.clock_since("w0") == 72.0 + WAKE_SECONDS
+    net.disturbances.set_clock(80.0, 5.0)
+    assert net.disturbances.clock_since("w0") == 80.0 + UNREST_SECONDS
     loop.close()

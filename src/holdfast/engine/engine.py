@@ -151,6 +151,7 @@ class Engine:
             node=config.node,
             lease_seconds=config.lease_seconds,
             on_counted=self.measure,
+            renewed_at=lambda: self.heartbeat.renewed_at,
         )
 
     @property

@@ -4,9 +4,9 @@ Promises: a task with an expired lease is queued again (or becomes a dead letter
 if all nodes have leases of the same duration. Finished tasks and old events are pruned after their
 retention, in small batches. An idle store gets few queries. Any number of sweepers may run: the store
 decides which one gets a row. Correctness never depends on a sweeper; only latency does. After its own
-time has jumped (a suspended machine, a clock that was set forward, an outage of the store), a sweeper
-first waits for the longest lease that the jump endangers, of any node, so that live runners can renew: at
-most three times the jump.
+time has jumped (a suspended machine, a clock that was set forward, an outage of the store), or while its
+process cannot renew its leases (a full disk), a sweeper first waits for the longest lease that this
+endangers, of any node, so that live runners can renew: at most three times the jump.
 """
 
 from __future__ import annotations
@@ -82,10 +82,15 @@ class Patience:
         """Whether the time may have jumped."""
         return self._planned_at is not None and now - self._planned_at > LATE_SECONDS
 
-    def remaining(self, now: float, leases: Collection[float] = ()) -> float:
-        """Seconds to wait before leases are judged. `leases`: the lease durations of other nodes. A jump
-        during a wait starts the wait again, at most `WAITS_MAX` times."""
+    def remaining(
+        self, now: float, leases: Collection[float] = (), *, unrenewed_seconds: float = 0.0
+    ) -> float:
+        """Seconds to wait before leases are judged. `leases`: the lease durations of other nodes.
+        `unrenewed_seconds`: time since this process renewed its own leases. If it cannot renew, other live
+        runners may not be able to either. A jump during a wait starts the wait again, at most `WAITS_MAX`
+        times."""
         jump = 0.0 if self._planned_at is None else now - self._planned_at
+        jump = max(jump, unrenewed_seconds - self._lease_seconds / 3)
         endangered = [
             lease_seconds
             for lease_seconds in (self._lease_seconds, *leases)
@@ -116,8 +121,10 @@ class Sweeper(Loop):
         node: str,
         lease_seconds: float,
         on_counted: Callable[[list[tuple[str, str, int, str, int]]], None] = lambda counts: None,
+        renewed_at: Callable[[], float] | None = None,
     ) -> None:
         super().__init__(clock)
+        self._renewed_at = renewed_at or clock.monotonic
         self._store = store
         self._retention = retention
         self._on_expired = on_expired
@@ -142,8 +149,9 @@ class Sweeper(Loop):
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
         leases = await self._leases() if self._patience.is_late(began) else ()
-        patience = self._patience.remaining(began, leases)
-        swept = Swept([]) if patience > 0.0 else await self._sweep()
+        unrenewed_seconds = before - self._renewed_at() if self.is_looping else 0.0
+        patience = self._patience.remaining(began, leases, unrenewed_seconds=unrenewed_seconds)
+        swept = Swept([]) if patience > 0.0 else await self._sweep(began)
         link_seconds = await self.guard("linking children to their parents", self._linking.round())
         settle_seconds = await self.guard("settling dependents", self._settling.round())
         now = self._store.now()
@@ -179,8 +187,10 @@ class Sweeper(Loop):
 
         return await self.guard("looking at the leases of the nodes", look()) or ()
 
-    async def _sweep(self) -> Swept:
-        swept = await self._batch()
+    async def _sweep(self, at: float) -> Swept:
+        """Judges all batches by the time `at` which the patience was computed. The store's clock may be read
+        between two batches; a jump of it must not expire leases of runners that have not read it yet."""
+        swept = await self._batch(at)
         for _ in range(BATCHES_MAX):
             if not swept.expired:
                 break
@@ -188,17 +198,17 @@ class Sweeper(Loop):
             for ruling in swept.expired:
                 outcome_log.expired(ruling)
             self._on_expired()
-            swept = await self._batch()
+            swept = await self._batch(at)
         return swept
 
-    async def _batch(self) -> Swept:
+    async def _batch(self, at: float) -> Swept:
         """Takes back a batch of expired leases. If that fails, takes them back one by one, so that a bad row
         does not block others."""
         now = self.clock.monotonic()
         self._held_out = {run: until for run, until in self._held_out.items() if until > now}
         without = self._left_out | self._held_out.keys()
         try:
-            swept = await self._store.sweep(without=without)
+            swept = await self._store.sweep(at=at, without=without)
         except StoreUnavailable as error:
             if not isinstance(error, RowHeld):
                 raise
@@ -209,7 +219,7 @@ class Sweeper(Loop):
         else:
             return self._again(swept)
         rulings: list[Ruling] = []
-        for run in await self._store.expired(without=without):
+        for run in await self._store.expired(at=at, without=without):
             part = self._take_back(run)
             taken_back = await self.guard(f"taking back task {run.task_id}", part)
             rulings += taken_back or ()

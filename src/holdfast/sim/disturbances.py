@@ -13,7 +13,7 @@ HINT: Final = "hint"
 UNREST_SECONDS: Final = 30.0
 """Effect of a disturbance: two calls that time out, and the longest pause of a loop after them."""
 WAKE_SECONDS: Final = 5.0
-"""Time within which a node that wakes has called its store."""
+"""Time within which a node that runs again has called its store."""
 START_SECONDS: Final = 2.0
 """Time that a process needs to start."""
 
@@ -30,7 +30,8 @@ class Disturbances:
         self._jumps = (float("-inf"), float("-inf"))
         """The last two times at which a clock was set forward."""
         self._started_at: dict[str, float] = {}
-        self._slept: dict[str, tuple[float, float]] = {}
+        self._stopped: dict[str, tuple[float, float]] = {}
+        """When each node was last stopped, and until when."""
 
     def harmed(self, source: str, target: str, what: str, until: float) -> None:
         """A message was lost or late."""
@@ -62,17 +63,23 @@ class Disturbances:
         """The time since which a node is undisturbed."""
         return max(self._clocks, self.reached_since(node))
 
-    def sleep(self, node: str, now: float, until: float) -> None:
-        """The machine of a node is suspended."""
-        self._slept[node] = (now, until)
+    def stop(self, node: str, now: float, until: float) -> None:
+        """The process of a node is stopped, or its machine is suspended."""
+        self.disturb(node, until)
+        self._stopped[node] = (now, until)
+
+    def resume_all(self, now: float) -> None:
+        """All stopped nodes run again."""
+        stopped = self._stopped.items()
+        self._stopped = {node: (at, min(until, now)) for node, (at, until) in stopped}
 
     def clock_since(self, node: str) -> float:
-        """The time since which a node has a correct reading of store time. A node that was suspended while
+        """The time since which a node has a correct reading of store time. A node that was stopped while
         the clock was set corrects its reading with its first call."""
-        slept, woke = self._slept.get(node, (0.0, 0.0))
-        missed_step = slept <= self._clocks - UNREST_SECONDS <= woke
+        stopped_at, resumed_at = self._stopped.get(node, (0.0, 0.0))
+        missed_step = stopped_at <= self._clocks - UNREST_SECONDS <= resumed_at
         since = max(self._clocks, self._messages.get(node, 0.0))
-        return max(since, woke + WAKE_SECONDS) if missed_step else since
+        return max(since, resumed_at + WAKE_SECONDS) if missed_step else since
 
     def knows_the_time(self, node: str, now: float) -> bool:
         """Whether a node can detect a clock jump: it read the clock before it was set, or the clock was set

@@ -197,6 +197,7 @@ class FaultInjector:
         for node in self._nodes:
             node.wake()
         self._cluster.loop.thaw_all()
+        self._cluster.net.disturbances.resume_all(self._cluster.loop.time())
         if (disk := self._cluster.database.disk) is not None:
             disk.full = disk.failing = 0.0
         self._come_back()

@@ -195,7 +195,7 @@ class Node:
             self.cluster.trace.sometimes("freeze")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.disturbances.disturb(self.name, now + seconds)
+            self.cluster.net.disturbances.stop(self.name, now, now + seconds)
             self.cluster.loop.freeze(self.life, seconds)
 
     def suspend(self, seconds: float) -> None:
@@ -205,8 +205,7 @@ class Node:
             self.cluster.trace.sometimes("suspend")
             now = self.cluster.loop.time()
             self.cluster.record.frozen.setdefault(self.life, []).append((now, now + seconds))
-            self.cluster.net.disturbances.disturb(self.name, now + seconds)
-            self.cluster.net.disturbances.sleep(self.name, now, now + seconds)
+            self.cluster.net.disturbances.stop(self.name, now, now + seconds)
             self.cluster.loop.suspend(self.life, seconds)
             self.clock.slept += seconds
             self._suspended_until = now + seconds

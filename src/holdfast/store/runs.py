@@ -65,10 +65,10 @@ async def finish(
 
 
 async def ending(
-    access: Access, limit: int, without: Collection[RunId]
+    access: Access, limit: int, at: float | None, without: Collection[RunId]
 ) -> tuple[list[RunId], float | None]:
-    """Runs whose leases have ended, and when the next lease ends."""
-    now = access.now()
+    """Runs whose leases have ended, or had ended `at` a time, and when the next lease ends."""
+    now = access.now() if at is None else at
     rows = await access.driver.read(
         lambda: access.dialect.ending_leases(now=now, limit=limit + len(without))
     )

@@ -249,18 +249,23 @@ class Store:
             )
         return kept
 
-    async def sweep(self, limit: int = 100, *, without: Collection[RunId] = ()) -> Swept:
-        """Expires leases that have ended. Also returns when the next lease ends, if known."""
-        ended, next_at = await ending(self._access, limit, without)
+    async def sweep(
+        self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
+    ) -> Swept:
+        """Expires leases that have ended, or had ended `at` a time. Also returns when the next lease ends, if
+        known."""
+        ended, next_at = await ending(self._access, limit, at, without)
         if not ended:
             return Swept([], next_at)
         expired = await self.expire(ended)
         is_held_up = len(expired) < len(ended)
         return Swept(expired, self.now() + HELD_LEASE_SECONDS if is_held_up else None)
 
-    async def expired(self, limit: int = 100, *, without: Collection[RunId] = ()) -> list[RunId]:
-        """Runs whose leases have ended."""
-        return (await ending(self._access, limit, without))[0]
+    async def expired(
+        self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
+    ) -> list[RunId]:
+        """Runs whose leases have ended, or had ended `at` a time."""
+        return (await ending(self._access, limit, at, without))[0]
 
     async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
         """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left

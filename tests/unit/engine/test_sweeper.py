@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
+from holdfast.core.transition import Refusal
 from holdfast.engine import sweeper
 from holdfast.store.rows import NodeRow
 from holdfast.store.scripts.edges import Linked
@@ -83,7 +84,7 @@ class Jumping:
     async def held_cascades(self) -> list[tuple[str, str]]:
         return []
 
-    async def sweep(self, **_: object) -> Swept:
+    async def sweep(self, *, at: float | None = None, **_: object) -> Swept:
         self.swept_at.append(self.at)
         self.at += self._jump
         return Swept([], next_at=1_009.0)
@@ -139,6 +140,56 @@ async def test_a_jump_of_time_gives_runners_with_other_leases_time_to_renew(
     while len(store.swept_at) < 2:
         store.at += await made.step()
     assert store.swept_at[1] == landed + wait
+
+
+class JumpingBetween(Jumping):
+    """A store with one lease that has ended, whose clock is read off while that is taken back."""
+
+    async def sweep(self, *, at: float | None = None, **_: object) -> Swept:
+        self.swept_at.append(self.at if at is None else at)
+        self.at += self._jump
+        is_first = len(self.swept_at) == 1
+        return Swept([cast(Any, Refusal("t", "conflict", "taken back"))] if is_first else [])
+
+
+async def test_a_jump_of_time_between_two_parts_of_a_sweep_ends_no_lease() -> None:
+    """The second part judges by the time of the first: runners have not heard of the new time."""
+    store = JumpingBetween()
+    made = sweeper.Sweeper(
+        VirtualClock(),
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    await made.step()
+    assert store.swept_at == [1_000.0, 1_000.0]
+    assert await made.step() > 0.0
+    assert len(store.swept_at) == 2, "and the next one waits for the runners"
+
+
+@pytest.mark.parametrize(("unrenewed_seconds", "sweeps"), [(5.9, 1), (6.1, 0)])
+async def test_a_process_that_could_not_renew_takes_nothing_back_at_once(
+    unrenewed_seconds: float, sweeps: int
+) -> None:
+    """As after a disk that was full: runners that are alive could not renew either."""
+    store, clock = Jumping(jump=0.0), VirtualClock()
+    renewed_at = clock.monotonic()
+    made = sweeper.Sweeper(
+        clock,
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+        renewed_at=lambda: renewed_at,
+    )
+    made.is_looping = True
+    clock.pause(unrenewed_seconds)
+    await made.step()
+    assert len(store.swept_at) == sweeps
 
 
 class Growing:

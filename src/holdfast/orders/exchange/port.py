@@ -44,7 +44,8 @@ class Request(msgspec.Struct, frozen=True):
     qty: Decimal
     price: Decimal
     valid_until: float
-    """The exchange must not accept it later. An order that is not found after this time never arrived."""
+    """The exchange must not accept it later. An order that is not found after this time never arrived. It is
+    store time; an adapter converts it to the exchange's clock."""
 
 
 class ExchangeOrder(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """An exchange across the simulated network: the book of the simulated exchange, and its messages.
 
 Promises: requests, replies and fill messages are messages like any other, so they are lost, repeated and
-delayed. Orders are filled also while the trader is down. The clocks differ by less than the loop allows.
+delayed. Orders are filled also while the trader is down. The adapter converts the end of a request's
+validity to the exchange's clock, which it knows within what the loop allows. The trader's clock may be wrong.
 The exchange rejects orders that it has accepted, reports orders as filled with a little less than
 ordered, rounds averages and temporarily does not know an accepted order. Its adapter raises errors of any
 class.
@@ -15,6 +16,8 @@ import contextvars
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Final, NamedTuple, TypeVar
+
+import msgspec
 
 from holdfast.errors import StoreUnavailable
 from holdfast.orders.errors import ExchangeTimeout
@@ -72,7 +75,11 @@ class Server:
         self._net.join(name, 1)
 
     def now(self) -> float:
-        return EPOCH + self._loop.time() * self._trader.clock.rate + self._skew
+        return self.estimated_now() + self._skew
+
+    def estimated_now(self) -> float:
+        """The exchange's time as its adapter has measured it."""
+        return EPOCH + self._loop.time() * self._trader.clock.rate
 
     def act(self, client_order_id: str, place: Request | None) -> ExchangeOrder | None:
         """Applies a placement or a cancel; returns the order after it."""
@@ -137,10 +144,12 @@ class RemoteExchange:
         blocking_thread: BlockingThread,
         *,
         draw: Draw,
+        store_now: Callable[[], float],
         is_accepted: Callable[[str], bool],
         is_calm: Callable[[], bool],
     ) -> None:
         self._draw = draw
+        self._store_now = store_now
         self._is_accepted = is_accepted
         self._is_calm = is_calm
         self._denied: dict[str, int] = {}
@@ -155,6 +164,9 @@ class RemoteExchange:
         name = request.client_order_id
         self.sendings.append(Sending(name, not self._may_send.get(name, True)))
         self._may_send[name] = False
+        left_seconds = request.valid_until - self._store_now()
+        valid_until = self._server.estimated_now() + left_seconds
+        request = msgspec.structs.replace(request, valid_until=valid_until)
         found = self._ask("place", lambda: self._server.act(name, request))
         if found is None:
             raise ExchangeTimeout(f"{name} came too late for the exchange")

@@ -140,6 +140,7 @@ class Trader:
             self._exchange = RemoteExchange(
                 *(self.server, self.node, self._blocking_thread),
                 draw=draw.stream("mood"),
+                store_now=store.now,
                 is_accepted=self.history.is_accepted,
                 is_calm=lambda: self._strategy.is_calm,
             )
