@@ -29,6 +29,9 @@ NOT_PLAIN = re.compile(
 )
 """In prose and in names: a component is the subject, in standard words (CONTRIBUTING.md)."""
 # `nobody` and "nobody" are the name of a Unix user.
+SCHEME = re.compile(r"(?:sqlite|postgres(?:ql)?|rediss?|unix|memory)(?::|$)")
+SERVER_PREFIX = re.compile(r"sqlite:|(?:postgres(?:ql)?|rediss?|unix):(?://)?")
+PREFIX_METHODS = {"startswith", "removeprefix", "partition", "split", "match", "fullmatch"}
 SLEEPS = {"time.sleep", "asyncio.sleep"}
 
 
@@ -79,6 +82,19 @@ def test_what_can_be_printed_is_decided_in_the_core() -> None:
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Attribute) and node.attr == "isprintable"
     ] == []
+
+
+def test_the_scheme_of_a_url_is_recognised_in_one_place() -> None:
+    """`core/address.py` maps a URL to its `Scheme`; no other module compares it with text."""
+    own = "src/holdfast/core/address.py"
+    places = [
+        source.at(node)
+        for source in SRC
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.expr) and compares_scheme(node)
+    ]
+    assert {place for place in places if place.startswith(own)} != set()
+    assert [place for place in places if not place.startswith(own)] == []
 
 
 def test_statements_are_named_in_the_store() -> None:
@@ -220,6 +236,32 @@ def indexes_row(node: ast.expr) -> bool:
         and node.value.id == "row"
         and isinstance(node.slice, ast.Constant)
     )
+
+
+def compares_scheme(node: ast.expr) -> bool:
+    """`url.startswith("redis:")`, `url == "memory://"`, `urlsplit(url).scheme`, or the prefix of a server's
+    URL as a constant."""
+    match node:
+        case ast.Attribute(attr="scheme"):
+            return True
+        case ast.Compare():
+            return any(map(names_scheme, (node.left, *node.comparators)))
+        case ast.Call(func=ast.Attribute(attr=name)) if name in PREFIX_METHODS:
+            return any(map(names_scheme, node.args))
+        case ast.Constant(value=str(text)):
+            return SERVER_PREFIX.fullmatch(text) is not None
+        case _:
+            return False
+
+
+def names_scheme(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant(value=str(text)):
+            return SCHEME.match(text) is not None
+        case ast.Tuple(elts=parts) | ast.Set(elts=parts):
+            return any(map(names_scheme, parts))
+        case _:
+            return False
 
 
 def sleeps(call: ast.Call) -> bool:

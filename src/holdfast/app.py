@@ -12,12 +12,13 @@ from typing import Any
 from holdfast.bus.backends import bus_for
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
+from holdfast.core.address import Scheme, scheme_of
 from holdfast.core.ids import Ids
 from holdfast.metrics import Meter
 from holdfast.queue.queue import Queue
 from holdfast.queue.session import Backend
 from holdfast.queue.settings import Settings
-from holdfast.store.backends import POSTGRES_SCHEMES, sqlite_path, store_for
+from holdfast.store.backends import sqlite_path, store_for
 from holdfast.store.store import Store
 
 __all__ = ["TaskQueue", "backend_for", "sqlite_path"]
@@ -54,6 +55,7 @@ def backend_for(
     """A function that makes the backend of an event loop on demand. A bad URL is refused at once.
     All loops of a process share one store. Each loop has its own bus, unless the bus has no connection."""
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
+    is_sqlite = scheme_of(url) is Scheme.SQLITE
 
     @cache
     def store() -> Store:
@@ -65,7 +67,7 @@ def backend_for(
 
     def backend() -> Backend:
         shared = store()
-        if shared.file is None and not url.startswith(POSTGRES_SCHEMES):
+        if is_sqlite and shared.file is None:
             return Backend(shared, local(), clock, shared.ids)
         bus = bus_for(url, clock, shared.file, name=shared.ids.secret())
         return Backend(shared, bus, clock, shared.ids)

@@ -13,6 +13,7 @@ from typing import Protocol
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
+from holdfast.core.address import Scheme, scheme_of
 
 
 class File(Protocol):
@@ -31,7 +32,7 @@ class File(Protocol):
 
 def bus_for(url: str, clock: Clock, file: File | None, *, name: str) -> Bus:
     """`file` is None for a store in memory. The name must be unique to this bus."""
-    if url.startswith(("postgresql://", "postgres://")):
+    if scheme_of(url) is Scheme.POSTGRES:
         from holdfast.bus.postgres import PostgresBus
 
         return PostgresBus(url, clock, name)

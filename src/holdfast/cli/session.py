@@ -17,7 +17,7 @@ from typing import TypeVar
 from holdfast.app import TaskQueue, sqlite_path
 from holdfast.cli.options import Common
 from holdfast.config import Resolved, find_url
-from holdfast.core.address import shown_url
+from holdfast.core.address import Scheme, scheme_of, shown_url
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.queue.by import By
 from holdfast.queue.parts import Parts
@@ -53,7 +53,7 @@ def store_url(common: Common) -> Resolved:
 
 def check_exists(found: Resolved) -> None:
     """A SQLite file must exist. A store in memory is refused: another process cannot see it."""
-    if not found.value.startswith("sqlite:"):
+    if scheme_of(found.value) is not Scheme.SQLITE:
         return
     path = sqlite_path(found.value)
     if not path:

@@ -1,12 +1,14 @@
-"""Server addresses: redaction for display, and validation.
+"""Addresses of stores and servers: which backend a URL names, redaction for display, and validation.
 
-Promises: every address in a message, a log or on a screen went through `shown_url`. When in doubt it hides
-too much: a password may contain any character, including one that should have been escaped.
+Promises: no other module compares the scheme of a URL with text. Every address in a message, a log or on a
+screen went through `shown_url`. When in doubt it hides too much: a password may contain any character,
+including one that should have been escaped.
 """
 
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 from holdfast.core.check import shown
@@ -27,6 +29,48 @@ _KEYWORD: Final = re.compile(
 """A secret in a libpq connection string of keywords and values (`host=x password=y`)."""
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*:/+)?(.*)", re.DOTALL)
 _END: Final = re.compile(r"[/?#]")
+
+
+class Scheme(StrEnum):
+    """The kind of backend that a URL names."""
+
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+    REDIS = "redis"
+    REDIS_SOCKET = "unix"
+    MEMORY = "memory"
+
+
+_PREFIXES: Final = {
+    "sqlite:": Scheme.SQLITE,  # with any slashes: the message for a wrong number of them names SQLite
+    "postgresql://": Scheme.POSTGRES,
+    "postgres://": Scheme.POSTGRES,
+    "redis://": Scheme.REDIS,
+    "rediss://": Scheme.REDIS,
+    "unix://": Scheme.REDIS_SOCKET,
+    "memory:": Scheme.MEMORY,
+}
+
+
+def scheme_of(url: str) -> Scheme | None:
+    """None for a URL that no backend knows."""
+    return next((scheme for prefix, scheme in _PREFIXES.items() if url.startswith(prefix)), None)
+
+
+def is_redis(url: str) -> bool:
+    return scheme_of(url) in (Scheme.REDIS, Scheme.REDIS_SOCKET)
+
+
+def after_scheme(url: str) -> str:
+    """The URL from its first colon on: `///file.db` of `sqlite:///file.db`."""
+    return url.partition(":")[2]
+
+
+def memory_name(url: str) -> str | None:
+    """NAME of `memory://NAME`, empty for `memory://`; None for any other URL."""
+    if scheme_of(url) is not Scheme.MEMORY:
+        return None
+    return url.removeprefix("memory://")
 
 
 def shown_url(url: str) -> str:

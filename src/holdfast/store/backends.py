@@ -11,17 +11,21 @@ import importlib.util
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 from urllib.parse import unquote
 
 from holdfast.clock import Clock
-from holdfast.core.address import check_address, check_url, shown_url
+from holdfast.core.address import (
+    Scheme,
+    after_scheme,
+    check_address,
+    check_url,
+    scheme_of,
+    shown_url,
+)
 from holdfast.core.ids import Ids
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.forks import PassiveFollower, follow
 from holdfast.store.store import Store
-
-POSTGRES_SCHEMES: Final = ("postgresql://", "postgres://")
 
 
 def store_for(
@@ -33,11 +37,11 @@ def store_for(
     ids: Ids | None = None,
 ) -> Callable[[], Store]:
     """A function that makes the store, not open yet, when it is needed."""
-    check_address(url)
-    if url.startswith("sqlite:"):
+    scheme = scheme_of(check_address(url))
+    if scheme is Scheme.SQLITE:
         path = sqlite_path(url)
         return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline)
-    if url.startswith(POSTGRES_SCHEMES):
+    if scheme is Scheme.POSTGRES:
         check_url(url)
         if importlib.util.find_spec("asyncpg") is None:
             raise MissingExtra("PostgreSQL needs asyncpg: pip install 'holdfast[postgres]'")
@@ -50,7 +54,7 @@ def store_for(
 
 def sqlite_path(url: str) -> str:
     """sqlite:// is memory (an empty path), sqlite:///x.db relative, sqlite:////x.db absolute."""
-    rest = url.removeprefix("sqlite:")
+    rest = after_scheme(url)
     if rest in ("", "//", "///:memory:"):
         return ""
     if not rest.startswith("///"):

@@ -1,4 +1,4 @@
-"""No part of a password is shown, however an address is written."""
+"""Which backend an address names, and that no part of a password is shown, however it is written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from hypothesis import given, strategies as st
 
 from holdfast import TaskQueue
 from holdfast.clock import SystemClock
-from holdfast.core.address import HIDDEN, check_url, shown_url
+from holdfast.core.address import (
+    HIDDEN,
+    Scheme,
+    check_url,
+    is_redis,
+    memory_name,
+    scheme_of,
+    shown_url,
+)
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.primitives.kv import RedisKV
 from holdfast.primitives.locks import Locks, Redlock
@@ -164,3 +172,33 @@ async def test_a_drivers_error_about_an_address_is_not_quoted() -> None:
     assert "s3" not in str(error.value)
     assert "cret" not in str(error.value)
     assert error.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("url", "scheme"),
+    [
+        ("sqlite://", Scheme.SQLITE),
+        ("sqlite:///file.db", Scheme.SQLITE),
+        ("sqlite:file.db", Scheme.SQLITE),
+        ("postgresql://host/app", Scheme.POSTGRES),
+        ("postgres://host/app", Scheme.POSTGRES),
+        ("redis://host", Scheme.REDIS),
+        ("rediss://host", Scheme.REDIS),
+        ("unix:///run/redis.sock", Scheme.REDIS_SOCKET),
+        ("memory://jobs", Scheme.MEMORY),
+        ("postgresql:host", None),
+        ("postgresql+asyncpg://host/app", None),
+        ("mysql://host", None),
+        ("file.db", None),
+        ("", None),
+    ],
+)
+def test_the_scheme_names_the_backend(url: str, scheme: Scheme | None) -> None:
+    assert scheme_of(url) is scheme
+    assert is_redis(url) is (scheme in (Scheme.REDIS, Scheme.REDIS_SOCKET))
+
+
+def test_only_an_address_in_memory_has_a_memory_name() -> None:
+    assert memory_name("memory://") == ""
+    assert memory_name("memory://jobs") == "jobs"
+    assert memory_name("sqlite://") is None

@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.app import TaskQueue
 from holdfast.cli.output.times import length
+from holdfast.core.address import scheme_of
 from holdfast.core.node import definitions, difference
 from holdfast.core.schedule import CODE
 from holdfast.core.task import Status
@@ -61,8 +62,8 @@ async def store(queue: TaskQueue, _: float) -> Check:
 
 async def schema(queue: TaskQueue, _: float) -> Check:
     """The schema version. Opening refuses any other version."""
-    kind = "sqlite" if queue.url.startswith("sqlite") else "postgres"
-    newest = max(each.number for each in load_migrations(f"holdfast.store.{kind}"))
+    migrations = load_migrations(f"holdfast.store.{scheme_of(queue.url)}")
+    newest = max(migration.number for migration in migrations)
     return Check("schema", Level.OK, f"version {newest}, as this version of Holdfast expects")
 
 

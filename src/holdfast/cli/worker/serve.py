@@ -18,7 +18,7 @@ from holdfast.cli.problem import report
 from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
-from holdfast.core.address import shown_url
+from holdfast.core.address import Scheme, scheme_of, shown_url
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
 
@@ -42,7 +42,7 @@ def serve(target: str, settings: dict[str, Any]) -> int:
 def _check_shared(target: str, queue: Queue) -> None:
     """Refuses an in-memory store: each process would have another one."""
     url = getattr(queue, "url", "")
-    if url.startswith("sqlite:") and not sqlite_path(url):
+    if scheme_of(url) is Scheme.SQLITE and not sqlite_path(url):
         raise BadConfig(
             f"the store of '{target}' is in memory, where only one process sees it: give the queue the "
             "URL of a file or of PostgreSQL, or run one process"

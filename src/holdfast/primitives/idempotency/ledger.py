@@ -15,6 +15,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import ledger as rules
+from holdfast.core.address import check_address, memory_name
 from holdfast.core.check import check_callable, check_name, check_page
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
@@ -71,7 +72,7 @@ class Ledger:
     ) -> Self:
         """`sqlite:///file.db`, `postgresql://...`, or `memory://` (not shared). Connects on first use.
         `retention_seconds` must cover the longest time after which a caller may repeat a request."""
-        in_memory = url == "memory://"
+        in_memory = memory_name(check_address(url)) == ""
         make = store_for(
             "sqlite://" if in_memory else url,
             clock or SystemClock(),

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Self, TypeVar
 
 from holdfast.clock import Clock
-from holdfast.core.address import check_address
+from holdfast.core.address import check_address, is_redis
 from holdfast.core.check import check_whole
 from holdfast.core.lease import TTL_SECONDS_MAX
 from holdfast.errors import LeaseLost, VersionConflict, WaitTimeout
@@ -24,7 +24,6 @@ from holdfast.primitives.locks.efficiency import EfficiencyLocks
 from holdfast.primitives.locks.errors import ConcurrentModification, TaskAlreadyAssigned
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.locks import Lease, Locks
-from holdfast.primitives.locks.nodes import is_redis
 from holdfast.primitives.retry import aretry
 
 T = TypeVar("T")

@@ -20,6 +20,7 @@ from holdfast.bus.backends import bus_for
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import lease as rules
+from holdfast.core.address import is_redis, memory_name
 from holdfast.core.check import check_name, check_page, check_text, check_whole
 from holdfast.core.ids import Ids
 from holdfast.core.lease import Audit, LeaseDenied, LeaseGranted, LeaseRequest, LossReason, Waiter
@@ -30,7 +31,6 @@ from holdfast.primitives.locks.backend import LockBackend, StoreBackend
 from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.memory import memory_space
-from holdfast.primitives.locks.nodes import is_redis
 from holdfast.store.backends import secret_ids, store_for
 from holdfast.store.scripts import leases as scripts
 
@@ -338,8 +338,8 @@ def _process_name() -> str:
 
 def _backend(url: str, clock: Clock | None) -> tuple[LockBackend, Bus]:
     used_clock = clock or SystemClock()
-    if url.startswith("memory:"):
-        return memory_space(url, used_clock)
+    if (name := memory_name(url)) is not None:
+        return memory_space(name, used_clock)
     store = store_for(url, used_clock, server_time=clock is None)()
     return StoreBackend(store), bus_for(url, used_clock, store.file, name=store.ids.secret())
 

@@ -15,8 +15,6 @@ from holdfast.clock import Clock, SystemClock
 from holdfast.forks import PassiveFollower, follow
 from holdfast.primitives.locks.backend import MemoryBackend
 
-SCHEME: Final = "memory://"
-
 
 class MemorySpace(NamedTuple):
     """The locks of one name."""
@@ -53,6 +51,6 @@ _spaces: Final = MemorySpaces()
 """Global, because it stands for the memory of this process."""
 
 
-def memory_space(url: str, clock: Clock) -> MemorySpace:
-    """The locks of `memory://` or `memory://NAME`."""
-    return _spaces.get(url.removeprefix(SCHEME), clock)
+def memory_space(name: str, clock: Clock) -> MemorySpace:
+    """The locks of `memory://NAME`; the name may be empty."""
+    return _spaces.get(name, clock)

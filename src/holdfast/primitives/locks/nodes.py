@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
-from holdfast.core.address import check_address, check_url, shown_url
+from holdfast.core.address import check_address, check_url, is_redis, shown_url
 from holdfast.core.check import check_positive, shown
 from holdfast.errors import BadConfig, MissingExtra
 from holdfast.primitives.locks.quorum import QuorumRequest, Verb
@@ -195,10 +195,6 @@ def _options(timeout_seconds: float, *, is_async: bool = False) -> dict[str, Any
         "socket_connect_timeout": timeout_seconds,
         "protocol": 2,
     }
-
-
-def is_redis(url: str) -> bool:
-    return url.startswith(("redis://", "rediss://", "unix://"))
 
 
 def checked_urls(urls: str | Sequence[str]) -> list[str]:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
-from holdfast.core.address import check_address, check_url
+from holdfast.core.address import Scheme, check_address, check_url, is_redis, scheme_of
 from holdfast.core.check import check_positive, check_whole
 from holdfast.errors import BadConfig, HoldfastError, MissingExtra, StoreUnavailable
 from holdfast.primitives.kv.backend import Outcome
@@ -25,7 +25,6 @@ from holdfast.primitives.kv.problems import problem
 if TYPE_CHECKING:
     from redis.exceptions import RedisError
 
-SCHEMES: Final = ("redis://", "rediss://", "unix://")
 CONNECTIONS_MOST: Final = 2**31
 CODES: Final = {
     "AuthenticationError": "NOAUTH",
@@ -50,11 +49,11 @@ def refuse_bad(url: str, timeout_seconds: float, connections_max: int) -> None:
     """Refuses settings that cannot work, without a password in the message."""
     if importlib.util.find_spec("redis") is None:
         raise MissingExtra("a live Redis needs redis-py: pip install 'holdfast[redis]'")
-    if not check_address(url).startswith(SCHEMES):
+    if not is_redis(check_address(url)):
         raise BadConfig("not a Redis URL: use redis://host:6379/0")
     check_url(url)
     database = urlsplit(url).path.strip("/")
-    if not url.startswith("unix:") and database and not database.isdecimal():
+    if scheme_of(url) is Scheme.REDIS and database and not database.isdecimal():
         raise BadConfig(f"a Redis has numbered databases, not '{database}': redis://host:6379/0")
     check_positive("timeout_seconds", timeout_seconds, wrong=BadConfig)
     check_whole("connections_max", connections_max, least=1, most=CONNECTIONS_MOST, wrong=BadConfig)
