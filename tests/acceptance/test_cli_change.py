@@ -71,8 +71,8 @@ def test_dead_letters_are_edited_replayed_and_discarded(cli: Cli, stock: Stock) 
     assert cli.ok("dlq", "replay", first) == f"{first}  queued again"
     assert cli.see("task", "show", first)["payload"] == {"n": 7, "note": "x"}
     assert cli.json("dlq", "replay", second, "--json", '{"n": 8}')[0]["payload"] == {"n": 8}
-    assert "it is no dead letter" in cli.fails(6, "dlq", "replay", first)
-    assert "it is no dead letter" in cli.fails(6, "dlq", "discard", stock.done)
+    assert "it is not a dead letter" in cli.fails(6, "dlq", "replay", first)
+    assert "it is not a dead letter" in cli.fails(6, "dlq", "discard", stock.done)
     assert "not a dead letter" in cli.fails(6, "dlq", "show", stock.done)
     assert cli.ok("dlq", "discard", third).endswith("discarded")
     assert cli.see("task", "show", third)["status"] == "aborted"

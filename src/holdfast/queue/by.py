@@ -1,6 +1,6 @@
-"""Who asks for a change, why, and which version of the task they saw.
+"""The actor, the reason and the expected version of a change.
 
-Promises: the same three fields for every use case that changes something, checked in one place.
+Promises: every use case that changes something takes the same three fields. They are checked here.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ VERSION_MAX: Final = 2**63 - 1
 
 
 class By(msgspec.Struct, frozen=True):
-    """Recorded with the change. `reason` is kept where the event has a place for one."""
+    """Recorded with the change. `reason` is stored if the event has a field for it."""
 
     actor: str = "api"
     reason: str = ""
     expected_version: int | None = None
-    """Of a task: Conflict when it is at another version by now. None takes any."""
+    """The version that the task must have, otherwise Conflict. None accepts any version."""
 
     def __post_init__(self) -> None:
         check_name("actor", self.actor)
@@ -30,7 +30,7 @@ class By(msgspec.Struct, frozen=True):
             check_whole("expected_version", self.expected_version, least=0, most=VERSION_MAX)
 
     def of_unversioned(self, noun: str) -> By:
-        """InvalidInput when a version is expected of something that has none."""
+        """Returns this. Raises InvalidInput if a version is expected of something that has none."""
         if self.expected_version is not None:
             raise InvalidInput(f"{noun} has no version: leave expected_version out")
         return self

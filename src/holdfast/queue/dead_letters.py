@@ -1,6 +1,7 @@
-"""Use cases of dead letters, the tasks that rest in failed: list, group, replay, discard.
+"""Use cases of dead letters, which are tasks with the status failed: list, group, replay, discard.
 
-Promises: each change is recorded with who and why (`By`); a task that is no dead letter is IllegalTransition.
+Promises: each change is recorded with its actor and reason (`By`). For a task that is not a dead letter,
+IllegalTransition is raised.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from holdfast.store.store import Store
 REPLAY_BATCH = 500
 RATE_MAX: Final = 1_000_000.0
 MakeInstruction: TypeAlias = Callable[[Task, int], Instruction]
-"""From a dead letter and its number in the sweep."""
+"""Makes the instruction for a dead letter, from the task and its number in the sweep."""
 
 
 class DeadGroup(msgspec.Struct, frozen=True):
-    """Dead letters with the same cause."""
+    """Dead letters with the same error fingerprint."""
 
     fingerprint: str
     count: int
@@ -51,7 +52,7 @@ class DeadGroup(msgspec.Struct, frozen=True):
 
 
 class DeadFilter(msgspec.Struct, frozen=True):
-    """Which dead letters; None for any."""
+    """Selects dead letters. A field that is None matches any."""
 
     type: str | None = None
     queue: str | None = None
@@ -64,14 +65,14 @@ class DeadFilter(msgspec.Struct, frozen=True):
 
 
 class DeadLetters:
-    """What may be asked of dead letters."""
+    """The use cases of dead letters."""
 
     def __init__(self, sessions: Sessions, tasks: Tasks) -> None:
         self._sessions = sessions
         self._tasks = tasks
 
     async def page(self, which: DeadFilter, *, limit: int = 100, offset: int = 0) -> list[Task]:
-        """The latest first."""
+        """Returns one page, the latest first."""
         check_page(limit)
         check_whole("offset", offset, least=0, most=OFFSET_MAX)
         store = (await self._sessions.open()).store
@@ -80,7 +81,8 @@ class DeadLetters:
     async def page_after(
         self, which: DeadFilter, last: Task | None, *, limit: int = 100
     ) -> list[Task]:
-        """The dead letters that died before `last`, the latest first; those of one moment by id."""
+        """Returns the dead letters that died before `last`, the latest first. Those that died at the same
+        time are ordered by id."""
         check_page(limit)
         store = (await self._sessions.open()).store
         before = None if last is None else last.finished_at
@@ -96,14 +98,14 @@ class DeadLetters:
         return tasks[:limit]
 
     async def get(self, task_id: str) -> Task:
-        """The dead letter; IllegalTransition when the task is none."""
+        """Returns a dead letter. Raises IllegalTransition if the task is not one."""
         task = await self._tasks.get(task_id)
         if task.status is not Status.FAILED:
-            raise IllegalTransition(f"task {task.id} is {task.status}: it is no dead letter")
+            raise IllegalTransition(f"task {task.id} is {task.status}: it is not a dead letter")
         return task
 
     async def groups(self, *, limit: int = 50) -> list[DeadGroup]:
-        """By error fingerprint, the largest first."""
+        """Returns the dead letters grouped by error fingerprint, the largest group first."""
         store = (await self._sessions.open()).store
         rows = await store.reads.dead_groups(check_page(limit))
         samples = await store.get([row.sample_id for row in rows])
@@ -126,14 +128,14 @@ class DeadLetters:
     async def replay(
         self, task_id: str, by: By, *, payload: object = msgspec.UNSET, delay: float = 0.0
     ) -> Task:
-        """Gives a dead letter new attempts, with another payload if one is given; dependents that
-        failed with it wait for it again."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
+        with it wait for it again."""
         seconds = check_number("delay", delay, most=DELAY_SECONDS_MAX)
         text = None if payload is msgspec.UNSET else encode_payload(payload)
         return await self._tasks.apply(task_id, Replay(by.actor, seconds, text), by)
 
     async def discard(self, task_id: str, by: By) -> Task:
-        """Ends a dead letter for good: it becomes aborted."""
+        """Aborts a dead letter, which is final."""
         await self.get(task_id)
         return await self._tasks.cancel(task_id, by)
 
@@ -146,9 +148,9 @@ class DeadLetters:
         limit: int | None = None,
         dry_run: bool = False,
     ) -> int:
-        """Replays all dead letters that match, at most `rate` a second; how many came back. The pace is
-        kept in the store: each gets its own due time, so it survives a restart. What had failed with
-        another task comes back with that one, and waits for it."""
+        """Replays all dead letters that match, at most `rate` per second. Returns how many. The rate is
+        stored as a due time of each task, so it survives a restart. A task that failed with a parent is
+        replayed with that parent, and waits for it."""
         if rate is not None:
             check_positive("rate", rate, most=RATE_MAX)
         return await self._change_all(
@@ -163,7 +165,7 @@ class DeadLetters:
     async def discard_all(
         self, which: DeadFilter, by: By, *, limit: int | None = None, dry_run: bool = False
     ) -> int:
-        """Ends all dead letters that match, for good; how many."""
+        """Aborts all dead letters that match, which is final. Returns how many."""
         return await self._change_all(
             lambda task, _: Instruction(task.id, Abort(by.actor, by.reason)),
             which,
@@ -182,8 +184,8 @@ class DeadLetters:
         dry_run: bool,
         roots_first: bool = False,
     ) -> int:
-        """How many are dead no more. `roots_first`: tasks that did not fail with a parent bring others back
-        with them; only what is left then is taken as it comes."""
+        """Returns how many tasks are no longer dead. `roots_first`: tasks that did not fail with a parent
+        come first, because their dependents return with them."""
         by.of_unversioned("a group of dead letters")
         check_flag("dry_run", dry_run)
         if limit is not None:
@@ -228,15 +230,15 @@ def _order(task: Task) -> tuple[float, str]:
 
 
 async def _follow(store: Store) -> None:
-    """Brings back what failed with those that were replayed and did not fit into their transactions; what
-    another process brings back at this moment is left to that process."""
+    """Revives the dependents of replayed tasks that did not fit into their transactions. Stops when another
+    process revives the rest."""
     while parents := await store.cascades():
         if not sum([await store.settle(parent_id) for parent_id in parents]):
             return
 
 
 class _Sweep:
-    """Goes over the dead letters that match and died before a moment, a batch at a time."""
+    """Changes the dead letters that match and died before a given time, in batches."""
 
     def __init__(
         self,
@@ -263,8 +265,8 @@ class _Sweep:
         )
 
     async def once(self, *, roots_only: bool) -> int:
-        """From the newest to the oldest; how many changed. `roots_only`: only tasks that did not fail with
-        a parent."""
+        """Makes one pass from the newest to the oldest. Returns how many changed. `roots_only`: skips tasks
+        that failed with a parent."""
         done_before = self.done
         skip = 0
         while self._limit is None or self.done < self._limit:

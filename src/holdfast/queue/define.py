@@ -1,6 +1,7 @@
-"""What a type of task is defined with: the options, written once, and their checks.
+"""The options of a task type, and their checks.
 
-`@queue.task` and `register_handler` take the same options; a bad one is a BadConfig that names it.
+Promises: `@queue.task` and `register_handler` take the same options. A bad option raises BadConfig, which
+names it.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ LIMIT_MAX: Final = 1_000_000
 
 
 class TypeOptions(TypedDict, total=False):
-    """Each may be left out. `max_attempts`, `retry_delay`, `max_retry_delay` and `max_deaths` are then as
-    the queue's settings say; `timeout` as well, while `timeout=None` is no timeout."""
+    """All options are optional. `max_attempts`, `timeout`, `retry_delay`, `max_retry_delay` and `max_deaths`
+    default to the settings of the queue. `timeout=None` disables the timeout."""
 
     queue: str
     priority: Priority | str | int
@@ -42,7 +43,7 @@ class TypeOptions(TypedDict, total=False):
 
 
 class Definitions:
-    """The handlers of a queue, and the schedules of those that are defined with `cron`."""
+    """The handlers of a queue, and the schedules of handlers that are defined with `cron`."""
 
     __slots__ = ("handlers", "schedules")
 
@@ -51,7 +52,7 @@ class Definitions:
         self.schedules: list[Schedule] = []
 
     def add(self, handler: Handler, options: TypeOptions) -> None:
-        """Takes the whole definition in, or raises and takes in nothing."""
+        """Adds the handler and its schedule. If it raises, it has added neither."""
         cron, timezone = options.get("cron"), options.get("timezone", "UTC")
         schedule = None if cron is None else schedule_of(handler, cron, timezone)
         self.handlers.add(handler)
@@ -61,11 +62,11 @@ class Definitions:
 
 
 def type_config(options: TypeOptions) -> TypeConfig:
-    """The checked configuration of a type."""
+    """Checks the options and returns the configuration of the type."""
     unknown = sorted(options.keys() - TypeOptions.__annotations__.keys(), key=str)
     if unknown:
-        known = ", ".join(TypeOptions.__annotations__)
-        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {known}")
+        names = ", ".join(TypeOptions.__annotations__)
+        raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {names}")
     cron = options.get("cron")
     check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
     burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
@@ -87,7 +88,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
 
 
 def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | None:
-    """A limit from what people write: rate='100/m', concurrency=4."""
+    """Parses a limit, e.g. rate='100/m' and concurrency=4. Returns None if both are None."""
     if rate is None and concurrency is None:
         return None
     count, seconds = None, 1.0
@@ -100,7 +101,7 @@ def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | N
 
 
 def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
-    """The schedule of a type that is defined with `cron`; it belongs to the code."""
+    """Returns the schedule of a type that is defined with `cron`. The code owns it."""
     config = handler.config
     return Schedule(
         handler.type,

@@ -1,7 +1,7 @@
-"""Enqueueing.
+"""Enqueues tasks.
 
-Promises: an acknowledged enqueue is durable, with its event; callers that enqueue at the same time share
-a commit; bad input is a typed error and nothing is written; a full queue answers QueueFull.
+Promises: an acknowledged enqueue is durable, with its event. Concurrent callers share a commit. Bad input
+raises a typed error, and nothing is written. A full queue raises QueueFull.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _DEFAULTS: Final[dict[str, object]] = {
 }
 _UNSAID: Final = tuple(_DEFAULTS.values())
 OptionValues: TypeAlias = tuple[object, ...]
-"""The options of an enqueue, in the order of `_DEFAULTS`; one that was not given has its default."""
+"""The options of an enqueue, in the order of `_DEFAULTS`. An omitted option has its default."""
 
 
 def _given(values: OptionValues) -> dict[str, Any]:
-    """The options that a caller gave, by name."""
+    """The options that differ from their defaults, by name."""
     named = zip(_DEFAULTS.items(), values, strict=True)
     return {name: value for (name, default), value in named if value != default}
 
 
 def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
-    """InvalidInput when one of these is no option of an enqueue."""
+    """Raises InvalidInput if `enqueue` has no option of one of these names."""
     if given.keys() <= _DEFAULTS.keys():
         return
     unknown = sorted(given.keys() - {*allowed, *_DEFAULTS}, key=str)
@@ -61,7 +61,7 @@ def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ())
 
 def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     if not isinstance(tasks, Iterable) or isinstance(tasks, str | bytes | Mapping):
-        raise InvalidInput(f"tasks is {shown(tasks)}: give a list of mappings")
+        raise InvalidInput(f"tasks is {shown(tasks)}: pass a list of mappings")
     items = list(tasks)
     if len(items) > BATCH_MAX:
         raise BatchTooLarge(
@@ -71,14 +71,14 @@ def _items(tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _types(items: list[Mapping[str, Any]]) -> set[str]:
-    """The types of a batch."""
+    """The types of a batch. The items are examined one by one only after a failure."""
     try:
         return {item["type"] for item in items}
     except (TypeError, KeyError, IndexError):
         for item in items:
             if not isinstance(item, Mapping):
                 raise InvalidInput(
-                    f"a task of the batch is {shown(item)}: give a mapping"
+                    f"a task of the batch is {shown(item)}: pass a mapping"
                 ) from None
             if "type" not in item:
                 raise InvalidInput("a task of the batch has no type: give each a 'type'") from None
@@ -87,7 +87,7 @@ def _types(items: list[Mapping[str, Any]]) -> set[str]:
 
 
 class Producer:
-    """Takes tasks in: one, many, or within the caller's transaction."""
+    """Enqueues one task or many, also in the caller's transaction."""
 
     def __init__(
         self,
@@ -107,14 +107,14 @@ class Producer:
     async def enqueue(
         self, type: str, payload: object, id: str | None, options: OptionValues, tx: object
     ) -> TaskHandle:
-        """One task."""
+        """Enqueues one task."""
         session = self._sessions.ready or await self._sessions.opened()
         backend = session.backend or session.store_and_bus
         if session.stopping:
             session.check_takes_work()
         try:
             handler = self._types.handlers.get(type)
-        except TypeError:  # not even hashable
+        except TypeError:  # The type is not hashable: `find` refuses it.
             handler = None
         if handler is not None:
             config = handler.config
@@ -139,7 +139,7 @@ class Producer:
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object
     ) -> list[TaskHandle]:
-        """All of them or none."""
+        """Enqueues all tasks, or none."""
         backend = await self._sessions.open()
         self._sessions.here.check_takes_work()
         items = _items(tasks)
@@ -166,7 +166,8 @@ class Producer:
         given: dict[str, Any],
         now: float,
     ) -> Submission:
-        """The row of one task. What says only type and payload is checked once for each type."""
+        """Makes the row of one task. A request with only a type and a payload copies an earlier one of its
+        type, so options are checked once per type."""
         settings = self._settings.current
         if id is None and not given:
             model = self._models.get(type)
@@ -180,7 +181,8 @@ class Producer:
         return submission
 
     def _submissions(self, backend: Backend, items: list[Mapping[str, Any]]) -> list[Submission]:
-        """The rows of a batch. Items with only type and payload are checked once for each type."""
+        """Makes the rows of a batch. Items with only a type and a payload copy the first one of their
+        type."""
         group: list[Submission] = []
         models: dict[str, Submission] = {}
         now, new_id = backend.store.now(), backend.ids.task
@@ -205,7 +207,7 @@ class Producer:
 
 
 async def _insert(backend: Backend, group: list[Submission]) -> list[Inserted]:
-    """In one transaction, with the hint in it."""
+    """Inserts the group in one transaction, which also sends the hint."""
     notification = backend.bus.notify_in_tx(WORK)
     inserted = await backend.store.insert(group, hint=notification.hint)
     backend.bus.committed(notification)
@@ -213,7 +215,7 @@ async def _insert(backend: Backend, group: list[Submission]) -> list[Inserted]:
 
 
 async def _insert_in_tx(backend: Backend, group: list[Submission], tx: object) -> list[Inserted]:
-    """Within the caller's transaction; the hint goes out with its commit."""
+    """Inserts the group in the caller's transaction. Its commit sends the hint."""
     hint = backend.bus.notify_in_tx(WORK, must=True).hint
     if any(submission.edges for submission in group):
         hint = of_children(hint)
@@ -221,19 +223,19 @@ async def _insert_in_tx(backend: Backend, group: list[Submission], tx: object) -
 
 
 def _batcher(session: Session) -> Batcher[Submission, Inserted]:
-    """Callers of one event loop share commits."""
+    """Creates the batcher of this event loop, whose callers share commits."""
     session.plain = Batcher(partial(_flush_one, session), partial(_flush, session), GROUP_MAX)
     return session.plain
 
 
 async def _flush_one(session: Session, submission: Submission) -> Inserted:
-    """What a single caller handed in."""
+    """Inserts the task of a single caller."""
     backend = session.backend or session.store_and_bus
     if backend.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
         if dispatcher.is_idle:
             return (await session.engine.direct_start.insert([submission]))[0]
-        # Woken before and after: a claim that comes right behind shares the commit.
+        # Wakes the dispatcher before the insert: a claim right behind it shares the commit.
         dispatcher.wake()
     notification = backend.bus.notify_in_tx(WORK, one=True)
     inserted = await backend.store.insert([submission], hint=notification.hint)
@@ -242,7 +244,7 @@ async def _flush_one(session: Session, submission: Submission) -> Inserted:
 
 
 async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
-    """What concurrent callers handed in, as one statement."""
+    """Inserts the tasks of concurrent callers with one statement."""
     backend = session.store_and_bus
     if backend.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher

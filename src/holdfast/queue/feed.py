@@ -1,7 +1,8 @@
-"""The feed: every event in order, read by position or handed to event handlers.
+"""The feed: every event in order, read by position or passed to event handlers.
 
-Promises: in order, nothing twice, nothing skipped; a position that is no longer covered is FeedReset. A slow
-reader falls behind without holding up another one. Event handlers get what was committed before a stop.
+Promises: each event is delivered in order and exactly once per reader. A position that is no longer covered
+raises FeedReset. A slow reader does not delay other readers. A stop first delivers the committed events to
+the event handlers.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from holdfast.store.store import Reset, Store
 EVENTS_PAGE: Final = 500
 POLL_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 5.0
-"""For event handlers to get what was committed before a stop."""
+"""The time that a stop gives event handlers to receive committed events."""
 UNWIND_SECONDS: Final = 2.0
-"""For event handlers that a stop has cancelled."""
+"""The time that a stop gives cancelled event handlers to return."""
 log = logging.getLogger("holdfast.events")
 
 EventHandler = Callable[[Event], Awaitable[None] | None]
 
 
 class Feed:
-    """Reads events, and calls event handlers back."""
+    """Reads events, and calls event handlers."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -50,15 +51,16 @@ class Feed:
         return not isinstance(await backend.store.events(position, 1), Reset)
 
     async def new_epoch(self) -> Position:
-        """Makes every reader start over, e.g. after a restore from a backup; the new end of the feed."""
+        """Makes every reader start over, e.g. after a restore from a backup. Returns the new end of the
+        feed."""
         backend = await self._sessions.open()
         return await backend.store.new_epoch()
 
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncGenerator[Event, None]:
-        """Everything after a position, and with `follow` what comes later. None starts at the oldest that is
-        kept. Raises FeedReset when the position is no longer covered."""
+        """Yields all events after a position, and with `follow` waits for new ones. None starts at the oldest
+        stored event. Raises FeedReset if the position is no longer covered."""
         position = _position(after)
         check_flag("follow", follow)
         session = await self._sessions.opened()
@@ -80,9 +82,9 @@ class Feed:
             unsubscribe()
 
     def on_event(self, handler: EventHandler) -> Unsubscribe:
-        """Calls back for every event from now on, in order, until the answer is called."""
+        """Calls the handler for every event from now on, in order, until the returned object is called."""
         if not callable(handler):
-            raise InvalidInput(f"an event handler is a function, not {shown(handler)}")
+            raise InvalidInput(f"an event handler must be a function, not {shown(handler)}")
         subscriptions = self._sessions.here.subscriptions
         started = asyncio.Event()
         subscriptions.starting.add(started)
@@ -92,7 +94,7 @@ class Feed:
         return Unsubscribe(task)
 
     async def drain(self, session: Session, backend: Backend) -> None:
-        """Before a stop closes the store: event handlers get everything that was committed."""
+        """Delivers all committed events to the event handlers, before a stop closes the store."""
         try:
             session.subscriptions.draining = await backend.store.head()
         except StoreUnavailable:
@@ -107,7 +109,7 @@ class Feed:
             ended, left = await asyncio.wait(tasks, timeout=UNWIND_SECONDS)
             await asyncio.gather(*ended, return_exceptions=True)
             if left:
-                log.error("left behind: %d event handlers ignore their cancellation", len(left))
+                log.error("abandoned %d event handlers that ignore their cancellation", len(left))
 
     async def _call_back(self, handler: EventHandler, started: asyncio.Event) -> None:
         position = await self._first_position(started)
@@ -117,12 +119,12 @@ class Feed:
                     await _hand_over(event, handler)
                 return
             except FeedReset as error:
-                # The missed events are gone; the handler goes on with those that are still there.
+                # The missed events are gone. The handler continues with those that are still stored.
                 position = Position.parse(error.oldest if error.reason == "pruned" else error.head)
-                log.error("an event handler missed events and goes on: %s", error)  # noqa: TRY400 - no bug of ours
+                log.error("an event handler missed events and continues: %s", error)  # noqa: TRY400
 
     async def _first_position(self, started: asyncio.Event) -> Position:
-        """From where on a subscriber listens: the end of the feed. A store that is away is waited for."""
+        """The end of the feed, where a subscription starts. Waits while the store is unavailable."""
         pauses = chain(OUTAGE_SECONDS, repeat(OUTAGE_SECONDS[-1]))
         starting = self._sessions.here.subscriptions.starting
         try:
@@ -140,17 +142,17 @@ class Feed:
 
 
 async def _hand_over(event: Event, handler: EventHandler) -> None:
-    """A handler that fails misses this event only."""
+    """Calls the handler. If it fails, it misses this event only."""
     try:
         answer = handler(event)
         if inspect.isawaitable(answer):
             await answer
     except Exception:
-        log.exception("an event handler failed on %s; the next event follows", event.kind)
+        log.exception("an event handler failed on %s and continues with the next event", event.kind)
 
 
 async def _page(store: Store, position: Position | None, *, patient: bool) -> list[Event]:
-    """The next events. A patient reader waits for a store that is away."""
+    """Reads the next events. `patient`: an unavailable store gives an empty page instead of an error."""
     try:
         page = await store.events(position, EVENTS_PAGE)
     except StoreUnavailable:
@@ -163,7 +165,7 @@ async def _page(store: Store, position: Position | None, *, patient: bool) -> li
 
 
 def _position(after: object) -> Position | None:
-    """Where to begin reading."""
+    """Parses the position to read from."""
     if after is None or isinstance(after, Position):
         return after
     try:

@@ -1,4 +1,4 @@
-"""A function that is a task: what the decorator `@queue.task` makes."""
+"""The function that the decorator `@queue.task` returns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Enqueue: TypeAlias = Callable[..., Awaitable[TaskHandle]]
 
 
 class TaskFunction(Generic[P, R]):
-    """A function that is also a task: call it, or `enqueue` it."""
+    """A function that is also a task type: call it directly, or `enqueue` it."""
 
     def __init__(self, enqueue: Enqueue, handler: Handler, function: Callable[P, R]) -> None:
         self.function = function
@@ -31,18 +31,18 @@ class TaskFunction(Generic[P, R]):
         return self.function(*args, **kwargs)
 
     def options(self, **options: Any) -> TaskFunction[P, R]:
-        """The same task, enqueued with other options (those of `TaskQueue.enqueue`)."""
+        """Returns a copy that enqueues with these options, which are those of `TaskQueue.enqueue`."""
         check_options(options, allowed=("id", "tx"))
         other = TaskFunction(self._enqueue, self._handler, self.function)
         other._options = {**self._options, **options}
         return other
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle:
-        """Hands in a task that will call the function with these arguments."""
+        """Enqueues a task that calls the function with these arguments."""
         payload = bind_payload(self._handler, args, kwargs)
         return await self._enqueue(self.type, payload, **self._options)
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
-        """The same as an item for `enqueue_many`."""
+        """Returns such a task as an item for `TaskQueue.enqueue_many`."""
         payload = bind_payload(self._handler, args, kwargs)
         return {"type": self.type, "payload": payload, **self._options}

@@ -1,4 +1,4 @@
-"""What an enqueue returns: the task's id, how it was taken, and its result when it comes."""
+"""The return value of an enqueue: the id of the task, the pressure of the queue, and access to the result."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from holdfast.store.store import Inserted
 
 
 class Source(Protocol):
-    """Where a handle asks about its task."""
+    """The reads that a handle needs."""
 
     async def get(self, task_id: str) -> Task:
-        """NotFound when there is none of that id."""
+        """Returns the task. Raises NotFound if it does not exist."""
         ...
 
     async def wait(self, task_id: str, timeout: float | None = None) -> Task:
-        """The task once it has ended."""
+        """Returns the task when it has ended."""
         ...
 
 
 def no_result(task: Task) -> str:
-    """A sentence about a task that ended without one."""
+    """The message for a task that ended without a result."""
     verb = "was" if task.status is Status.ABORTED else "has"
     return f"task {task.id} ({task.type}) {verb} {task.status}: {task.why_ended}"
 
 
 class TaskHandle(str):
-    """The id of a task (it is text), with what can be asked about it."""
+    """The id of a task, as a `str` with methods that read the task and wait for it."""
 
     __slots__ = ("_inserted", "_source", "pressure")
     _source: Source
     _inserted: Inserted
     pressure: Pressure
-    """How the queue took it: accepted, or accepted under pressure."""
+    """Whether the queue was under pressure when it accepted the task."""
 
     def __new__(cls, inserted: Inserted, pressure: Pressure, source: Source) -> Self:
         self = super().__new__(cls, inserted.task_id)
@@ -47,28 +47,31 @@ class TaskHandle(str):
 
     @property
     def created(self) -> bool:
-        """False when an earlier request with the same key had made it."""
+        """False if the task existed already, from an earlier request with the same key or id."""
         return self._inserted.created
 
     @property
     def status(self) -> Status:
-        """As it was when the enqueue was answered."""
+        """The status when the enqueue returned. Use `get` for the current one."""
         return self._inserted.status
 
     @property
     def id(self) -> str:
+        """The id as a plain `str`."""
         return str(self)
 
     async def get(self) -> Task:
-        """The task as it is now."""
+        """Returns the task in its current state."""
         return await self._source.get(self.id)
 
     async def wait(self, timeout: float | None = None) -> Task:
-        """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
+        """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
+        `timeout` seconds."""
         return await self._source.wait(self.id, timeout)
 
     async def result(self, timeout: float | None = None) -> Json:
-        """The handler's value once completed; TaskFailed when the task ends without one."""
+        """Waits until the task has completed, and returns the value of its handler. Raises TaskFailed if the
+        task failed or was aborted, and WaitTimeout after `timeout` seconds."""
         task = await self.wait(timeout)
         if task.status is not Status.COMPLETED:
             raise TaskFailed(no_result(task))

@@ -1,6 +1,6 @@
-"""Use cases of locks: who holds what, and taking it away.
+"""Use cases of locks: list, show, revoke.
 
-Promises: a revocation is recorded with who and why; a resource that is not held is NotFound.
+Promises: a revocation is recorded with its actor and reason. A resource that is not held raises NotFound.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from holdfast.queue.by import By
 
 
 class LockAdmin:
-    """What may be asked of the locks of a store."""
+    """The use cases of the locks of a store."""
 
     def __init__(self, locks: Locks) -> None:
         self._locks = locks
 
     async def list(self, *, after: str = "", limit: int = 50) -> list[LeaseInfo]:
-        """What is held, by resource; `after` is the last one of the page before."""
+        """Returns the held locks, by resource. `after`: the last resource of the previous page."""
         return await self._locks.list(after=after, limit=limit)
 
     async def show(self, resource: str) -> LeaseInfo:
-        """One resource with its waiters, first in line first, and what operators did, latest first."""
+        """Returns one lock with its waiters, in order, and its audit entries, the latest first."""
         return await self._locks.show(resource)
 
     async def revoke(self, resource: str, by: By) -> Audit:
-        """Takes the lease from its holder: the fence rises, so that its late writes are refused."""
+        """Revokes the lease of the holder. The fence rises, so late writes of the holder are refused."""
         by.of_unversioned("a lock")
         return await self._locks.revoke(resource, by=by.actor, reason=by.reason)

@@ -1,4 +1,4 @@
-"""Use cases of nodes: the processes that run tasks, and whether each still reports."""
+"""Use cases of nodes, which are the processes that run tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.store.rows import NodeRow
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What a node says about itself."""
+    """A node and what it reports about itself."""
 
     id: str
     started_at: float
@@ -26,18 +26,20 @@ class Node(msgspec.Struct, frozen=True):
     workers: int = 0
     busy: int = 0
     skipped: dict[str, str] = {}
-    """Schedules that it cannot fire, and why."""
+    """Schedules that the node cannot fire, with the reason."""
     deaf_handlers: int = 0
-    """Handlers that ignore their cancellation; each keeps a worker."""
+    """Handlers that ignore their cancellation. Each occupies a worker."""
     abandoned_threads: int = 0
-    """Plain handlers that outlived their attempts; at 16 the node takes no task for threads."""
+    """Threads of handlers that still run after their attempt ended. With 16 of them the node starts no
+    task that needs a thread."""
     troubles: int = 0
-    """Unforeseen errors of its engine since it started."""
+    """Unexpected errors of the engine since it started."""
     type_options: dict[str, dict[str, Any]] | None = None
-    """Options of its types that are not the default; None when its version does not say."""
+    """The options of each type that are not the default. None if the version of the node does not report
+    them."""
 
 
-_SAID: Final = (
+_REPORTED: Final = (
     "types",
     "queues",
     "workers",
@@ -52,13 +54,14 @@ _SAID: Final = (
 
 
 class Nodes:
-    """What may be asked of the nodes of a store."""
+    """The use cases of the nodes of a store."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     async def list(self, *, live: bool = True) -> list[Node]:
-        """The nodes; with `live` false also those that no longer report and are not yet removed."""
+        """Returns the live nodes. With `live=False`, also nodes that no longer report and are not yet
+        removed."""
         check_flag("live", live)
         store = (await self._sessions.open()).store
         nodes = nodes_at(await store.reads.nodes(), store.now())
@@ -66,17 +69,17 @@ class Nodes:
 
 
 def nodes_at(rows: Sequence[NodeRow], now: float) -> list[Node]:
-    """The nodes of the store, and which of them are live at this time."""
+    """Decodes the rows of nodes, and decides which nodes are live at this time."""
     return [_node(row, now) for row in rows]
 
 
 def _node(row: NodeRow, now: float) -> Node:
-    said = _known(row.info_json)
-    is_live = rules.is_live(row.seen_at, rules.lease_seconds_of(said), now)
-    return Node(row.id, row.started_at, row.seen_at, is_live, **said)
+    report = _report(row.info_json)
+    is_live = rules.is_live(row.seen_at, rules.lease_seconds_of(report), now)
+    return Node(row.id, row.started_at, row.seen_at, is_live, **report)
 
 
-def _known(info_json: str) -> dict[str, Any]:
-    """What this version understands of what a node says."""
-    said = codec.loads_object(info_json)
-    return {name: said[name] for name in _SAID if name in said}
+def _report(info_json: str) -> dict[str, Any]:
+    """The fields of a report that this version has. A newer node may send others."""
+    fields = codec.loads_object(info_json)
+    return {name: fields[name] for name in _REPORTED if name in fields}

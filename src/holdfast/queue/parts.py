@@ -1,8 +1,8 @@
-"""The parts of a queue, and how they are put together.
+"""Wires the parts of a queue together.
 
-Each part gets what it needs in its constructor and knows no other state. The use cases (`tasks`, `queues`,
-`schedules`, `dead_letters`, `nodes`, `stats`) are what a person or a program may ask: `TaskQueue`, the
-command line and a gateway call the same methods.
+Each part gets its dependencies in its constructor and has no other shared state. `TaskQueue`, the command
+line and the gateways call the same use cases: `tasks`, `queues`, `schedules`, `dead_letters`, `nodes` and
+`stats`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.queue.types import KnownTypes
 
 
 class Parts:
-    """Everything of a queue on one backend; the definitions may be shared with other parts."""
+    """The parts of a queue on one backend. Other instances may share the definitions."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Backpressure: how a queue takes new work, from figures that are cheap to keep.
+"""Backpressure: decides from cached counts whether a queue accepts new tasks.
 
-Promises: judged on figures at most a second old plus what was added here, or older ones where a bound is
-so far that it cannot have been reached since (`core.pressure.trusted_seconds`); a refusal only on fresh
-ones. What other processes add within that second may pass the bound.
+Promises: the counts are at most a second old, plus the tasks that this process added since. They may be
+older if the bound is too far away to be reached meanwhile (`core.pressure.trusted_seconds`). A refusal is
+based on fresh counts. Tasks that other processes add within that second may exceed the bound.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.store.store import Store
 
 WAITING: Final = frozenset({Status.QUEUED, Status.BLOCKED})
-"""What has not started: a task that waits for another one waits as well."""
+"""Statuses of tasks that have not started."""
 
 
 class _Figures:
-    """The load of a queue, what was added here since, and until when these figures are good enough."""
+    """The cached backlog of a queue, the tasks added here since, and when the cache expires."""
 
     __slots__ = ("added", "left", "load", "settings", "until")
 
@@ -33,7 +33,7 @@ class _Figures:
         self.added = 0
         self.settings = settings
         self.left = pressures.headroom(settings.bounds, load)
-        """How many more are accepted without another judgement."""
+        """How many more tasks are accepted without another check."""
         self.until = now + pressures.trusted_seconds(settings.bounds, self.left)
 
     def is_fresh(self, now: float, settings: Settings) -> bool:
@@ -45,7 +45,7 @@ class _Figures:
 
 
 class Backpressure:
-    """Says when a queue is full."""
+    """Raises QueueFull when a queue is full."""
 
     def __init__(self, settings: SettingsInForce) -> None:
         self._settings = settings
@@ -54,13 +54,14 @@ class Backpressure:
     async def judge_group(
         self, store: Store, group: Sequence[Submission], *, in_tx: bool
     ) -> Pressure:
-        """How the queues of the group take it; the strongest pressure of them."""
+        """Checks every queue of the group, and returns the strongest pressure."""
         counts = Counter([submission.task.queue for submission in group])
         answers = [await self.judge(store, queue, n, in_tx=in_tx) for queue, n in counts.items()]
         return max(answers, key=list(Pressure).index, default=Pressure.ACCEPTED)
 
     def is_at_ease(self, queue: str, now: float) -> bool:
-        """Whether one more is accepted without looking; counts it. Most enqueues end here."""
+        """Whether the cache allows one more task, which is then counted. Most enqueues need no other
+        check."""
         figures = self._by_queue.get(queue)
         if figures is None or figures.left < 1 or not figures.is_fresh(now, self._settings.current):
             return False
@@ -70,8 +71,8 @@ class Backpressure:
     async def judge(
         self, store: Store, queue: str, adding: int, *, in_tx: bool = False
     ) -> Pressure:
-        """How the queue takes that many more; QueueFull when it does not. `in_tx`: the caller's transaction
-        is open and may be the only one that can write."""
+        """Returns the pressure after `adding` more tasks. Raises QueueFull if the queue refuses them.
+        `in_tx`: the caller's transaction is open and may hold the only write lock."""
         bounds = self._settings.current.bounds
         if bounds.depth_max is None and bounds.oldest_seconds_max is None:
             return Pressure.ACCEPTED
@@ -90,7 +91,8 @@ class Backpressure:
         return answer
 
     async def _look(self, store: Store, queue: str, *, in_tx: bool) -> _Figures:
-        # Counting writes; figures as of the last count are at most seconds old.
+        # `Store.counters` writes, which may wait for the caller's transaction. The stored counts are at
+        # most seconds old.
         rows = await (store.reads.counters() if in_tx else store.counters())
         depth = sum(n for q, _, _, status, n in rows if q == queue and status in WAITING)
         settings = self._settings.current

@@ -1,4 +1,4 @@
-"""The queue that a user holds: a facade of short methods over the parts (`parts.py`)."""
+"""The public class of the queue: a facade of short methods over the parts (`parts.py`)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ R = TypeVar("R")
 
 
 class Queue:
-    """Define tasks, enqueue them, run them, look at them, intervene."""
+    """Defines, enqueues, runs, inspects and changes tasks."""
 
     def __init__(
         self, backend: Callable[[], Backend], settings: Settings, meter: Meter | None = None
     ) -> None:
         self.definitions = Definitions()
         self.parts = Parts(backend, settings, self.definitions, meter=meter)
-        """For the other faces of Holdfast (command line, simulator, tests); users call the methods."""
+        """For the command line, the gateways, the simulator and tests. Applications call the methods."""
 
     async def __aenter__(self) -> Self:
         await self.parts.runtime.enter()
@@ -56,6 +56,7 @@ class Queue:
 
     @property
     def settings(self) -> Settings:
+        """The settings in force."""
         return self.parts.settings.current
 
     def is_running(self) -> bool:
@@ -63,26 +64,28 @@ class Queue:
         return self.parts.sessions.is_running()
 
     async def open(self) -> Backend:
-        """Connects to the store without starting workers; done by itself when first needed. After a
-        `stop` it has to be asked for."""
+        """Connects to the store without starting workers. The first call that needs the store does this
+        implicitly. After a `stop` it must be called explicitly."""
         return await self.parts.runtime.open()
 
     async def start(self, **settings: Any) -> None:
-        """Runs workers in this process. Settings given here replace those of the constructor; Conflict when
-        workers run already with others."""
+        """Starts workers in this process. Settings given here replace those of the constructor. Raises
+        Conflict if workers already run with other settings."""
         await self.parts.runtime.start(settings)
 
     async def stop(self) -> None:
-        """Takes no new work, lets running tasks end, releases the rest, closes the store. A
-        second call waits for the end of the first one. Other event loops are not affected."""
+        """Stops the workers of this event loop and closes its connection to the store. New enqueues are
+        refused, running tasks get `shutdown_timeout` seconds to end, and the rest return to the queue. A
+        second call waits for the first one. Other event loops are not affected."""
         await self.parts.runtime.stop()
 
     def hurry(self) -> None:
-        """While `stop` waits for running tasks: cancels them and gives them back, unpunished."""
+        """Cancels the running tasks that `stop` waits for. They return to the queue and lose no attempt."""
         self.parts.runtime.hurry()
 
     async def wait_failed(self) -> EngineFailed:
-        """Until the engine has given up, if ever; a process that only runs workers ends then."""
+        """Waits until the engine has failed permanently, and returns the error. A process that only runs
+        workers should exit then."""
         return await self.parts.runtime.wait_failed()
 
     # -- enqueue -----------------------------------------------------------------------------------
@@ -104,8 +107,9 @@ class Queue:
         idempotency_key: str | None = None,
         tx: object = None,
     ) -> TaskHandle:
-        """Hands a task in; durable when this returns. `key` is what key limits count by; `timeout=None`
-        is no timeout; `tx` is a connection of your own whose open transaction shall carry the enqueue."""
+        """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
+        disables the timeout. `tx` is your own connection with an open transaction: the task is inserted in
+        that transaction and exists only if it commits."""
         options = (
             queue,
             priority,
@@ -122,15 +126,16 @@ class Queue:
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], *, tx: object = None
     ) -> list[TaskHandle]:
-        """Many at once: each a mapping of the arguments of `enqueue`; all of them or none."""
+        """Enqueues many tasks, or none if one is refused. Each is a mapping of arguments of `enqueue`."""
         return await self.parts.producer.enqueue_many(tasks, tx)
 
     async def get_task(self, task_id: str) -> Task | None:
-        """The task, or None when there is none of that id."""
+        """Returns the task, or None if it does not exist."""
         return await self.parts.tasks.look_up(task_id)
 
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
-        """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
+        """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
+        `timeout` seconds."""
         return await self.parts.tasks.wait(task_id, timeout)
 
     # -- schedules ---------------------------------------------------------------------------------
@@ -147,8 +152,8 @@ class Queue:
         priority: Priority | str | int | None = None,
         actor: str = "api",
     ) -> None:
-        """Adds or changes a schedule ('*/5 * * * *', or '@every 30'); it fires while a node of this store
-        runs. Conflict when the name belongs to a task that is defined with `cron`."""
+        """Adds or changes a schedule, with a spec such as '*/5 * * * *' or '@every 30' (seconds). It fires
+        while any node of this store runs. Raises Conflict if a task defined with `cron` has this name."""
         await self.parts.schedules.put(
             name,
             By(actor),
@@ -161,25 +166,25 @@ class Queue:
         )
 
     async def unschedule(self, name: str, *, actor: str = "api", reason: str = "") -> None:
-        """Removes a schedule; tasks that it made stay. NotFound when there is none. One that belongs to
-        the code comes back with the next start of a node that has it: pause it instead."""
+        """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist. A
+        schedule defined with `cron` returns when a node with that code starts: pause it instead."""
         await self.parts.schedules.remove(name, By(actor, reason))
 
     async def pause_schedule(self, name: str, *, actor: str = "api", reason: str = "") -> Schedule:
-        """Nothing is fired until it is resumed, also after a restart of the code that has it."""
+        """Pauses a schedule until it is resumed. The pause survives restarts of the nodes."""
         return await self.parts.schedules.pause(name, By(actor, reason))
 
     async def resume_schedule(self, name: str, *, actor: str = "api") -> Schedule:
-        """Fires again, from its next time on."""
+        """Resumes a paused schedule. It fires at its next regular time."""
         return await self.parts.schedules.resume(name, By(actor))
 
     async def get_schedules(self) -> list[Schedule]:
-        """All schedules of the store, by name."""
+        """Returns all schedules of the store, by name."""
         return await self.parts.schedules.list()
 
     # -- handlers ----------------------------------------------------------------------------------
 
-    # Typed by what it returns; not by its parameters, since the context is none of the payload.
+    # Parameters are not typed: a context parameter is not part of the payload.
     @overload
     def task(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
 
@@ -196,8 +201,8 @@ class Queue:
         name: str | None = None,
         **options: Unpack[TypeOptions],
     ) -> Any:
-        """Makes a function a task. Its name is the type, its arguments are the payload. The options are
-        those of `TypeOptions`, as for `register_handler`."""
+        """Decorator that makes a function a task type. `name` is the type, by default the name of the
+        function. The arguments of the function are the payload. For the options see `TypeOptions`."""
         config = type_config(options)
 
         def define(function: Callable[..., R]) -> TaskFunction[..., R]:
@@ -211,7 +216,8 @@ class Queue:
     def register_handler(
         self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]
     ) -> None:
-        """Binds a function to a type; it gets the task, and the context if it takes two arguments."""
+        """Registers a handler for a type. It is called with the task, and with the context if it takes two
+        arguments. For the options see `TypeOptions`."""
         config = type_config(options)
         self._define(for_task(type, handler, config, options.get("isolation")), options)
 
@@ -219,14 +225,14 @@ class Queue:
         self.definitions.add(handler, options)
         self.parts.sessions.call_engine(lambda engine: engine.announce_soon())
 
-    # -- look --------------------------------------------------------------------------------------
+    # -- inspect -----------------------------------------------------------------------------------
 
     async def get_stats(self) -> Stats:
-        """Counts of tasks and workers, exact as of now."""
+        """Returns the numbers of tasks, workers and nodes, exact as of now."""
         return await self.parts.stats.get()
 
     async def get_queue_size(self, queue: str | None = None) -> int:
-        """Tasks that wait or run."""
+        """Returns the number of queued and running tasks, of one queue or of all."""
         return await self.parts.queues.size(queue)
 
     async def find_tasks(
@@ -239,86 +245,87 @@ class Queue:
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
-        """Newest first, a page at a time; `after` is the last id of the page before."""
+        """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
+        page. `prefix`: the beginning of the id."""
         return await self.parts.tasks.find(
             status=status, type=type, queue=queue, prefix=prefix, after=after, limit=limit
         )
 
     async def get_dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
-        """The tasks that depend on this one."""
+        """Returns the ids of the tasks that depend on this one."""
         return await self.parts.tasks.dependents(task_id, limit=limit)
 
     async def history(self, task_id: str) -> list[Event]:
-        """What happened to a task, oldest first, as far as events are kept."""
+        """Returns the stored events of a task, oldest first. Older events may have been pruned."""
         return await self.parts.tasks.history(task_id)
 
     async def why(self, task_id: str) -> Why:
-        """Why a task is not running."""
+        """Explains why a task is not running."""
         return await self.parts.tasks.why(task_id)
 
     async def position(self) -> Position:
-        """The end of the feed."""
+        """Returns the current end of the feed."""
         return await self.parts.feed.position()
 
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncIterator[Event]:
-        """Everything after a position, in order, nothing twice; then what comes. None starts at the
-        oldest that is kept. Raises FeedReset when the position is no longer covered."""
+        """Yields all events after a position, in order and without duplicates. None starts at the oldest
+        stored event. With `follow` it then waits for new events. Raises FeedReset if the position is no
+        longer covered."""
         async with aclosing(self.parts.feed.events(after, follow=follow)) as events:
             async for event in events:
                 yield event
 
     def on_event(self, handler: EventHandler) -> Unsubscribe:
-        """Calls back for every event from now on, in order. Calling the answer ends it, at once or, with
-        `await`, once the handler has ended. A slow handler falls behind without holding up any other:
-        it reads the feed at its own pace."""
+        """Calls the handler for every event from now on, in order. Call the returned object to unsubscribe,
+        and `await` that call to wait until the handler has returned. A slow handler does not delay others."""
         return self.parts.feed.on_event(handler)
 
     async def get_queues(self) -> list[QueueView]:
-        """Every queue that has tasks, types or a pause, by name."""
+        """Returns every queue that has tasks, types or a pause, by name."""
         return await self.parts.queues.list()
 
     async def get_nodes(self, *, live: bool = True) -> list[Node]:
-        """The processes that run tasks; with `live` false also those not heard of lately."""
+        """Returns the live nodes. With `live=False`, also nodes that no longer report."""
         return await self.parts.nodes.list(live=live)
 
-    # -- intervene ---------------------------------------------------------------------------------
+    # -- change ------------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
-        """Aborts a task, whatever it is doing; a running handler is cancelled. IllegalTransition when it
-        has ended, NotFound when there is none."""
+        """Aborts a task. A running handler is cancelled. Raises IllegalTransition if the task has completed
+        or was aborted, and NotFound if it does not exist."""
         return await self.parts.tasks.cancel(task_id, By(actor, reason))
 
     async def pause_task(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
-        """Stops a running task until it is resumed; no attempt is spent."""
+        """Stops a running task until it is resumed. The interrupted attempt does not count."""
         return await self.parts.tasks.pause(task_id, By(actor, reason))
 
     async def resume_task(self, task_id: str, *, actor: str = "api") -> Task:
-        """Lets a paused task go on, from the queue."""
+        """Returns a paused task to the queue."""
         return await self.parts.tasks.resume(task_id, By(actor))
 
     async def edit_task(
         self, task_id: str, payload: object, *, merge: bool = False, actor: str = "api"
     ) -> Task:
-        """Gives a waiting or dead task another payload: this one, or with `merge` the one it has with these
-        fields changed. The event keeps what was replaced."""
+        """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it.
+        The event `task.edited` records the old values."""
         return await self.parts.tasks.edit(task_id, payload, By(actor), merge=merge)
 
     async def pause_queue(
         self, name: str = "default", *, actor: str = "api", reason: str = ""
     ) -> None:
-        """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
+        """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
         await self.parts.queues.pause(name, By(actor, reason))
 
     async def resume_queue(self, name: str = "default", *, actor: str = "api") -> None:
-        """Lets a paused queue go on."""
+        """Resumes a paused queue."""
         await self.parts.queues.resume(name, By(actor))
 
     async def scale_workers(self, count: int) -> int:
-        """Adds workers to those that this process has, or takes some away (a busy one leaves when its task
-        ends); the number that it comes to. Added workers stay until they are taken away again; taking away
-        what was added restores min_workers and max_workers."""
+        """Adds `count` workers to this process, or removes some if it is negative, and returns the new
+        number. A busy worker is removed when its task ends. Added workers stay until they are removed, which
+        restores `min_workers` and `max_workers`."""
         return await self.parts.runtime.scale_workers(count)
 
     # -- dead letters ------------------------------------------------------------------------------
@@ -332,12 +339,12 @@ class Queue:
         queue: str | None = None,
         fingerprint: str | None = None,
     ) -> list[Task]:
-        """The latest first."""
+        """Returns one page of the dead letters that match, the latest first."""
         which = DeadFilter(type, queue, fingerprint)
         return await self.parts.dead_letters.page(which, limit=limit, offset=offset)
 
     async def get_dead_groups(self, *, limit: int = 50) -> list[DeadGroup]:
-        """By error fingerprint, the largest first."""
+        """Returns the dead letters grouped by error fingerprint, the largest group first."""
         return await self.parts.dead_letters.groups(limit=limit)
 
     async def replay_dead_task(
@@ -348,9 +355,9 @@ class Queue:
         delay: float = 0.0,
         actor: str = "api",
     ) -> Task:
-        """Gives a dead letter new attempts, with another payload if one is given; dependents that
-        failed with it wait for it again. IllegalTransition when it is no dead letter, NotFound when
-        there is no such task."""
+        """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
+        with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
+        does not exist."""
         letters = self.parts.dead_letters
         return await letters.replay(task_id, By(actor), payload=payload, delay=delay)
 
@@ -365,9 +372,9 @@ class Queue:
         dry_run: bool = False,
         actor: str = "api",
     ) -> int:
-        """Replays all dead letters that match, at most `rate` a second; how many came back. The pace is
-        kept in the store: each gets its own due time, so it survives a restart. What had failed with
-        another task comes back with that one, and waits for it."""
+        """Replays all dead letters that match, at most `rate` per second, and returns how many. The rate is
+        stored as a due time of each task, so it survives a restart. A task that failed with a parent is
+        replayed with that parent, and waits for it."""
         which = DeadFilter(type, queue, fingerprint)
         return await self.parts.dead_letters.replay_all(
             which, By(actor), rate=rate, limit=limit, dry_run=dry_run
@@ -384,7 +391,7 @@ class Queue:
         actor: str = "api",
         reason: str = "discarded",
     ) -> int:
-        """Ends all dead letters that match, for good; how many."""
+        """Aborts all dead letters that match, which is final, and returns how many."""
         which = DeadFilter(type, queue, fingerprint)
         return await self.parts.dead_letters.discard_all(
             which, By(actor, reason), limit=limit, dry_run=dry_run

@@ -1,7 +1,7 @@
 """Use cases of queues: list, count, pause, resume.
 
-Promises: a pause is recorded with who and why; a name that neither the store nor this process knows is
-NotFound.
+Promises: a pause is recorded with its actor and reason. A queue that neither the store nor this process has
+raises NotFound.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.store.rows import QueuePause
 
 
 class QueueView(msgspec.Struct, frozen=True):
-    """One queue: its tasks by status, and who paused it."""
+    """One queue: its number of tasks by status, and its pause."""
 
     name: str
     counts: dict[str, int]
@@ -35,14 +35,14 @@ class QueueView(msgspec.Struct, frozen=True):
 
 
 class Queues:
-    """What may be asked of the queues of a store."""
+    """The use cases of the queues of a store."""
 
     def __init__(self, sessions: Sessions, handlers: Handlers) -> None:
         self._sessions = sessions
         self._handlers = handlers
 
     async def list(self) -> list[QueueView]:
-        """Every queue that has tasks, types or a pause, by name."""
+        """Returns every queue that has tasks, types or a pause, by name."""
         store = (await self._sessions.open()).store
         counts = counts_by_queue(await store.counters())
         types = await store.reads.types()
@@ -51,14 +51,14 @@ class Queues:
         return [_view(name, counts.get(name, {}), pauses.get(name)) for name in names]
 
     async def get(self, name: str) -> QueueView:
-        """One of them; NotFound when it has neither tasks nor types nor a pause."""
+        """Returns one queue. Raises NotFound if it has no tasks, types or pause."""
         for view in await self.list():
             if view.name == name:
                 return view
         raise NotFound(f"there is no queue '{name}': see the list of queues")
 
     async def size(self, queue: str | None = None) -> int:
-        """Tasks of the queue, or of all, that wait or run."""
+        """Returns the number of queued and running tasks, of one queue or of all."""
         if queue is not None:
             check_name("queue", queue)
         rows = await (await self._sessions.open()).store.counters()
@@ -66,20 +66,21 @@ class Queues:
         return sum(n for q, _, _, status, n in rows if status in counted and queue in (None, q))
 
     async def pause(self, name: str, by: By) -> None:
-        """Nothing of this queue is started anywhere until it is resumed; what runs goes on."""
+        """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
         backend = await self._with_queue(name, by)
         await backend.store.upkeep.pause_queue(name, actor=by.actor, reason=by.reason)
         backend.bus.publish(FEED)
 
     async def resume(self, name: str, by: By) -> None:
-        """Lets a paused queue go on."""
+        """Resumes a paused queue."""
         backend = await self._with_queue(name, by)
         await backend.store.upkeep.resume_queue(name, actor=by.actor)
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
 
     async def _with_queue(self, name: str, by: By) -> Backend:
-        """The store, if it or this process knows the queue: a misspelt name is refused."""
+        """Returns the backend. Raises NotFound for a queue that neither the store nor this process has: the
+        name may be misspelt."""
         check_id("queue", name)
         by.of_unversioned("a queue")
         names = {
@@ -100,7 +101,7 @@ def _view(name: str, counts: dict[str, int], pause: QueuePause | None) -> QueueV
 
 
 def counts_by_queue(rows: Any) -> dict[str, dict[str, int]]:
-    """Tasks by queue and status, from the counters."""
+    """The number of tasks by queue and status, from the counters."""
     by_queue: dict[str, dict[str, int]] = {}
     for queue, _, _, status, n in rows:
         counts = by_queue.setdefault(queue, {})

@@ -1,6 +1,6 @@
-"""Opening, starting and stopping a queue.
+"""Opens, starts and stops a queue.
 
-Promises: `start` runs workers in this process; `stop` refuses new work with a typed error, then drains. Both
+Promises: `start` runs workers in this process. `stop` refuses new work with a typed error, then drains. Both
 may be called twice, and a queue may be opened or started again after a stop, any number of times. Workers run
 in one event loop at a time.
 """
@@ -23,12 +23,12 @@ from holdfast.queue.session import Backend, Session, Sessions
 from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
 
 StartEngine: TypeAlias = Callable[[Engine], Awaitable[None]]
-"""What puts an engine to work; a test prepares it and steps its loops."""
+"""Starts an engine. A test may pass a function that steps the loops instead."""
 START_ENGINE: Final[StartEngine] = Engine.start
 
 
 class Runtime:
-    """Runs workers in this process, and closes what is open."""
+    """Runs workers in this process, and closes the session of a loop."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class Runtime:
         return await self._sessions.open()
 
     async def start(self, settings: dict[str, Any]) -> None:
-        """Runs workers in this loop. Conflict when workers run already with other settings."""
+        """Starts workers in this loop. Raises Conflict if workers already run with other settings."""
         session = self._sessions.here
         if session.engine is not None and not session.stopping:
             self._check_in_force(settings)
             return
         async with session.starting:
-            session = self._sessions.here  # A stop that was under way has left another.
+            session = self._sessions.here  # A stop that was in progress has replaced it.
             if session.engine is not None:
                 self._check_in_force(settings)
                 return
@@ -71,8 +71,8 @@ class Runtime:
             session.engine = await self._started(session, backend)
 
     async def stop(self) -> None:
-        """Stops the workers of this loop and closes its session. A second caller waits for the end of the
-        first stop. Other event loops go on."""
+        """Stops the workers of this loop and closes its session. A second caller waits for the first stop.
+        Other event loops are not affected."""
         for ended in self._sessions.drop_ended():
             if ended.backend is not None:
                 await ended.backend.store.close()
@@ -92,7 +92,7 @@ class Runtime:
                     session.closed.set()
 
     async def enter(self) -> None:
-        """The start of an `async with` block."""
+        """Enters an `async with` block, which starts the queue."""
         session = self._sessions.here
         session.entered += 1
         try:
@@ -102,33 +102,33 @@ class Runtime:
             raise
 
     async def leave(self) -> None:
-        """The end of an `async with` block; the last one stops the queue."""
+        """Leaves an `async with` block. The last one stops the queue."""
         session = self._sessions.here
         session.entered = max(0, session.entered - 1)
         if not session.entered:
             await self.stop()
 
     def hurry(self) -> None:
-        """While `stop` waits for running tasks: cancels them and gives them back, unpunished."""
+        """Cancels the running tasks that `stop` waits for. They return to the queue and lose no attempt."""
         self._sessions.call_engine(lambda engine: engine.hurry())
 
     async def wait_failed(self) -> EngineFailed:
-        """Returns when the engine has given up, if ever."""
+        """Waits until the engine has failed permanently, and returns the error."""
         session = self._sessions.here
         await session.failed.wait()
         assert session.failure is not None
         return session.failure
 
     async def scale_workers(self, count: int) -> int:
-        """Adds workers, or takes some away; the number that it comes to."""
+        """Adds workers, or removes some if `count` is negative. Returns the new number."""
         check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
         return self._sessions.engine_here().resize(count)
 
     def _check_in_force(self, settings: dict[str, Any]) -> None:
-        """Settings that a start cannot put into force any more are refused, not dropped."""
+        """Raises Conflict if a setting differs from the one in force: a running engine cannot take it."""
         current = self._settings.current
-        asked = current.changed(settings)
-        others = sorted(n for n in settings if getattr(asked, n) != getattr(current, n))
+        requested = current.changed(settings)
+        others = sorted(n for n in settings if getattr(requested, n) != getattr(current, n))
         if others:
             raise Conflict(
                 f"the queue is already running with another {', '.join(others)}: stop it first, or change "

@@ -1,7 +1,7 @@
-"""Use cases of schedules. They live in the store and fire while nodes run.
+"""Use cases of schedules, which are stored and fire while nodes run.
 
-A schedule made here (`put`) is fired by every node that knows its type, until it is removed. One that
-a task is defined with (`@task(cron=...)`) belongs to the code: it fires while a node runs whose code has it.
+A schedule that was added with `put` fires until it is removed, while any node with its type runs. A schedule
+that was defined with `@task(cron=...)` belongs to the code: it fires while a node with that code runs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 
 class Schedules:
-    """What may be asked of schedules, and the tasks that they make."""
+    """The use cases of schedules, and the tasks that they enqueue."""
 
     def __init__(self, sessions: Sessions, types: KnownTypes) -> None:
         self._sessions = sessions
         self._types = types
 
     async def list(self) -> list[Schedule]:
-        """All schedules of the store, by name."""
+        """Returns all schedules of the store, by name."""
         backend = await self._sessions.open()
         return await backend.store.reads.schedules()
 
     async def get(self, name: str) -> Schedule:
-        """One of them; NotFound when there is none of that name."""
+        """Returns one schedule. Raises NotFound if it does not exist."""
         for schedule in await self.list():
             if schedule.name == name:
                 return schedule
@@ -55,7 +55,7 @@ class Schedules:
         queue: str | None = None,
         priority: Priority | str | int | None = None,
     ) -> None:
-        """Adds or changes a schedule. Conflict when the name is that of a task defined with `cron`."""
+        """Adds or changes a schedule. Raises Conflict if a task defined with `cron` has this name."""
         check_name("name", name)
         check_timetable(spec, timezone)
         by.of_unversioned("a schedule")
@@ -79,26 +79,26 @@ class Schedules:
         self._wake_scheduler()
 
     async def remove(self, name: str, by: By) -> None:
-        """Removes a schedule; tasks that it made stay. NotFound when there is none."""
+        """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist."""
         await self._change(
             name, by, lambda stored: stored.remove(name, actor=by.actor, reason=by.reason)
         )
 
     async def pause(self, name: str, by: By) -> Schedule:
-        """Nothing is fired until it is resumed, also after a restart of the code that has it."""
+        """Pauses a schedule until it is resumed. The pause survives restarts of the nodes."""
         return await self._change(
             name, by, lambda stored: stored.pause(name, actor=by.actor, reason=by.reason)
         )
 
     async def resume(self, name: str, by: By) -> Schedule:
-        """Fires again, from its next time on."""
+        """Resumes a paused schedule. It fires at its next regular time."""
         schedule = await self._change(name, by, lambda stored: stored.resume(name, actor=by.actor))
         self._wake_scheduler()
         return schedule
 
     async def submission(self, schedule: Schedule, now: float) -> Submission:
-        """The task of a schedule that is due, as its type is configured; UnknownType when neither this
-        process nor the store knows the type."""
+        """Makes the task of a due schedule, with the configuration of its type. Raises UnknownType if
+        neither this process nor the store has the type."""
         backend = await self._sessions.open()
         request = self._types.request(
             await self._types.find(backend.store, schedule.type),
@@ -125,6 +125,6 @@ class Schedules:
 
 
 async def put_schedule(backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
-    """Makes a schedule known to the store."""
+    """Stores a schedule, and hints at the new event."""
     await backend.store.schedules.put(schedule, actor=actor)
     backend.bus.publish(FEED)

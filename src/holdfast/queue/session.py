@@ -1,9 +1,9 @@
-"""What a queue has open: a session for each event loop.
+"""The sessions of a queue: the open resources of each event loop.
 
-Promises: a session opens when it is first needed, so that a producer just enqueues. All loops of a process
-share one store; everything else here belongs to its loop, because futures, events and locks belong to the
-loop in which they are awaited. A loop that ended without a `stop` is dropped without being touched. A forked
-child has no session: it opens its own, and runs no workers. Never: starts or stops workers (`runtime.py`).
+Promises: a session opens on first use, so a producer can enqueue at once. All loops of a process share one
+store. Everything else belongs to one loop, because futures, events and locks belong to the loop in which
+they are awaited. The session of a loop that ended without a `stop` is dropped and not closed. A forked child
+inherits no session: it opens its own, and runs no workers. Never: starts or stops workers (`runtime.py`).
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ STOPPED = "the queue was stopped: open it or start it again"
 
 
 class Backend(NamedTuple):
-    """A store and everything that is injected beside it. The composition root makes it."""
+    """A store and its injected dependencies. The composition root (`app.py`) makes it."""
 
     store: Store
     bus: Bus
     clock: Clock
     ids: Ids
     host: str = ""
-    """What this machine and process are called; '' asks the machine."""
+    """The name of this machine and process. '' for host name and process id."""
 
 
 class Session:
-    """One event loop's part of a queue: from its first use until `stop`, or until the loop ends."""
+    """The part of a queue in one event loop, from its first use until `stop` or the end of the loop."""
 
     __slots__ = (
         "_waiters",
@@ -63,13 +63,13 @@ class Session:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, is_stopped: bool = False) -> None:
         self.loop = loop
         self.is_stopped = is_stopped
-        """Stopped in this loop, and not opened again: implicit opening is refused."""
+        """The queue was stopped in this loop and not opened again, so implicit opening is refused."""
         self.backend: Backend | None = None
         self.engine: Engine | None = None
         self.plain: Batcher[Submission, Inserted] | None = None
-        """Plain enqueues of this loop share commits."""
+        """Collects the plain enqueues of this loop, which share commits."""
         self.entered = 0
-        """`async with` blocks that are open."""
+        """The number of open `async with` blocks."""
         self.opening = asyncio.Lock()
         self.starting = asyncio.Lock()
         self.stopping = False
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def store_and_bus(self) -> Backend:
-        """The backend of an open session; NotRunning once it was stopped."""
+        """The backend of an open session. Raises NotRunning after a stop."""
         if self.backend is None:
             raise NotRunning(STOPPED)
         return self.backend
@@ -109,7 +109,7 @@ class Session:
                     self._waiters.ended(task)
 
     def fail(self, failure: EngineFailed) -> None:
-        """The engine has given up."""
+        """Records that the engine has failed permanently."""
         self.failure = failure
         self.failed.set()
 
@@ -127,11 +127,11 @@ class Sessions(PassiveFollower):
         self.make_backend = make_backend
         self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
         self._inherited: list[Session] = []
-        """Those of the process that this one was forked from: kept, so that nothing of them unwinds here."""
+        """Sessions of the parent process. They stay referenced, so their tasks do not unwind here."""
         follow(self)
 
     def start_over(self) -> None:
-        """In a forked child."""
+        """Called in a forked child."""
         self._inherited += self._by_loop.values()
         self._by_loop = {}
 
@@ -149,11 +149,11 @@ class Sessions(PassiveFollower):
         return self._by_loop.get(session.loop) is session
 
     def replace(self, session: Session) -> None:
-        """After a stop: the loop gets a new session, which has to be opened explicitly."""
+        """Gives the loop a new session after a stop. It must be opened explicitly."""
         self._by_loop[session.loop] = Session(session.loop, is_stopped=True)
 
     def drop_ended(self) -> list[Session]:
-        """Removes the sessions whose event loop has ended: nothing of them can be awaited any more."""
+        """Removes and returns the sessions whose event loop has ended. Nothing can be awaited in them."""
         ended = [session for session in list(self._by_loop.values()) if session.loop.is_closed()]
         for session in ended:
             self._by_loop.pop(session.loop, None)
@@ -163,14 +163,14 @@ class Sessions(PassiveFollower):
 
     @property
     def ready(self) -> Session | None:
-        """The session of this loop if `open` would return at once."""
+        """The session of this loop if `open` would return at once, otherwise None."""
         session = self._by_loop.get(asyncio.get_running_loop())
         if session is None or session.backend is None or session.subscriptions.starting:
             return None
         return session
 
     async def open(self) -> Backend:
-        """The store and the bus of this loop; connects when needed."""
+        """Returns the backend of this loop. Connects if needed."""
         session = self.here
         backend = await self.connect()
         if session.subscriptions.starting:
@@ -183,7 +183,7 @@ class Sessions(PassiveFollower):
         return (await self.open()).store.now()
 
     async def opened(self) -> Session:
-        """The session of this loop, open."""
+        """Returns the open session of this loop."""
         await self.open()
         return self.here
 
@@ -215,14 +215,15 @@ class Sessions(PassiveFollower):
 
     @property
     def engine(self) -> Engine | None:
-        """The engine of this process, in whichever loop it runs."""
+        """The engine of this process, in any event loop."""
         for session in list(self._by_loop.values()):
             if session.engine is not None and not session.loop.is_closed():
                 return session.engine
         return None
 
     def engine_here(self) -> Engine:
-        """The engine of this loop; a typed error when it runs in another one, or not at all."""
+        """Returns the engine of this loop. Raises WrongLoop if it runs in another loop, and NotRunning if
+        there is none."""
         engine = self.here.engine
         if engine is None:
             self.refuse_elsewhere("change them there")
@@ -230,7 +231,7 @@ class Sessions(PassiveFollower):
         return engine
 
     def call_engine(self, call: Callable[[Engine], None]) -> None:
-        """Calls back with each engine of this process, in the thread of its loop."""
+        """Calls the function with each engine of this process, in the thread of its loop."""
         for session in list(self._by_loop.values()):
             if session.engine is None or session.loop.is_closed():
                 continue
@@ -240,7 +241,7 @@ class Sessions(PassiveFollower):
                 session.loop.call_soon_threadsafe(call, session.engine)
 
     def refuse_elsewhere(self, what_to_do: str) -> None:
-        """WrongLoop when workers run in this process."""
+        """Raises WrongLoop if workers run in this process."""
         if self.is_running():
             raise WrongLoop(
                 f"the workers of this queue run in another event loop of this process: {what_to_do}, or "

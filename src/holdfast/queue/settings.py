@@ -1,4 +1,4 @@
-"""The settings of a queue, validated when it is made. Durations are in seconds."""
+"""The settings of a queue, validated by the constructor. Durations are in seconds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def defaults(self) -> Defaults:
-        """For types that do not say."""
+        """The defaults for types that do not set these options."""
         return Defaults(
             max_attempts=self.default_max_attempts,
             retry_base_seconds=self.base_retry_delay,
@@ -82,18 +82,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Retention(self.keep_done, self.keep_dead, self.keep_events)
 
     def changed(self, changes: dict[str, object]) -> Settings:
-        """With some settings replaced. Unknown names are refused."""
-        known = set(self.__struct_fields__)
-        unknown = sorted(set(changes) - known)
+        """Returns a copy with some settings replaced. Raises BadConfig for an unknown name."""
+        names = set(self.__struct_fields__)
+        unknown = sorted(set(changes) - names)
         if unknown:
             raise BadConfig(
-                f"unknown setting '{unknown[0]}': the settings are {', '.join(sorted(known))}"
+                f"unknown setting '{unknown[0]}': the settings are {', '.join(sorted(names))}"
             )
         return replace(self, **changes)
 
 
 class SettingsInForce:
-    """The settings of a queue as they are now: a start may change them."""
+    """The current settings of a queue. A start may change them."""
 
     __slots__ = ("current",)
 
@@ -112,7 +112,7 @@ def _seconds(name: str, value: object, least: float) -> None:
 def _check_queues(queues: object) -> None:
     if not isinstance(queues, tuple | list) or not queues:
         raise BadConfig(
-            f"queues is {shown(queues)}: give a tuple of names, or leave it out for those of the handlers"
+            f"queues is {shown(queues)}: pass a tuple of names, or omit it to serve those of the handlers"
         )
     for name in queues:
         check_id("a name in queues", name, wrong=BadConfig)

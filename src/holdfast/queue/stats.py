@@ -1,4 +1,4 @@
-"""How a queue is doing: counts of tasks, workers and nodes."""
+"""Statistics of a queue: numbers of tasks, workers and nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.store.store import Store
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """How a queue is doing. Counts are exact as of the call and cost no scan."""
+    """The statistics of a queue. Counts are exact as of the call and need no scan."""
 
     pending: int
     processing: int
@@ -39,15 +39,16 @@ class Stats(msgspec.Struct, frozen=True):
     leases_lost: int
     restarts: int
     deaf_handlers: int
-    """Handlers in this process that ignore their cancellation; each keeps a worker."""
+    """Handlers in this process that ignore their cancellation. Each occupies a worker."""
     abandoned_threads: int
-    """Plain handlers in this process that outlived their attempts; with 16, it takes no others."""
+    """Threads of handlers in this process that still run after their attempt ended. With 16 of them it
+    starts no task that needs a thread."""
     troubles: int
-    """Errors that a part of this process's engine did not foresee and went on after."""
+    """Unexpected errors of the engine in this process, after which it continued."""
 
 
 class Statistics:
-    """Counts what the store has and what this process does."""
+    """Collects the counters of the store and the figures of this process."""
 
     def __init__(
         self, sessions: Sessions, nodes: Nodes, handlers: Handlers, meter: Meter | None
@@ -59,7 +60,7 @@ class Statistics:
         self._measures: meters.Measures | None = None
 
     async def get(self) -> Stats:
-        """Exact as of now; also sets the gauges of the meter."""
+        """Returns exact statistics, and sets the gauges of the meter."""
         backend = await self._sessions.open()
         rows = await backend.store.counters()
         nodes = await self._nodes.list()
@@ -100,7 +101,7 @@ class Statistics:
         )
 
     async def _measure(self, store: Store, meter: Meter, rows: Any) -> None:
-        """Fresh gauges, with workers in this process or without."""
+        """Sets the gauges, also if no workers run in this process."""
         engine = self._sessions.engine
         if engine is not None:
             engine.measure(rows)

@@ -1,4 +1,4 @@
-"""Event handlers of one event loop, and the end of a subscription."""
+"""The event subscriptions of one event loop."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self.starting: set[asyncio.Event] = set()
-        """Subscriptions that have no position yet; each event is set once it has one."""
+        """Subscriptions that have no position yet. Each event is set when its subscription has one."""
         self.tasks: set[asyncio.Task[None]] = set()
         self.draining: Position | None = None
-        """The last position that readers still get; set by a stop."""
+        """Set by a stop: readers end at this position."""
 
     async def started(self) -> None:
-        """Returns when each subscription that was made before has its position."""
+        """Waits until each subscription made so far has its position."""
         await asyncio.gather(*(started.wait() for started in list(self.starting)))
 
     def is_drained_at(self, position: Position | None) -> bool:
-        """Whether a stopping queue has nothing more for a reader at this position."""
+        """Whether the queue is stopping and a reader at this position has read everything."""
         return self.draining is not None and (
             position is None or position.offset >= self.draining.offset
         )
 
 
 class Unsubscribe:
-    """Ends a subscription when called: `unsubscribe()` or `await unsubscribe()`. Calling it twice is fine."""
+    """Ends a subscription when called: `unsubscribe()` or `await unsubscribe()`. It may be called twice."""
 
     __slots__ = ("_task",)
 
@@ -46,7 +46,7 @@ class Unsubscribe:
 
 
 class Unsubscribed:
-    """Awaited, it returns when the handler runs no more; a handler does not wait for itself."""
+    """Await it to wait until the handler has returned. A handler that awaits its own end does not wait."""
 
     __slots__ = ("_task",)
 

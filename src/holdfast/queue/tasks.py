@@ -1,7 +1,8 @@
-"""Use cases of tasks: look at them, wait for them, cancel, pause, resume and edit them.
+"""Use cases of tasks: read, wait, cancel, pause, resume, edit.
 
-Promises: a change is recorded with who and why (`By`). A task that does not exist is NotFound; a change that
-its status does not allow is IllegalTransition; another version than expected is Conflict.
+Promises: a change is recorded with its actor and reason (`By`). Raises NotFound if the task does not exist,
+IllegalTransition if its status does not allow the change, and Conflict if it has another version than
+expected.
 """
 
 from __future__ import annotations
@@ -35,32 +36,33 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "invalid-input": errors.InvalidInput,
     "payload-too-large": errors.PayloadTooLarge,
 }
-"""By the code of the core's refusal; any other is a Conflict."""
+"""The error class for each refusal code of the core. Other codes raise Conflict."""
 
 
 class Tasks:
-    """What may be asked of tasks."""
+    """The use cases of tasks."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    # -- looking -----------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     async def look_up(self, task_id: str) -> Task | None:
-        """The task, or None when there is none of that id."""
+        """Returns the task, or None if it does not exist."""
         check_name("task_id", task_id)
         backend = await self._sessions.open()
         return (await backend.store.get([task_id])).get(task_id)
 
     async def get(self, task_id: str) -> Task:
-        """The task; NotFound when there is none of that id."""
+        """Returns the task. Raises NotFound if it does not exist."""
         task = await self.look_up(task_id)
         if task is None:
             raise errors.NotFound(f"task {task_id} does not exist: it may have been pruned")
         return task
 
     async def wait(self, task_id: str, timeout: float | None = None) -> Task:
-        """The task once it has ended, well or badly; WaitTimeout after `timeout` seconds."""
+        """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
+        `timeout` seconds."""
         check_name("task_id", task_id)
         if timeout is not None:
             check_number("timeout", timeout)
@@ -77,7 +79,8 @@ class Tasks:
         after: str | None = None,
         limit: int = 50,
     ) -> list[Task]:
-        """Newest first, a page at a time; `after` is the last id of the page before."""
+        """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
+        page."""
         backend = await self._sessions.open()
         return await backend.store.find(
             status=None if status is None else check_choice("status", status, Status),
@@ -89,52 +92,51 @@ class Tasks:
         )
 
     async def parents(self, task_id: str) -> list[Dependency]:
-        """The tasks that this one depends on."""
+        """Returns the dependencies of the task."""
         backend = await self._with_task(task_id)
         return await backend.store.reads.dependencies(task_id)
 
     async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
-        """The tasks that depend on this one."""
+        """Returns the ids of the tasks that depend on this one."""
         backend = await self._with_task(task_id)
         return await backend.store.reads.dependents(task_id, check_page(limit))
 
     async def history(self, task_id: str) -> list[Event]:
-        """What happened to the task, oldest first, as far as events are kept."""
+        """Returns the stored events of the task, oldest first."""
         backend = await self._with_task(task_id)
         return await backend.store.history(task_id)
 
     async def why(self, task_id: str) -> Why:
-        """Why the task is not running."""
+        """Explains why the task is not running."""
         check_name("task_id", task_id)
         return await explain((await self._sessions.open()).store, task_id)
 
     async def _with_task(self, task_id: str) -> Backend:
-        """The store, if it has the task."""
+        """Returns the backend. Raises NotFound if the task does not exist."""
         await self.get(task_id)
         return await self._sessions.open()
 
     # -- changing ----------------------------------------------------------------------------------
 
     async def cancel(self, task_id: str, by: By) -> Task:
-        """Aborts the task, whatever it is doing; a running handler is cancelled."""
+        """Aborts the task. A running handler is cancelled."""
         return await self.apply(task_id, Abort(by.actor, by.reason), by)
 
     async def pause(self, task_id: str, by: By) -> Task:
-        """Stops the task until it is resumed; no attempt is spent."""
+        """Stops the running task until it is resumed. The interrupted attempt does not count."""
         return await self.apply(task_id, Pause(by.actor, by.reason), by)
 
     async def resume(self, task_id: str, by: By) -> Task:
-        """Lets a paused task go on, from the queue."""
+        """Returns a paused task to the queue."""
         return await self.apply(task_id, Resume(by.actor), by)
 
     async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
-        """Gives a waiting or dead task another payload: this one, or with `merge` the one it has with these
-        fields changed."""
+        """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it."""
         check_flag("merge", merge)
         return await self.apply(task_id, Edit(by.actor, encode_payload(payload), merge), by)
 
     async def apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
-        """Sends one command; the task as it is afterwards, or the core's refusal as an error."""
+        """Applies one command and returns the changed task. Raises an error for a refusal of the core."""
         check_name("task_id", task_id)
         backend = await self._sessions.open()
         instruction = Instruction(task_id, command, version=by.expected_version)
@@ -144,7 +146,7 @@ class Tasks:
         backend.bus.publish(WORK)
         backend.bus.publish(FEED)
         self._sessions.here.ended([ruling.after])
-        # A runner here loses its lease at once; one elsewhere with its next heartbeat.
+        # A runner in this process notices the change at once, one elsewhere with its next heartbeat.
         self._sessions.call_engine(lambda engine: engine.heartbeat.wake())
         return ruling.after
 

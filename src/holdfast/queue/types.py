@@ -1,7 +1,7 @@
-"""The task types that a queue knows, and from them and the arguments of an enqueue to a request.
+"""The registered task types, and the request that results from a type and the arguments of an enqueue.
 
-Promises: a type is known when a handler here or any node of the store has registered it; else it is
-refused by name.
+Promises: a type is registered by a handler of this process or by any node of the store. An unknown type
+raises UnknownType.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from holdfast.queue.settings import SettingsInForce
 from holdfast.store.store import Store
 
 TYPES_SECONDS: Final = 60.0
-"""How long what other nodes registered is believed without asking again."""
+"""How long the types of other nodes are cached."""
 TYPE: Final = msgspec.json.Decoder(TypeConfig)
 DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
 
 class KnownTypes:
-    """The types of this process's handlers, and those that other nodes of the store registered."""
+    """The types that handlers of this process or other nodes of the store have registered."""
 
     def __init__(self, handlers: Handlers, settings: SettingsInForce) -> None:
         self.handlers = handlers
@@ -80,13 +80,13 @@ class KnownTypes:
         )
 
     def config(self, type_name: str) -> TypeConfig:
-        """The configuration of a type that `find` has answered for."""
+        """Returns the configuration of a type that `find` has returned before."""
         handler = self.handlers.get(type_name)
         return handler.config if handler is not None else self._elsewhere[type_name]
 
     async def find(self, store: Store, type_name: str) -> TypeConfig:
-        """The type's configuration, from a handler here or from the node that registered it; UnknownType
-        when there is neither."""
+        """Returns the configuration of a type, from a handler of this process or from the store. Raises
+        UnknownType if there is neither."""
         check_name("type", type_name)
         handler = self.handlers.get(type_name)
         if handler is not None:
@@ -108,9 +108,9 @@ class KnownTypes:
 
 
 def _edges(depends_on: DependsOn) -> tuple[Edge, ...]:
-    """Ids, edges, or a mapping from id to policy."""
+    """Accepts ids, edges, or a mapping from id to policy."""
     if isinstance(depends_on, str | bytes) or not isinstance(depends_on, Iterable):
-        raise InvalidInput(f"depends_on is {shown(depends_on)}: give a list of task ids")
+        raise InvalidInput(f"depends_on is {shown(depends_on)}: pass a list of task ids")
     given = depends_on.items() if isinstance(depends_on, Mapping) else map(_edge, depends_on)
     edges = {}
     for parent, policy in given:
@@ -128,7 +128,7 @@ def _edge(given: object) -> tuple[object, object]:
 
 
 def timeout_in(given: object, *, wrong: type[InvalidInput] = InvalidInput) -> float:
-    """A timeout as it is kept; what is given as None is none."""
+    """Checks a timeout and returns its stored form. None means no timeout."""
     return NO_TIMEOUT if given is None else check_positive("timeout", given, wrong=wrong)
 
 

@@ -1,6 +1,7 @@
-"""What is shown as JSON of each noun, by every face: plain data with the field names of Python.
+"""The JSON form of each object, for the command line and the gateways: plain data with Python field names.
 
-Promises: these names are stable: programs read them. Times come twice, as epoch seconds and ISO 8601.
+Promises: the names are stable, because programs read them. Each time is given as epoch seconds and as
+ISO 8601.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ OF_ONE_PROCESS: Final = (
     "abandoned_threads",
     "troubles",
 )
-"""Fields of `Stats` that only a process with workers knows."""
+"""Fields of `Stats` that describe one process, not the store."""
 
 
 def iso(at: float) -> str:
-    """2026-01-31T12:00:00.000Z"""
+    """Formats a time, e.g. 2026-01-31T12:00:00.000Z."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def stamped(**times: float | None) -> View:
-    """Each time twice: `created_at` in epoch seconds, `created_at_iso` for reading."""
+    """Returns each time in two fields: `created_at` in epoch seconds, `created_at_iso` in ISO 8601."""
     view: View = {}
     for name, at in times.items():
         view[name] = at
@@ -100,7 +101,7 @@ def event(of: Event) -> View:
 
 
 def whole_task(of: Task, parents: Iterable[Dependency], dependents: list[str]) -> View:
-    """A task with those around it."""
+    """A task with its dependencies and dependents."""
     return {
         **task(of),
         "depends_on": [
@@ -174,12 +175,12 @@ def queue(of: QueueView) -> View:
 
 
 def stats(of: Stats, nodes: list[Node]) -> View:
-    """The statistics of the store; workers are those of all live nodes."""
+    """The statistics of the store, with the workers of all live nodes."""
     view: View = msgspec.to_builtins(of)
     for name in OF_ONE_PROCESS:
         del view[name]
-    workers = sum(each.workers for each in nodes)
-    busy = sum(each.busy for each in nodes)
+    workers = sum(live.workers for live in nodes)
+    busy = sum(live.busy for live in nodes)
     return {**view, "nodes": len(nodes), "workers": workers, "available_workers": workers - busy}
 
 
@@ -197,7 +198,7 @@ def lock(of: LeaseInfo) -> View:
 
 
 def whole_lock(of: LeaseInfo) -> View:
-    """A lock with those who wait for it and what operators did."""
+    """A lock with its waiters and audit entries."""
     return {
         **lock(of),
         "waiters": [waiter._asdict() for waiter in of.waiters],

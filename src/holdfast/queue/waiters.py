@@ -1,8 +1,8 @@
 """Callers that wait for tasks to end.
 
-Promises: a task that ends in this process wakes its waiters at once; one that ends elsewhere wakes them
-by the feed's hint, or by a look at the store each second at the latest; a wait that ends, by whatever error,
-leaves nothing behind. Never: more than `WAITS_MAX` at once.
+Promises: a task that ends in this process wakes its waiters at once. A task that ends elsewhere wakes them
+after a hint of the feed, or after the next poll of the store, one second later at most. A wait leaves nothing
+behind, also if it fails. Never: more than `WAITS_MAX` waits at once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ LOOK_SECONDS: Final = 1.0
 LOOK_MAX: Final = 500
 GATHER_SECONDS: Final = 0.005
 WAITS_MAX: Final = 100_000
-"""Callers of one event loop that may wait at once."""
+"""The number of callers of one event loop that may wait at once."""
 log = logging.getLogger("holdfast.queue")
 
 
 class Waiters:
-    """The callers of one event loop. One look at the store serves all of them."""
+    """The waiting callers of one event loop. One read of the store serves all of them."""
 
     def __init__(self, store: Store, bus: Bus, clock: Clock) -> None:
         self._store = store
@@ -43,7 +43,7 @@ class Waiters:
             self._stir.set()
 
     async def wait(self, task_id: str, seconds: float | None) -> Task:
-        """The task once it has ended; WaitTimeout after `seconds`."""
+        """Returns the task when it has ended. Raises WaitTimeout after `seconds`."""
         if self._count >= WAITS_MAX:
             raise QueueFull(
                 f"{WAITS_MAX} callers of this queue already wait for results: try again later"
@@ -62,7 +62,7 @@ class Waiters:
             self._drop(task_id, future)
 
     async def _look_first(self, task_id: str) -> None:
-        """The task may have ended before the wait began."""
+        """Reads the task once, because it may have ended before the wait began."""
         task = (await self._store.get([task_id])).get(task_id)
         if task is None:
             raise NotFound(f"task {task_id} does not exist: it may have been pruned")
@@ -98,7 +98,7 @@ class Waiters:
         self._count += 1
 
     def _drop(self, task_id: str, future: asyncio.Future[Task]) -> None:
-        """However a wait ends, its future goes with it."""
+        """Removes the future of a wait that has ended."""
         futures = self._futures[task_id]
         futures.remove(future)
         self._count -= 1
@@ -108,7 +108,7 @@ class Waiters:
     async def _look(self) -> None:
         while True:
             await self._clock.wait(self._stir, LOOK_SECONDS)
-            # Ends that come in quick succession are looked up together.
+            # Tasks that end in quick succession are read together.
             await self._clock.sleep(GATHER_SECONDS)
             self._stir.clear()
             ids = list(self._futures)
@@ -124,7 +124,7 @@ class Waiters:
         except StoreUnavailable:
             return
         except Exception:
-            log.exception("a look for the ends of %d tasks failed; it is repeated", len(ids))
+            log.exception("reading %d awaited tasks failed and is retried", len(ids))
             return
         for task in tasks.values():
             if task.status in ENDED:

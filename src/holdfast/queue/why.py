@@ -1,6 +1,6 @@
-"""Why a task is not running: one answer with reasons that a person can act on.
+"""Explains why a task is not running, with reasons that an operator can act on.
 
-Promises: what is said of a task, its limits, its parents, its queue and the nodes was true at one moment.
+Promises: the task, its limits, its parents, its queue and the nodes are read at one moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holdfast.store.store import Store
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One thing in the way. `code` is stable, `text` is for people, `data` for programs."""
+    """One reason. `code` is stable, `text` is for people, `data` for programs."""
 
     code: str
     text: str
@@ -26,7 +26,7 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class Why(msgspec.Struct, frozen=True):
-    """The task's status and what it waits for; no reasons means that it may start at any moment."""
+    """The status of a task and what it waits for. Without reasons it may start at any moment."""
 
     task_id: str
     status: Status
@@ -34,7 +34,7 @@ class Why(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if not self.reasons:
-            return f"{self.task_id} is {self.status}: nothing is in its way"
+            return f"{self.task_id} is {self.status}: it may start at any moment"
         return f"{self.task_id} is {self.status}: " + "; ".join(r.text for r in self.reasons)
 
 
@@ -49,7 +49,7 @@ async def explain(store: Store, task_id: str) -> Why:
 
 
 def reasons_of(view: Situation) -> list[Reason]:
-    """What is in the way, as far as the view shows it."""
+    """The reasons that follow from the view."""
     task = view.task
     match task.status:
         case Status.BLOCKED:
@@ -81,8 +81,8 @@ def _waits_for(parent_id: str, status: str, view: Situation) -> Reason:
     data = {"task_id": parent_id, "status": status}
     if parent_id in view.held_ends:
         text = (
-            f"{parent_id} has ended ({status}), but another transaction holds this task: it goes on when "
-            "that one has ended; find it in pg_stat_activity"
+            f"{parent_id} has ended ({status}), but another transaction holds this task: it continues when "
+            "that transaction has ended; find it in pg_stat_activity"
         )
         return Reason("held", text, data)
     return Reason("dependency", f"waits for {parent_id} ({status})", data)
@@ -125,14 +125,14 @@ def _limits_full(view: Situation) -> list[Reason]:
         if view.task.gate != limit.name and limits.permits(limit, view.now) >= 1:
             continue
         opens_at = limits.opens_at(limit, view.now)
-        said = f"limit '{limit.name}'"
+        title = f"limit '{limit.name}'"
         if opens_at is None or limit.rule.rate_count is None:
             held = ", ".join(f"{holder.task_id} on {holder.node}" for holder in holders)
-            text = f"{said} is full ({limits.describe(limit.rule)}); held by {held or 'no running task'}"
+            text = f"{title} is full ({limits.describe(limit.rule)}); held by {held or 'no running task'}"
             code = "limit-full"
         else:
             seconds = max(0.0, opens_at - view.now)
-            text = f"{said} ({limits.describe(limit.rule)}) opens in {seconds:.1f} s"
+            text = f"{title} ({limits.describe(limit.rule)}) opens in {seconds:.1f} s"
             code = "rate"
         data = {
             "limit": limit.name,
@@ -145,7 +145,7 @@ def _limits_full(view: Situation) -> list[Reason]:
 
 
 async def _workers_busy(store: Store, task: Task) -> Reason:
-    # Counting writes, so it is no part of the view; it says how long the line is, nothing about this task.
+    # `counters` writes, so it is not part of the view. It gives the length of the line only.
     counts = await store.counters()
     ahead = sum(
         n

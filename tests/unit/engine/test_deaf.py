@@ -185,7 +185,7 @@ async def test_an_event_handler_that_ignores_its_cancellation_does_not_block_a_s
     await called.wait()
     async with asyncio.timeout(20):
         await queue.stop()
-    assert "left behind: 1 event handlers" in caplog.text
+    assert "abandoned 1 event handlers" in caplog.text
     released.set()
     await subscription()
 

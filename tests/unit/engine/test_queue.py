@@ -159,7 +159,7 @@ async def test_a_subscriber_that_fell_behind_the_feed_goes_on(
         await h.run_until_idle()
         assert kinds[0] == first
         assert kinds[-1] == last
-    assert "missed events and goes on" in caplog.text
+    assert "missed events and continues" in caplog.text
 
 
 async def test_a_subscriber_waits_out_an_outage(
