@@ -1,1 +1,1 @@
-"""The transactions, each written once for all stores (see `holdfast.store.script`)."""
+"""The transactions of the store, each written once for all dialects (see `holdfast.store.script`)."""

@@ -1,4 +1,7 @@
-"""Transactions around tasks: queue pauses, pruning. Each with its facts."""
+"""Administrative transactions: pausing and resuming queues, pruning tasks.
+
+Promises: a change and its event are written in the same transaction.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ def _record_event(
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:
-    """Removes tasks that ended long ago. Returns how many."""
+    """Deletes tasks that ended before the cutoff. Returns how many.
+
+    Counts a batch of the feed first, because the deleted tasks are subtracted from the counters at once."""
     yield from feed.count(dialect)
     return (yield from dialect.prune_tasks(before=before, dead_before=dead_before, limit=limit))

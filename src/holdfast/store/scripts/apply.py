@@ -1,7 +1,8 @@
-"""The one path of changes: lock, let the core decide, settle what hangs on it, write, record.
+"""Applies instructions to tasks: lock, decide in the core, settle dependents, write rows, record events.
 
-Promises: rows, dependents, limits and facts change together or not at all; dependents beyond a batch are left
-for later (`cascade.py`). Never: decides by itself.
+Promises: rows, dependents, limits and events change in one transaction. Dependents beyond one batch are
+recorded and settled later (`cascade.py`).
+Never: decides; every ruling comes from `core.decide`.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
 
 
 class Applied(NamedTuple):
-    """What came of a batch of orders."""
+    """The result of a batch of instructions."""
 
     rulings: list[Ruling]
     is_cut_short: bool
-    """Dependents are left for a sweeper."""
+    """Whether a sweeper has to settle the remaining dependents."""
 
 
 BRIEF_MILLISECONDS: Final = "50"
-"""The end of one task waits so long for a lock; others may wait behind it."""
+"""Lock timeout for ending one task. It is short, because other requests may queue behind this one."""
 HELD: Final = "held"
-"""Code of a refusal: another transaction holds the task at this moment."""
+"""Refusal code: another transaction holds the lock on the task."""
 
 
 def apply(
@@ -40,9 +41,10 @@ def apply(
     wait: bool = True,
     brief: bool = False,
 ) -> Script[Applied]:
-    """Carries out a batch of orders; the answers are in their order. Without `wait`, a task that another
-    transaction holds is left as it is, and the answer says so. `brief`: one that is held for longer than a
-    transaction of ours takes fails the whole."""
+    """Applies a batch of instructions. The rulings are in the order of the instructions.
+
+    Without `wait`, a task that another transaction holds is skipped and refused with `HELD`. With `brief`, a
+    lock that is not granted within `BRIEF_MILLISECONDS` fails the transaction."""
     if brief:
         yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
     work = Work(now)
@@ -59,7 +61,8 @@ def apply(
 
 
 def _lock(instructions: Sequence[Instruction], *, wait: bool) -> str:
-    """A report takes no task away from its runner, so it may pass a step whose transaction is open."""
+    """The lock statement. A report does not take a task from its runner, so a weaker lock is enough: it does
+    not conflict with the open transaction of a step."""
     if not wait:
         return "lock_free_tasks"
     is_report = all(isinstance(instruction.command, Report) for instruction in instructions)
@@ -77,7 +80,7 @@ def _answer(
 
 
 def held_by_another(instruction: Instruction) -> Refusal:
-    """The answer to an order that was not looked at, because of another transaction."""
+    """The refusal of an instruction that was skipped because another transaction holds the task."""
     text = f"another transaction holds task {instruction.task_id}: try again in a moment"
     return Refusal(instruction.task_id, HELD, text)
 
@@ -92,7 +95,7 @@ def _comes_back(instruction: Instruction) -> Refusal:
 
 
 def carry_out(work: Work, instruction: Instruction) -> Ruling:
-    """Lets the core decide about one task of the transaction."""
+    """Applies one instruction to a loaded task: the core decides, `work` collects the result."""
     task = work.tasks.get(instruction.task_id)
     if task is None:
         return Refusal(
@@ -107,8 +110,8 @@ def carry_out(work: Work, instruction: Instruction) -> Ruling:
 
 
 def finish(work: Work, record_id: int, recorder: Recorder, left: int | None = None) -> Script[None]:
-    """Everything that follows from the changes so far, then the write. `left`: how many dependents may
-    still be settled in this transaction."""
+    """Settles dependents, releases limits, then writes everything. `left`: how many edges to dependents this
+    transaction may still read; by default a whole batch."""
     left = yield from cascade.settle_dependents(
         work, recorder.cascade_batch if left is None else left
     )
@@ -118,7 +121,7 @@ def finish(work: Work, record_id: int, recorder: Recorder, left: int | None = No
 
 
 def go_on(parent_id: str, *, now: float, record_id: int, recorder: Recorder) -> Script[int]:
-    """One more batch of a cascade that was left; how much was done."""
+    """Runs the next batch of an unfinished cascade. Returns how much was done; 0: nothing could be."""
     work = Work(now)
     done = yield from cascade.next_batch(work, parent_id, recorder.cascade_batch)
     if done:

@@ -24,7 +24,7 @@ from holdfast.store.scripts.revive import blame_others, bring_back, came_back
 from holdfast.store.scripts.work import Work, load_free
 
 BATCH: Final = 1_000
-"""Edges to dependents that one transaction reads, unless a dialect is made with another number."""
+"""Default number of edges to dependents that one transaction reads."""
 
 Edge: TypeAlias = tuple[str, str, str]
 """Child, parent, policy."""
@@ -33,19 +33,19 @@ Tell: TypeAlias = Callable[[Work, Mapping[str, Task], Sequence[Edge]], Script[No
 
 
 def settle_dependents(work: Work, left: int) -> Script[int]:
-    """Level by level, until no ended task has unsettled dependents, or `left` edges were read. Returns how
-    many edges may still be read."""
+    """Settles dependents level by level, until no ended task has unsettled ones or `left` edges were read.
+    Returns how many edges may still be read."""
     return (yield from _levels(work, left, ended, settle))
 
 
 def revive_dependents(work: Work, left: int) -> Script[None]:
-    """A replayed dead letter revives the tasks that failed with it, level by level."""
+    """Revives the tasks that failed with a replayed dead letter, level by level."""
     yield from _levels(work, left, came_back, _revive)
     yield from blame_others(work)
 
 
 def next_batch(work: Work, parent_id: str, batch: int) -> Script[int]:
-    """Goes on with what an earlier transaction left; how much was done. 0: nothing could be."""
+    """Continues a cascade that was left over. Returns how much was done; 0: nothing could be."""
     yield from load_free(work, [parent_id])
     parent = work.tasks.get(parent_id)
     if parent is None:
@@ -90,14 +90,14 @@ def _children(work: Work, parents: Mapping[str, Task], left: int, tell: Tell) ->
     yield from tell(work, parents, edges)
     if len(edges) == left:
         child_id, parent_id, _ = edges[-1]
-        # Edges come in the order of their parents: those after the last one were not reached.
-        rest = {each: "" for each in parents if each > parent_id}
+        # Edges are sorted by parent, so parents after the last one were not reached.
+        rest = {unread_id: "" for unread_id in parents if unread_id > parent_id}
         yield from _leave(work, {parent_id: child_id, **rest})
     return len(edges)
 
 
 def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Script[None]:
-    """Tells the children of these edges, which are open, how their parents ended, which are locked."""
+    """Settles the children of these open edges by how their parents ended. The parents are locked."""
     free = yield from _free(work, edges)
     verdicts = [
         (child_id, dependency.settlement(parents[parent_id], DependencyPolicy(policy)))
@@ -106,7 +106,7 @@ def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Sc
     satisfied = [
         (child_id, verdict.parent_id) for child_id, verdict in verdicts if verdict.satisfied
     ]
-    # A parent may be back and end well before its return has reached all that had failed with it.
+    # A replayed parent may complete before the cascade of its replay has revived every child.
     yield from bring_back(work, dict(reversed(satisfied)))
     for child_id, verdict in verdicts:
         child = work.tasks.get(child_id)
@@ -115,7 +115,7 @@ def settle(work: Work, parents: Mapping[str, Task], edges: Sequence[Edge]) -> Sc
         )
         if isinstance(ruling, Transition):
             work.move(ruling)
-    # An edge to a dead parent stays open: the child that comes back waits for it again.
+    # An edge to a dead parent stays open, so that a revived child waits for that parent again.
     if satisfied:
         yield call_rows("settle_edges", satisfied)
 
@@ -126,8 +126,8 @@ def _revive(work: Work, _: Mapping[str, Task], edges: Sequence[Edge]) -> Script[
 
 
 def _free(work: Work, edges: Sequence[Edge]) -> Script[Sequence[Edge]]:
-    """Locks the children of these edges; the edges of those that could be locked. The others are written
-    down: the parent does not wait for them."""
+    """Locks the children of these edges. Returns the edges whose child was locked. The others are recorded
+    for a later batch, because a parent never waits for a child."""
     held = yield from load_free(work, (child_id for child_id, _, _ in edges))
     if not held:
         return edges

@@ -1,6 +1,7 @@
-"""Claims of the general path: tasks under limits, and the share of the aged.
+"""The general claim path: tasks with limits, and aged tasks.
 
-The common claim is one statement of the dialect (`claim_plain`); what needs a limit's row comes here.
+Tasks without limits are claimed by the dialect's fast path (`store/fast`). Tasks whose limits have to be
+locked and checked are claimed here.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from holdfast.store.scripts.limits import Limits
 from holdfast.store.scripts.work import Recorder, Work
 
 BRIEF_MILLISECONDS: Final = "200"
-"""A limit is held by transactions of ours only, until their commit is on the disk."""
+"""Lock timeout for limits. Only short store transactions lock a limit, each until its commit is on disk."""
 
 
 class Wait(Enum):
-    """For limits that other transactions hold, or that are new."""
+    """Whether a claim waits for limits that other transactions hold, or that do not exist yet."""
 
     NEVER = "never"
-    """Tasks under them stay where they are."""
+    """Skip tasks with such limits; they stay queued."""
     IF_NONE_IS_FREE = "if none is free"
-    """The same, unless there is no other limit to judge: then briefly."""
+    """As NEVER, unless no limit at all could be locked; then as BRIEFLY."""
     BRIEFLY = "briefly"
-    """As long as a transaction of ours takes; a limit that is held for longer fails the whole."""
+    """Wait up to `BRIEF_MILLISECONDS`; a limit that is held for longer fails the transaction."""
 
 
 def claim_these(
@@ -41,8 +42,8 @@ def claim_these(
     record_id: int,
     recorder: Recorder,
 ) -> Script[Claimed]:
-    """Takes tasks that are locked and queued, as far as their limits allow; parks the others. Those with a
-    limit that is not among the locked ones stay where they are."""
+    """Claims locked, queued tasks as far as their limits allow and parks the others. Tasks with a limit that
+    is not in `limits` stay queued."""
     work = Work(now)
     work.load(candidates)
     kinds = {task.limits: task.limit_names for task in candidates}
@@ -83,22 +84,22 @@ def claim_limited(
     recorder: Recorder,
     wait: Wait,
 ) -> Script[Claimed]:
-    """Takes from tasks that were seen in the ready index."""
-    found = yield call("lock_queued", ids=sorted(ids))
+    """Claims from candidates that a scan of the ready index returned."""
+    tasks = yield call("lock_queued", ids=sorted(ids))
     limits: Limits = {}
     if wait is not Wait.BRIEFLY:
-        limits = yield from limit_scripts.lock_of(found, wait=False)
-    if found and not limits and wait is not Wait.NEVER:
-        limits = yield from lock_briefly(found)
+        limits = yield from limit_scripts.lock_of(tasks, wait=False)
+    if tasks and not limits and wait is not Wait.NEVER:
+        limits = yield from lock_briefly(tasks)
     return (
         yield from claim_these(
-            found, claim, limits, now=now, record_id=record_id, recorder=recorder
+            tasks, claim, limits, now=now, record_id=record_id, recorder=recorder
         )
     )
 
 
 def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
-    """All limits of these tasks, or a failure when a transaction of ours would have ended."""
+    """Locks all limits of these tasks, or fails after `BRIEF_MILLISECONDS`."""
     if any(task.limits for task in tasks):
         yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
     return (yield from limit_scripts.lock_of(tasks, wait=True))
@@ -107,7 +108,7 @@ def lock_briefly(tasks: Sequence[Task]) -> Script[Limits]:
 def open_gates(
     *, now: float, record_id: int, recorder: Recorder
 ) -> Script[tuple[int, float | None]]:
-    """Lets in what rates allow again; says how many, and when the next opening is."""
+    """Unparks tasks whose rate limits allow more starts. Returns how many, and when the next limit opens."""
     due = yield call("open_limits", now=now, limit=100)
     opened = 0
     if due:

@@ -1,6 +1,7 @@
-"""Reading the feed: everything after a position, or an explicit reset.
+"""Reads the feed: the events after a position, or an explicit reset.
 
-Promises: contiguous offsets, nothing twice, nothing skipped, never a part without saying so.
+Promises: offsets are contiguous; no event is skipped or repeated; a reader whose position is not available
+gets a `Reset`, never an incomplete page.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ Count: TypeAlias = tuple[str, str, int, str, int]
 
 
 class ResetReason(StrEnum):
-    """Why a reader must start over."""
+    """Why a reader has to start over."""
 
     EPOCH = "epoch"
-    """The history was replaced, e.g. by a restore."""
+    """The history was replaced, for example by a restore."""
     PRUNED = "pruned"
-    """The position is older than what is kept."""
+    """The position is before the oldest retained record."""
     AHEAD = "ahead"
-    """The position lies after the end: the store lost its tail, or it was never this store's."""
+    """The position is after the head: the store lost its newest records, or the position belongs to another
+    store."""
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """The reader cannot go on from its position. It may go on from `oldest` or `head`."""
+    """The reader cannot continue from its position. It may continue from `oldest` or `head`."""
 
     reason: ResetReason
     oldest: Position
@@ -40,7 +42,7 @@ class Reset(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Events right after the position asked for, and where the reader is now."""
+    """The events after the requested position, and the reader's new position."""
 
     events: list[Event]
     position: Position
@@ -48,21 +50,24 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class FeedDialect(Protocol):
+    """The part of a dialect that reads and maintains the feed."""
+
     def assign_offsets(self) -> Script[bool]:
-        """Gives offsets to a batch of what has been committed; whether nothing is left."""
+        """Assigns offsets to a batch of committed records. Returns whether none is left."""
         ...
 
     def update_counters(self) -> Script[bool]:
-        """Adds what a batch of the numbered records says to the counters; whether nothing is left."""
+        """Adds a batch of records with offsets to the counters. Returns whether none is left."""
         ...
 
     def prune_feed(self, *, before: float, limit: int) -> Script[int]:
-        """Removes counted records, and records where the feed begins now. Returns how many."""
+        """Deletes old, counted records and advances the oldest offset. Returns how many were deleted."""
         ...
 
 
 def assign_all_offsets(dialect: FeedDialect) -> Script[None]:
-    """Batch by batch, each in a separate statement, so a time limit does not undo earlier batches."""
+    """Assigns offsets batch by batch. Each batch is a separate statement, so that a timeout does not undo
+    earlier batches."""
     while not (yield from dialect.assign_offsets()):
         pass
 
@@ -75,7 +80,7 @@ def head(dialect: FeedDialect) -> Script[Position]:
 
 
 def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Page | Reset]:
-    """Up to `limit` events after the position; None reads from the oldest that is kept."""
+    """Up to `limit` events after the position. None reads from the oldest retained event."""
     yield from dialect.assign_offsets()
     rows = yield call("feed_position")
     epoch, top, oldest = rows[0]
@@ -94,7 +99,7 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
         events += _slice(epoch, first_offset, events_json, expected - first_offset, limit)
         expected = first_offset + events_count
     if records and not events:
-        # What comes next was pruned while this was on its way.
+        # The next record was pruned between the two reads.
         rows = yield call("feed_position")
         epoch, top, oldest = rows[0]
         return Reset(ResetReason.PRUNED, Position(epoch, oldest - 1), Position(epoch, top))
@@ -103,10 +108,10 @@ def read(dialect: FeedDialect, after: Position | None, limit: int) -> Script[Pag
 
 
 def _slice(epoch: str, first_offset: int, events_json: str, skip: int, limit: int) -> list[Event]:
-    """The part of a record that a page may take. The facts of a large one are taken apart only where they
-    are wanted: it is read once for each page."""
-    wanted = _slices.decode(events_json)[skip : skip + limit]
-    events = NEW_EVENTS.decode(b"[" + b",".join(map(bytes, wanted)) + b"]")
+    """The part of a record that fits on a page. Only that part is decoded, because a large record is read
+    once for each of its pages."""
+    encoded = _slices.decode(events_json)[skip : skip + limit]
+    events = NEW_EVENTS.decode(b"[" + b",".join(map(bytes, encoded)) + b"]")
     return _events(epoch, first_offset + skip, events)
 
 
@@ -122,13 +127,13 @@ def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetRe
 
 def _events(epoch: str, first_offset: int, events: list[NewEvent]) -> list[Event]:
     return [
-        Event(Position(epoch, offset), fact.kind, fact.at, fact.task_id, fact.type, fact.data)
-        for offset, fact in enumerate(events, first_offset)
+        Event(Position(epoch, offset), event.kind, event.at, event.task_id, event.type, event.data)
+        for offset, event in enumerate(events, first_offset)
     ]
 
 
 def history(dialect: FeedDialect, task_id: str) -> Script[list[Event]]:
-    """What happened to one task, oldest first, as far as the feed is kept."""
+    """The retained events of one task, oldest first."""
     rows = yield call("task_history", id=task_id)
     if not rows:
         return []
@@ -138,33 +143,35 @@ def history(dialect: FeedDialect, task_id: str) -> Script[list[Event]]:
     records = yield call("records_by_id", ids=ids)
     events = []
     for first_offset, _, events_json in records:
-        found = _events(position[0][0], first_offset, NEW_EVENTS.decode(events_json))
-        events += [event for event in found if event.task_id == task_id]
+        record = _events(position[0][0], first_offset, NEW_EVENTS.decode(events_json))
+        events += [event for event in record if event.task_id == task_id]
     return events
 
 
 def counters(dialect: FeedDialect) -> Script[tuple[bool, list[Count]]]:
-    """How many tasks there are of each kind, after one more batch of the feed was counted; whether that was
-    the last one."""
+    """Counts one more batch of the feed, then reads the counters. The first value says whether they are up to
+    date with the head."""
     is_done = yield from count(dialect)
     rows = yield call("counters")
     return is_done, [tuple(row) for row in rows]
 
 
 def count(dialect: FeedDialect) -> Script[bool]:
-    """Folds a batch of the feed into the counters; whether its head is reached."""
+    """Adds a batch of the feed to the counters. Returns whether the head is reached."""
     is_numbered = yield from dialect.assign_offsets()
-    is_folded = yield from dialect.update_counters()
-    return is_numbered and is_folded
+    is_counted = yield from dialect.update_counters()
+    return is_numbered and is_counted
 
 
 def prune(dialect: FeedDialect, *, before: float, limit: int) -> Script[int]:
-    """Forgets old records, and says from where on the feed is whole."""
+    """Deletes old records and advances the oldest offset. Returns how many were deleted.
+
+    Counts a batch first: only counted records may be deleted."""
     yield from count(dialect)
     return (yield from dialect.prune_feed(before=before, limit=limit))
 
 
 def new_epoch(epoch: str) -> Script[Position]:
-    """Readers of any position from before must start over."""
+    """Starts a new epoch: every earlier position gets a `Reset`."""
     rows = yield call("new_epoch", epoch=epoch)
     return Position(rows[0][0], rows[0][1])

@@ -1,7 +1,8 @@
-"""A node's heartbeat: what it holds is renewed, the node is seen, and it hears what it is believed to run.
+"""A node's heartbeat: renews its leases, updates its last-seen time, reads which tasks the store has it run.
 
-Promises: a lease is renewed only under the fence it was given with; a task that another transaction holds at
-that moment costs no other task its renewal, and counts as kept. Each statement may stand alone.
+Promises: a lease is renewed only under the fence of its claim. A task that another transaction holds does
+not prevent the renewal of the others, and its lease does not count as lost. The statements need no common
+transaction.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from holdfast.store.script import Script, call, call_rows
 
 
 class HeartbeatAnswer(msgspec.Struct, frozen=True):
-    """What a node's heartbeat brought back."""
+    """The answer to a heartbeat."""
 
     lost: set[RunId]
-    """Runs whose leases are not the node's any more."""
+    """Runs whose leases the node no longer holds."""
     owned: list[tuple[str, int, float]]
-    """What the store believes that it runs: (id, fence, started at)."""
+    """Tasks that run on this node according to the store: (id, fence, started at)."""
     latest_at: float
-    """The latest time at which a node of this store was seen, by that node's clock."""
+    """The latest heartbeat of any node of this store, by that node's clock."""
     is_known: bool
-    """False: the node has to register, for the first time or because it was taken for lost."""
+    """False: the node has to register, because it is new or was declared lost."""
     is_whole: bool = True
-    """Whether all leases were renewed; if not, another transaction held a task: try again soon."""
+    """False: another transaction held a task, so its lease was not renewed. The node should retry soon."""
 
 
 class Owner(Protocol):
@@ -45,21 +46,21 @@ def heartbeat(
     until: float,
     now: float,
 ) -> Script[HeartbeatAnswer]:
-    """`held` are the runs to renew."""
+    """Runs one heartbeat. `held`: the runs to renew."""
     lost, is_whole = yield from _extend(held, until)
-    seen = yield call("beat_node", id=node, now=now, info_json=info_json)
+    beat = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
-    latest = seen or (yield call("latest_seen"))
-    return HeartbeatAnswer(lost, owned, latest[0][0] or now, is_known=bool(seen), is_whole=is_whole)
+    latest = beat or (yield call("latest_seen"))
+    return HeartbeatAnswer(lost, owned, latest[0][0] or now, is_known=bool(beat), is_whole=is_whole)
 
 
 def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
-    """Renews leases; the runs whose leases were lost, and whether all others were renewed."""
+    """Renews leases. Returns the runs whose leases were lost, and whether all others were renewed."""
     rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in held]
-    kept = (yield call_rows("extend_leases", rows, until=until)) if rows else []
-    missing = set(held) - {RunId(*row) for row in kept}
+    renewed = (yield call_rows("extend_leases", rows, until=until)) if rows else []
+    missing = set(held) - {RunId(*row) for row in renewed}
     if not missing:
         return missing, True
     tasks: list[Task] = yield call("get_tasks", ids=sorted({run.task_id for run in missing}))
-    ours = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
-    return missing - ours, not missing & ours
+    held_still = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
+    return missing - held_still, not missing & held_still

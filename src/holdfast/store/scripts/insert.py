@@ -1,8 +1,8 @@
-"""New tasks: the checks that need the store, the rows, the edges, the limits and the facts, in one go.
+"""Inserts tasks: deduplicates requests, resolves parents, applies limits, writes rows, edges and events.
 
-Promises: all of a group or none of it; a repeated request is answered with the task that it made before;
-the same key with another body is an error. A child of a dead parent fails with it in the same transaction, as
-if the parent had ended a moment later.
+Promises: a group is inserted whole or not at all. A repeated request is answered with the existing task; the
+same key with another request is an error. A child of a dead parent fails in the same transaction, as if the
+parent had ended just after the insert.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Inserted(msgspec.Struct, frozen=True, gc=False):
     task_id: str
     status: Status
     created: bool
-    """False when an earlier request had made it."""
+    """False: an earlier request created the task."""
 
 
 def may_wait(group: Sequence[Submission]) -> bool:
-    """Whether the insert of a row may have to wait for another transaction, which has inserted the same id or
-    key and is still open. Such an insert must hold nothing by then that others need. Ids of ours are new; a
-    request that may be repeated, or come twice at once, has a hash."""
+    """Whether the insert may wait for an open transaction that has inserted the same id or key. Such an
+    insert must not hold locks that others need. Generated ids are unique; only a request that can be repeated
+    has a hash."""
     return any(submission.task.request_hash is not None for submission in group)
 
 
@@ -53,9 +53,11 @@ def insert(
     carried: bool = False,
     unlinked: bool = False,
 ) -> Script[list[Inserted]]:
-    """One caller's tasks, atomically. `beside`: facts about what made them, for the same record. `carried`:
-    the transaction is the caller's and may stay open for long, so no limit is locked; the claim judges.
-    `unlinked`: nor is any parent (see scripts/edges.py)."""
+    """Inserts one caller's tasks.
+
+    `beside`: further events for the same record, for example of the schedule that fired. `carried`: this is
+    the caller's transaction. It may stay open for long, so it locks no limit; the claim checks the limits.
+    `unlinked`: it locks no parent either (see scripts/edges.py)."""
     answers, fresh = yield from _answer_repeats(group)
     tasks, edges, dead = yield from _resolve_parents(fresh, unlinked=unlinked)
     work = Work(now)
@@ -90,7 +92,7 @@ def insert(
 def _answer_repeats(
     group: Sequence[Submission],
 ) -> Script[tuple[dict[str, Inserted], list[Submission]]]:
-    """Which of these were asked before."""
+    """Answers repeated requests with their existing tasks. Returns these answers and the new submissions."""
     keyed = [s.task for s in group if s.task.idempotency_key is not None]
     rows = yield call_rows(
         "find_existing",
@@ -102,7 +104,7 @@ def _answer_repeats(
     by_key = {(row[1], row[2]): row for row in rows if row[2] is not None}
     answers: dict[str, Inserted] = {}
     fresh: list[Submission] = []
-    seen: dict[tuple[str, str], Task] = {}
+    first_by_key: dict[tuple[str, str], Task] = {}
     ids: set[str] = set()
     for submission in group:
         task = submission.task
@@ -116,11 +118,12 @@ def _answer_repeats(
         if row is not None:
             _check_same(submission, row)
             answers[task.id] = Inserted(row[0], Status(row[4]), False)
-        elif task.idempotency_key and key in seen:
-            _check_same(submission, (seen[key].id, *key, seen[key].request_hash))
-            answers[task.id] = Inserted(seen[key].id, seen[key].status, False)
+        elif task.idempotency_key and key in first_by_key:
+            first = first_by_key[key]
+            _check_same(submission, (first.id, *key, first.request_hash))
+            answers[task.id] = Inserted(first.id, first.status, False)
         else:
-            seen[key] = task
+            first_by_key[key] = task
             fresh.append(submission)
     return answers, fresh
 
@@ -138,23 +141,25 @@ def _check_same(submission: Submission, row: Sequence[Any]) -> None:
 
 
 class _Resolved(NamedTuple):
-    """New tasks, given where their parents are."""
+    """New tasks with the status that their parents imply."""
 
     tasks: list[Task]
     edges: list[tuple[str, Edge, bool]]
-    """Each with its child and whether it is met."""
+    """(child id, edge, whether the edge is met)."""
     dead: dict[str, Task]
-    """Parents, locked, that children fail with now."""
+    """Locked dead parents by id. Their children fail in this transaction."""
 
 
 def _resolve_parents(group: Sequence[Submission], *, unlinked: bool) -> Script[_Resolved]:
-    """Blocked or not. Parents of the same batch count as waiting; when unlinked, so do dead ones: the link
-    settles their children."""
+    """Decides which tasks start blocked. Parents in the same batch count as unfinished. With `unlinked`, dead
+    parents do too, because the link settles their children later."""
     edges = {s.task.id: s.edges for s in group}
     if not any(edges.values()):
         return _Resolved([s.task for s in group], [], {})
     dependency.check_acyclic(edges)
-    outside = sorted({e.parent_id for found in edges.values() for e in found} - set(edges))
+    outside = sorted(
+        {e.parent_id for task_edges in edges.values() for e in task_edges} - set(edges)
+    )
     parents: list[Task] = yield call("get_tasks" if unlinked else "lock_tasks", ids=outside)
     statuses = {parent.id: parent.status for parent in parents}
     statuses |= dict.fromkeys(edges, Status.QUEUED)
@@ -180,7 +185,7 @@ def _fail_with(
     record_id: int,
     recorder: Recorder,
 ) -> Script[None]:
-    """Tells new children, whose rows and edges are written, that these parents are dead; then records all."""
+    """Fails new children of dead parents, then records everything. Rows and edges exist already."""
     lost = [
         (child_id, edge.parent_id, edge.policy.value)
         for child_id, edge, is_met in edges
@@ -193,8 +198,8 @@ def _fail_with(
 def _insert_edges(
     edges: Sequence[tuple[str, Edge, bool]], batch_ids: Sequence[str], *, unlinked: bool
 ) -> Script[None]:
-    """All edges are stored, so that a child can read its parents' results; met ones are settled. An edge
-    within the batch is never unlinked: no other transaction sees its parent yet."""
+    """Stores all edges, so that a child can read its parents' results; met edges are settled. An edge within
+    the batch is never unlinked, because no other transaction sees its parent yet."""
     if not edges:
         return
     inside = set(batch_ids)
@@ -210,13 +215,13 @@ def _insert_edges(
     ]
     yield call_rows("insert_edges", rows)
     parents = {edge.parent_id for _, edge, _ in edges}
-    if known := sorted(parents & inside if unlinked else parents):
-        yield call("mark_parents", ids=known)
+    if linked_ids := sorted(parents & inside if unlinked else parents):
+        yield call("mark_parents", ids=linked_ids)
 
 
 def _pass_limits(tasks: list[Task], now: float) -> Script[list[Task]]:
-    """Behind those that already wait at a full limit, a new task waits there too. A limit that does not exist
-    yet, or that another transaction holds, is left to the claim."""
+    """Parks new tasks at limits that are full or have parked tasks. A limit that does not exist yet, or that
+    another transaction holds, is checked by the claim."""
     limited = [task for task in tasks if task.limits and task.status is Status.QUEUED]
     if not limited:
         return tasks

@@ -1,7 +1,7 @@
-"""Named leases as transactions: the row is locked and its clock moved on, the core judges, the row is saved.
+"""Named leases: each script locks the row, advances its clock, applies a rule of the core and saves the row.
 
-Promises: a fence is stored before its grant is returned; a place in line and the grant that ends it change
-together; the claim that should look again is in the answer, and gets a hint when the transaction commits.
+Promises: a fence is stored before its grant is returned. A grant and the removal of its waiter are one
+transaction. The claim that should ask again is in the answer, and gets a hint when the transaction commits.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Recorder, record
 
 HINT = "lease "
-"""Topic of a hint, before the claim that should look again."""
+"""Prefix of a hint; the id of the claim that should ask again follows."""
 AUDIT_MAX = 20
 AUDIT_SECONDS = 90 * 86_400.0
-"""How long the changes of operators are kept. Each revocation removes some older ones."""
+"""Retention of the audit of operators' changes. Each revocation prunes up to `AUDIT_BATCH` rows."""
 AUDIT_BATCH = 100
 
 
 class Hinter(Protocol):
-    """Sends hints and events of a script."""
+    """Sends the hints and records the events of a script."""
 
     def hint(self, text: str) -> Script[None]:
         """Sends a hint when the transaction commits."""
@@ -55,8 +55,10 @@ class Speaker(Recorder, Protocol):
 
 
 class Teller:
-    """A `Hinter` that writes events to the feed of the store. A script that runs again after its commit finds
-    its own claim and writes no event, so its record may have another id."""
+    """A `Hinter` that writes events to the feed of the store.
+
+    The record id is new for each run. A script that is retried after its commit sees its claim granted and
+    writes no event, so no event is recorded twice."""
 
     __slots__ = ("_ids", "_speaker", "hint")
 
@@ -73,19 +75,19 @@ class Teller:
 
 
 class Shown(NamedTuple):
-    """All that is known of a resource."""
+    """The lease of a resource with its waiters and its audit."""
 
     lease: LeaseRow
     waiters: list[Waiter]
     audit: list[Audit]
 
 
-def ask(hinter: Hinter, wanted: LeaseRequest, now: float) -> Script[Verdict]:
-    """Grants, or keeps a place in line for those who wait. A grant is a fact only when it takes the lease
-    from a holder whose time ran out: who holds what is in the rows, not in the feed."""
-    lease = yield from _locked(wanted.resource, now)
-    own, head = yield from _line(lease, wanted.claim_id)
-    verdict = rules.judge(lease, wanted, own, head)
+def ask(hinter: Hinter, request: LeaseRequest, now: float) -> Script[Verdict]:
+    """Grants the lease, or enqueues the claim if it waits. A grant is recorded as an event only when it takes
+    over an expired lease. The current holder is in the row, not in the feed."""
+    lease = yield from _locked(request.resource, now)
+    own, head = yield from _line(lease, request.claim_id)
+    verdict = rules.judge(lease, request, own, head)
     match verdict:
         case LeaseGranted(lease=granted, took_over=took_over):
             yield from _save(granted)
@@ -99,21 +101,20 @@ def ask(hinter: Hinter, wanted: LeaseRequest, now: float) -> Script[Verdict]:
                     expired_at=lease.expires_at,
                 )
             if own is not None or head is not None:
-                yield from _drop(lease, wanted.claim_id)
-        case LeaseDenied() if wanted.waiter_seconds > 0:
-            yield from _stand(lease, wanted, own)
+                yield from _drop(lease, request.claim_id)
+        case LeaseDenied() if request.waiter_seconds > 0:
+            yield from _stand(lease, request, own)
     return verdict
 
 
-def _stand(lease: LeaseRow, wanted: LeaseRequest, own: Waiter | None) -> Script[None]:
-    """A place at the end of the line, or a word that the one there is alive."""
+def _stand(lease: LeaseRow, request: LeaseRequest, own: Waiter | None) -> Script[None]:
+    """Adds the claim at the end of the line, or extends the life of its waiter."""
     ticket = lease.last_ticket + 1
     if own is None:
         counted = yield call("count_waiters", resource=lease.resource)
         if counted[0][0] >= rules.WAITERS_MAX:
-            yield from _drop(
-                lease, wanted.claim_id
-            )  # The dead have stood there since the last grant.
+            # Dead waiters stay until the next grant or withdrawal.
+            yield from _drop(lease, request.claim_id)
             counted = yield call("count_waiters", resource=lease.resource)
         if counted[0][0] >= rules.WAITERS_MAX:
             raise QueueFull(
@@ -124,15 +125,15 @@ def _stand(lease: LeaseRow, wanted: LeaseRequest, own: Waiter | None) -> Script[
         "put_waiter",
         resource=lease.resource,
         ticket=ticket if own is None else own.ticket,
-        claim_id=wanted.claim_id,
-        owner=wanted.owner,
+        claim_id=request.claim_id,
+        owner=request.owner,
         now=lease.clock_at,
-        alive_until=lease.clock_at + wanted.waiter_seconds,
+        alive_until=lease.clock_at + request.waiter_seconds,
     )
 
 
 def leave(hinter: Hinter, resource: str, claim_id: str, now: float) -> Script[str | None]:
-    """Whatever the claim has, a place in line or the lease itself, is given back; who is next."""
+    """Withdraws the claim: removes its waiter or releases its lease. Returns the next claim."""
     lease = yield from _locked(resource, now)
     yield from _drop(lease, claim_id)
     if lease.claim_id == claim_id:
@@ -144,7 +145,7 @@ def leave(hinter: Hinter, resource: str, claim_id: str, now: float) -> Script[st
 def renew(
     resource: str, claim_id: str, fence: int, ttl_seconds: float, now: float
 ) -> Script[LossReason | None]:
-    """A new end for a lease that still holds; else why it does not."""
+    """Extends a lease that is still held. Otherwise returns why it was lost."""
     lease = yield from _locked(resource, now)
     answer = rules.renewed(lease, claim_id, fence, ttl_seconds)
     if isinstance(answer, LeaseRow):
@@ -156,7 +157,7 @@ def renew(
 def release(
     hinter: Hinter, resource: str, claim_id: str, fence: int, now: float
 ) -> Script[tuple[LossReason | None, str | None]]:
-    """Gives the lease back: (why it was not held any more, who is next). A repeat gets the same answer."""
+    """Releases the lease. Returns (why it was lost before, the next claim). A repeat gets the same answer."""
     lease = yield from _locked(resource, now)
     if rules.holds(lease, claim_id, fence):
         lease = rules.released(lease)
@@ -170,9 +171,9 @@ def release(
 def revoke(
     hinter: Hinter, resource: str, actor: str, reason: str, now: float
 ) -> Script[tuple[Audit, str | None] | None]:
-    """Takes the lease from its holder, under a new fence: (the audit, the next claim). None if it is free."""
+    """Revokes the lease under a new fence. Returns (the audit, the next claim), or None if it is free."""
     if not (yield call("get_lease", resource=resource)):
-        return None  # To lock it would make it.
+        return None  # Locking would create the row.
     lease = yield from _locked(resource, now)
     if lease.claim_id is None:
         return None
@@ -196,7 +197,7 @@ def revoke(
 
 
 def guard(resource: str, claim_id: str, fence: int) -> Script[bool]:
-    """Whether the fence is the newest; if so it stays so until the transaction ends."""
+    """Whether the fence is the newest. If so, it stays the newest until the transaction ends."""
     rows = yield call("guard_lease", resource=resource)
     return bool(rows) and tuple(rows[0]) == (fence, claim_id)
 
@@ -215,25 +216,25 @@ def show(resource: str, now: float) -> Script[Shown | None]:
 
 
 def held_after(after: str, limit: int) -> Script[list[LeaseRow]]:
-    """Held leases, sorted by resource, from the one behind `after` on."""
+    """Held leases whose resource is greater than `after`, sorted by resource."""
     rows = yield call("leases_after", after=after, limit=limit)
     return [LeaseRow(*row) for row in rows]
 
 
 def count_waiting(now: float) -> Script[tuple[int, float | None]]:
-    """The number of waiters, and when the oldest of them asked."""
+    """The number of live waiters of all leases, and when the oldest of them asked."""
     [(depth, oldest_at)] = yield call("waiter_stats", now=now)
     return depth, oldest_at
 
 
 def ready(claims: list[str], now: float) -> Script[list[str]]:
-    """Those of these claims that are first in line for a lease that is free."""
+    """Of these claims, those that are first in line for a free lease."""
     rows = yield call("ready_waiters", claims=claims, limit=len(claims), now=now)
     return [row[0] for row in rows]
 
 
 def holders(resources: list[str]) -> Script[set[tuple[str, int]]]:
-    """The claim and the fence that hold each of these resources."""
+    """(claim id, fence) of the holders of these resources."""
     rows = yield call("holding_claims", resources=resources, limit=len(resources))
     return {(claim_id, fence) for claim_id, fence in rows}
 
@@ -254,16 +255,16 @@ def _drop(lease: LeaseRow, claim_id: str) -> Script[None]:
 
 
 def _line(lease: LeaseRow, claim_id: str) -> Script[tuple[Waiter | None, Waiter | None]]:
-    """(The claim's own place, the first that is alive.)"""
+    """Returns (the waiter of this claim, the first live waiter)."""
     rows = yield call("lease_queue", resource=lease.resource, claim_id=claim_id, now=lease.clock_at)
-    found = sorted((Waiter(*row) for row in rows), key=lambda waiter: waiter.ticket)
-    own = next((waiter for waiter in found if waiter.claim_id == claim_id), None)
-    head = next((waiter for waiter in found if waiter.alive_until > lease.clock_at), None)
+    waiters = sorted((Waiter(*row) for row in rows), key=lambda waiter: waiter.ticket)
+    own = next((waiter for waiter in waiters if waiter.claim_id == claim_id), None)
+    head = next((waiter for waiter in waiters if waiter.alive_until > lease.clock_at), None)
     return own, head
 
 
 def _hint_next(hinter: Hinter, lease: LeaseRow) -> Script[str | None]:
-    """Wakes only the first waiter in line, when the lease is free."""
+    """Hints the first live waiter if the lease is free. Later waiters would be denied."""
     if rules.is_held(lease):
         return None
     _, head = yield from _line(lease, "")
@@ -274,8 +275,8 @@ def _hint_next(hinter: Hinter, lease: LeaseRow) -> Script[str | None]:
 
 
 def _tell(kind: str, hinter: Hinter, lease: LeaseRow, **data: object) -> Script[None]:
-    said = {"resource": lease.resource, "fence": lease.fence, **data}
-    yield from hinter.tell(kind, lease.clock_at, said)
+    fields = {"resource": lease.resource, "fence": lease.fence, **data}
+    yield from hinter.tell(kind, lease.clock_at, fields)
 
 
 def _why(lease: LeaseRow, claim_id: str, reason: LossReason) -> Script[LossReason]:

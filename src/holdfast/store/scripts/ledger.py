@@ -1,8 +1,8 @@
-"""The ledger's transactions: begin a call, end it, or do both around an effect in one.
+"""The transactions of the ledger: begin an entry, end it, or do both around an effect.
 
-Promises: an entry that begins and ends in one transaction with its effect is stored with it or not at all;
-the end of an entry that was taken over changes nothing and raises LeaseLost. The rules are in
-`holdfast.core.ledger`.
+Promises: `once` commits the entry and its effect together. Ending an entry that was taken over writes
+nothing and raises LeaseLost.
+Never: decides; the rules are in `holdfast.core.ledger`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from holdfast.errors import LeaseLost, StoreUnavailable
 from holdfast.store.script import Script, call
 
 TRIES: Final = 8
-"""An entry may be pruned before each read of it. The tries are bounded, so the script ends."""
+"""Attempts to insert or read an entry. An entry may be pruned between the two; the bound ends the loop."""
 
 
 def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[EntryVerdict]:
-    """Starts the entry, or returns why not. `carried`: no other transaction sees the entry before the
-    caller's commit, and an entry that is committed without its end is free at once."""
+    """Starts the entry, or returns why not. `carried`: this is the caller's transaction. No other transaction
+    sees the entry before the commit, so its lease ends at once: an entry that is committed without an outcome
+    can be taken over immediately."""
     if ask.runner is not None:
         yield from _check_runner("runs_task", ask.runner)
     lease_until = now if carried else now + ask.lease_seconds
@@ -41,7 +42,7 @@ def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[Ent
         assert isinstance(verdict, Start)
         new = yield call(
             "begin_entry",
-            **_place(ask.entry_key),
+            **_key_fields(ask.entry_key),
             fingerprint=ask.fingerprint,
             fence=verdict.lease.fence,
             owner=ask.owner,
@@ -51,19 +52,21 @@ def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[Ent
         )
         if new:
             return verdict
-        seen = yield from _locked(ask.entry_key)
-        if seen is not None:
-            return (yield from _judge(seen, ask, now, lease_until))
+        existing = yield from _locked(ask.entry_key)
+        if existing is not None:
+            return (yield from _judge(existing, ask, now, lease_until))
     raise StoreUnavailable(f"the entry of {ask.entry_key} came and went {TRIES} times: try again")
 
 
-def _judge(seen: Entry, ask: EntryRequest, now: float, lease_until: float) -> Script[EntryVerdict]:
-    verdict = rules.begin(seen, ask, now)
+def _judge(
+    existing: Entry, ask: EntryRequest, now: float, lease_until: float
+) -> Script[EntryVerdict]:
+    verdict = rules.begin(existing, ask, now)
     if isinstance(verdict, Start):
         lease = verdict.lease
         taken = yield call(
             "retake_entry",
-            **_place(ask.entry_key),
+            **_key_fields(ask.entry_key),
             seen=verdict.replaced_fence,
             fence=lease.fence,
             owner=lease.owner,
@@ -77,14 +80,14 @@ def _judge(seen: Entry, ask: EntryRequest, now: float, lease_until: float) -> Sc
 
 
 def end(lease: EntryLease, outcome: Outcome | None, now: float) -> Script[None]:
-    """Writes how the turn ended; None gives it up without an answer."""
+    """Writes the outcome of the entry. None abandons it without an outcome."""
     if lease.runner is not None:
         yield from _check_runner("hold_task", lease.runner)
     state = State.ABANDONED if outcome is None else rules.state_of(outcome)
     text = None if outcome is None else rules.outcome_json(outcome)
     written = yield call(
         "end_entry",
-        **_place(lease.entry_key),
+        **_key_fields(lease.entry_key),
         fence=lease.fence,
         owner=lease.owner,
         state=state.value,
@@ -94,31 +97,31 @@ def end(lease: EntryLease, outcome: Outcome | None, now: float) -> Script[None]:
     )
     if written:
         return
-    found = yield from get(lease.entry_key)
-    if not rules.is_repeat(found, lease, state, text):
+    existing = yield from get(lease.entry_key)
+    if not rules.is_repeat(existing, lease, state, text):
         raise lost(lease)
 
 
 def extend(lease: EntryLease, lease_seconds: float, now: float) -> Script[None]:
-    """Renews the lease of an entry that was not taken over."""
+    """Renews the lease of the entry. Raises LeaseLost if the entry was taken over."""
     until = now + lease_seconds
-    kept = yield call(
+    renewed = yield call(
         "extend_entry",
-        **_place(lease.entry_key),
+        **_key_fields(lease.entry_key),
         fence=lease.fence,
         owner=lease.owner,
         lease_until=until,
         expires_at=_expiry(lease.retention_seconds, until),
     )
-    if not kept:
+    if not renewed:
         raise lost(lease)
 
 
 def once(
     ask: EntryRequest, effect: Callable[[EntryLease], Script[object]], now: float
 ) -> Script[codec.Json]:
-    """The effect, a script as well, and its record in one transaction: both or neither. A repeat gets the
-    answer of the first call; an effect that raises leaves nothing behind."""
+    """Runs an effect, itself a script, and its entry in one transaction. A repeat gets the answer of the
+    first call. An effect that raises rolls back the entry too."""
     verdict = yield from begin(ask, now, carried=True)
     if isinstance(verdict, Answered):
         return rules.answer(verdict.outcome)
@@ -128,13 +131,13 @@ def once(
     return rules.answer(outcome)
 
 
-def get(place: EntryKey) -> Script[Entry | None]:
-    rows = yield call("get_entry", **_place(place))
+def get(entry_key: EntryKey) -> Script[Entry | None]:
+    rows = yield call("get_entry", **_key_fields(entry_key))
     return entry(rows[0]) if rows else None
 
 
 def unfinished(scope: str | None, limit: int, now: float) -> Script[list[Entry]]:
-    """Entries of calls in progress whose lease has ended."""
+    """Entries in progress whose lease has expired."""
     rows = yield call("unfinished_entries", now=now, scope=scope, limit=limit)
     return [entry(row) for row in rows]
 
@@ -151,8 +154,8 @@ def lost(lease: EntryLease) -> LeaseLost:
     )
 
 
-def _locked(place: EntryKey) -> Script[Entry | None]:
-    rows = yield call("lock_entry", **_place(place))
+def _locked(entry_key: EntryKey) -> Script[Entry | None]:
+    rows = yield call("lock_entry", **_key_fields(entry_key))
     return entry(rows[0]) if rows else None
 
 
@@ -165,8 +168,8 @@ def _check_runner(statement: str, runner: Runner) -> Script[None]:
         )
 
 
-def _place(place: EntryKey) -> dict[str, str]:
-    return {"scope": place.scope, "operation": place.operation, "key": place.key}
+def _key_fields(entry_key: EntryKey) -> dict[str, str]:
+    return {"scope": entry_key.scope, "operation": entry_key.operation, "key": entry_key.key}
 
 
 def _expiry(retention_seconds: float | None, end: float) -> float | None:

@@ -1,9 +1,9 @@
-"""Limits inside a transaction: taking permits, giving them back, letting the next ones in.
+"""Limits inside a transaction: takes permits, returns them, parks and unparks tasks.
 
-Promises: the row of a limit is locked while it is judged, so the count is exact across processes; a task
-that is refused is parked at the limit, out of the way of all others, and costs nothing until it opens; a task
-that comes later does not take its turn. Only transactions of our own lock a limit, for a few
-statements; who takes tasks in or claims them does not wait even for those.
+Promises: the row of a limit is locked while it is checked, so counts are exact across processes. A refused
+task is parked: it leaves the ready index until the limit opens, and later tasks do not overtake it. Only
+short store transactions lock a limit. Enqueueing skips a limit that is locked; a claim skips it or waits
+briefly.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts.work import Work
 
 UNPARK_MAX: Final = 100
+"""At most this many tasks of one limit are unparked at once."""
 
 Limits = dict[str, Limit]
 
 
 def lock(names: Iterable[str], *, wait: bool = True) -> Script[Limits]:
-    """These limits; without `wait`, those of them that are free."""
-    wanted = sorted(set(names))
-    if not wanted:
+    """Locks these limits. Without `wait`, skips those that another transaction holds."""
+    distinct = sorted(set(names))
+    if not distinct:
         return {}
-    rows = yield call("lock_limits" if wait else "lock_free_limits", names=wanted)
+    rows = yield call("lock_limits" if wait else "lock_free_limits", names=distinct)
     return {row[0]: to_limit(row) for row in rows}
 
 
 def lock_of(tasks: Sequence[Task], *, wait: bool) -> Script[Limits]:
-    """The limits of these tasks under the rules of the youngest. With `wait`, one that is new, or that was
-    forgotten while no task used it, is made; without, those that are there and free."""
+    """Locks the limits of these tasks and applies the rules of the youngest task. With `wait`, creates limits
+    that do not exist or were pruned while unused. Without, returns only existing limits that are not held."""
     names = _names_of(tasks)
     limits = yield from lock(names, wait=wait)
     if wait and len(limits) < len(names):
@@ -57,26 +58,27 @@ def lock_of(tasks: Sequence[Task], *, wait: bool) -> Script[Limits]:
 
 
 def _names_of(tasks: Iterable[Task]) -> set[str]:
-    """Tasks of a type share their limits: each text is split once."""
+    """The limit names of these tasks. Tasks of a type share one text, so each distinct text is split once."""
     kinds = {task.limits: task for task in tasks}
     return {name for task in kinds.values() for name in task.limit_names}
 
 
 def _rule_by_all(limits: Limits, tasks: Sequence[Task]) -> None:
-    """Tasks of a type share their options: those whose rules are in force need no second look."""
+    """Applies the rules of all tasks. Tasks of a type share their options, so options whose rules are already
+    in force are skipped."""
     in_force: set[str] = set()
     for task in tasks:
         if task.options_json in in_force:
             continue
         if rule_by(limits, task):
             in_force.clear()
-        said = [(limits[name].rule, rule) for name, rule in task.options.rules if name in limits]
-        if all(rule == wanted for rule, wanted in said):
+        pairs = [(limits[name].rule, rule) for name, rule in task.options.rules if name in limits]
+        if all(current == own for current, own in pairs):
             in_force.add(task.options_json)
 
 
 def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
-    """Puts the task's rules in force where they are the youngest; whether any rule changed."""
+    """Applies the task's rules to limits whose rule is older. Returns whether any limit changed."""
     changed = False
     for name, rule in task.options.rules if task.limits else ():
         if (limit := limits.get(name)) is not None:
@@ -86,7 +88,7 @@ def rule_by(limits: Limits, task: Task, *, is_new: bool = False) -> bool:
 
 
 def to_limit(row: Sequence[Any]) -> Limit:
-    """Of a row of `lock_limits` or `get_limits`."""
+    """Builds a limit from a row of `lock_limits` or `get_limits`."""
     name, rule_json, running, parked, full_until, look_at, rule_at, *head = row
     place = (head[0], head[1]) if head and head[0] is not None else None
     return Limit(name, _rule(rule_json), running, parked, full_until, look_at, rule_at, place)
@@ -115,29 +117,29 @@ def save(limits: Limits, now: float) -> Script[None]:
 
 
 class Admission:
-    """Whose turn it is at some limits: tasks in line, and those parked there before them."""
+    """Admits candidates at limits, in order with the tasks that are parked there."""
 
-    __slots__ = ("_heads", "_kept", "_limits", "_work", "let_in")
+    __slots__ = ("_heads", "_limits", "_reserved", "_work", "let_in")
 
     def __init__(self, work: Work, limits: Limits, heads: dict[str, list[Task]]) -> None:
         self._work = work
         self._limits = limits
         self._heads = heads
-        self._kept: dict[str, int] = {}
+        self._reserved: dict[str, int] = {}
         self.let_in = 0
-        """Parked tasks that came before one that was asked for."""
+        """Tasks that were unparked because they precede a candidate."""
 
     def admit(self, task: Task) -> str | None:
-        """Takes a permit of each limit of the task, or of none: then the name of the one that is full.
-        Parked tasks whose turn is earlier are let in, and a permit is left for each."""
+        """Takes one permit from every limit of the task, or from none. Returns the name of a full limit, or
+        None. Parked tasks that precede the task are unparked, and a permit is reserved for each."""
         limits, now = self._limits, self._work.now
         held = [limits[name] for name in task.limit_names if name in limits]
         if self._heads:
             for limit in held:
                 self._let_in_before(task, limit.name)
         for limit in held:
-            kept = self._kept.get(limit.name, 0) if self._kept else 0
-            if rules.permits(limit, now) - kept < 1:
+            reserved = self._reserved.get(limit.name, 0) if self._reserved else 0
+            if rules.permits(limit, now) - reserved < 1:
                 return limit.name
         for limit in held:
             limits[limit.name] = rules.take(limits[limit.name], now)
@@ -147,7 +149,7 @@ class Admission:
         heads = self._heads.get(name, [])
         while heads and _place(heads[0]) < _place(task):
             self._limits[name] = unpark(self._work, [heads.pop(0)], self._limits[name])
-            self._kept[name] = self._kept.get(name, 0) + 1
+            self._reserved[name] = self._reserved.get(name, 0) + 1
             self.let_in += 1
 
 
@@ -156,10 +158,12 @@ def _place(task: Task) -> tuple[int, float]:
 
 
 def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admission]:
-    """Reads who is parked before some of these, at limits that have permits."""
+    """Reads the tasks that are parked ahead of these candidates, at limits with permits."""
     heads: dict[str, list[Task]] = {}
     free = {name: rules.permits(limit, work.now) for name, limit in limits.items() if limit.head}
-    places: dict[str, list[tuple[int, float]]] = {n: [] for n, found in free.items() if found >= 1}
+    places: dict[str, list[tuple[int, float]]] = {
+        n: [] for n, permits in free.items() if permits >= 1
+    }
     if places:
         for task in tasks:
             for name in task.limit_names:
@@ -167,23 +171,23 @@ def turns_of(work: Work, tasks: Sequence[Task], limits: Limits) -> Script[Admiss
                     places[name].append(_place(task))
     for name, asking in places.items():
         limit = limits[name]
-        wanted = min(limit.parked, free[name], len(asking), UNPARK_MAX)
-        if wanted >= 1 and limit.head is not None and limit.head < max(asking):
-            parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(wanted))
+        most = min(limit.parked, free[name], len(asking), UNPARK_MAX)
+        if most >= 1 and limit.head is not None and limit.head < max(asking):
+            parked: list[Task] = yield call("parked_tasks", gate=name, limit=math.floor(most))
             work.load(parked)
             heads[name] = parked
     return Admission(work, limits, heads)
 
 
 def park(work: Work, task: Task, name: str, limits: Limits) -> None:
-    """Out of the ready index; no attempt is spent."""
+    """Parks a task: it leaves the ready index. No attempt is counted."""
     after = replace(task, gate=name, version=task.version + 1, updated_at=work.now)
     work.move(Transition(task, after, ()))
     limits[name] = replace(limits[name], parked=limits[name].parked + 1)
 
 
 def unpark(work: Work, tasks: Sequence[Task], limit: Limit) -> Limit:
-    """Back into the ready index; the limit without them."""
+    """Moves parked tasks back to the ready index. Returns the limit with its new count."""
     for task in tasks:
         after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
         work.move(Transition(task, after, ()))
@@ -191,7 +195,8 @@ def unpark(work: Work, tasks: Sequence[Task], limit: Limit) -> Limit:
 
 
 def give_back(work: Work) -> Script[None]:
-    """After everything else was decided: what left its limits frees them, and the next ones come in."""
+    """Releases the permits of tasks that stopped running and unparks the next ones. Runs after all other
+    decisions of the transaction."""
     moved = [t for t in work.transitions if t.before.limits]
     ended = [t.before for t in moved if left_running(t)]
     unparked = [t.before for t in moved if _left_gate(t)]
@@ -209,26 +214,26 @@ def give_back(work: Work) -> Script[None]:
 
 
 def _left_gate(transition: Transition) -> bool:
-    """A parked task that was ended by an operator."""
+    """Whether an operator took a parked task out of the queue."""
     return transition.before.gate is not None and transition.after.status is not Status.QUEUED
 
 
 def let_in(work: Work, limits: Limits) -> Script[int]:
-    """Parked tasks back into the ready index, as many as there are permits. Those that another transaction
-    holds are looked for again soon."""
-    known = Counter(task.gate for task in work.tasks.values())
-    known += Counter(t.before.gate for t in work.transitions)
+    """Unparks as many tasks as there are permits. If another transaction holds some of them, the limit is
+    checked again soon. Returns how many were unparked."""
+    loaded = Counter(task.gate for task in work.tasks.values())
+    loaded += Counter(t.before.gate for t in work.transitions)
     opened = 0
     for name, limit in list(limits.items()):
         free = min(rules.permits(limit, work.now), UNPARK_MAX)
-        wanted = min(limit.parked, math.floor(free))
-        if wanted < 1:
+        most = min(limit.parked, math.floor(free))
+        if most < 1:
             continue
-        # What this transaction has read or moved is still parked as far as the database knows.
-        found: list[Task] = yield call("parked_tasks", gate=name, limit=wanted + known[name])
-        tasks = [task for task in found if task.id not in work.seen][:wanted]
+        # Changes of this transaction are not written yet, so its tasks still count as parked in the database.
+        parked: list[Task] = yield call("parked_tasks", gate=name, limit=most + loaded[name])
+        tasks = [task for task in parked if task.id not in work.versions][:most]
         work.load(tasks)
-        pause = rules.LET_IN_SECONDS if len(tasks) == wanted else HELD_SECONDS
+        pause = rules.LET_IN_SECONDS if len(tasks) == most else HELD_SECONDS
         limits[name] = replace(unpark(work, tasks, limit), look_at=work.now + pause)
         opened += len(tasks)
     return opened

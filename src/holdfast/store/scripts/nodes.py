@@ -1,4 +1,4 @@
-"""Nodes that register, leave or are lost, each with its event.
+"""Registers nodes, removes them and declares them lost, each with an event.
 
 Promises: a silent node is declared lost once, by the first sweeper that sees it; a node that returns
 registers again. The heartbeat of a registered node writes no event.
@@ -18,7 +18,7 @@ from holdfast.store.scripts.work import record
 
 
 def join(dialect: Dialect, ids: Ids, now: float, *, node: str, info_json: str) -> Script[bool]:
-    """A node that starts, or comes back after it was lost; whether it was not there."""
+    """Registers a node that starts, or that returns after it was lost. Returns whether it was absent."""
     rows = yield call("join_node", id=node, now=now, info_json=info_json)
     yield from _tell(dialect, ids, now, "node.registered", [{"node": row[0]} for row in rows])
     return bool(rows)
@@ -31,7 +31,7 @@ def leave(dialect: Dialect, ids: Ids, now: float, *, node: str) -> Script[bool]:
 
 
 def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Script[int]:
-    """Nodes that have fallen silent; those lost long ago are forgotten. How many were lost now."""
+    """Declares silent nodes lost and deletes those lost long ago. Returns how many were lost now."""
     rows = yield call("nodes")
     silent: list[tuple[Any, ...]] = [(row[0], row[2]) for row in rows if _is_silent(row, now)]
     if not silent:
@@ -50,9 +50,9 @@ def _is_silent(row: Any, now: float) -> bool:
 
 
 def _tell(
-    dialect: Dialect, ids: Ids, now: float, kind: str, found: list[dict[str, Any]]
+    dialect: Dialect, ids: Ids, now: float, kind: str, payloads: list[dict[str, Any]]
 ) -> Script[None]:
-    if found:
+    if payloads:
         record_id = yield from dialect.record_ref(ids.record(now))
-        events = [NewEvent(kind, now, "", "", data) for data in found]
+        events = [NewEvent(kind, now, "", "", data) for data in payloads]
         yield from record(dialect, record_id, now, events, Counter())

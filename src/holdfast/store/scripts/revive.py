@@ -1,8 +1,9 @@
-"""Dead letters that come back with the parent they failed with.
+"""Revives dead letters when the parent they failed with is replayed.
 
-Promises: every child that failed with a parent which is back, and has no other dead parent, waits again; one
-that has stays dead, with that other parent as its cause. So a child is blocked only while its parents can
-still end, and dead with a parent only while one is dead, or until a batch of `cascade.py` has reached it.
+Promises: a child that failed with a replayed parent and has no other dead parent waits again. A child with
+another dead parent stays dead, with that parent as its cause. So a child is blocked only while its
+parents can still end, and dead because of a parent only while a parent is dead, or until a batch of
+`cascade.py` has reached it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from holdfast.store.scripts.work import Work
 
 
 def came_back(transition: Transition) -> bool:
-    """Whether this change takes a task out of the dead letters, so that others come back with it."""
+    """Whether this transition takes a task out of the dead letters, so that its children may be revived."""
     if transition.before.status is not FAILED:
         return False
     return transition.after.status in (Status.QUEUED, Status.BLOCKED)
 
 
 def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
-    """Those of these children, locked already, that are dead with a parent and have no dead one now. They
-    come with the parent that they come back for."""
-    found = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
-    children = [task.id for task in found if failed_with_parent(task)]
+    """Revives children that failed with a parent and have no dead parent now. `because` maps each child to
+    the parent that is back. The children are locked."""
+    tasks = (task for i in sorted(because) if (task := work.tasks.get(i)) is not None)
+    children = [task.id for task in tasks if failed_with_parent(task)]
     edges = yield from _open_edges(children)
     for child_id in children:
         now_open = [_as_of_now(work, edge) for edge in edges[child_id]]
@@ -43,16 +44,19 @@ def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
 
 
 def on_their_way(work: Work, instructions: Iterable[Instruction]) -> Script[set[str]]:
-    """Dead letters that are asked to be replayed and come back anyway, to wait for parents that are back:
-    started at once, they would run before those."""
-    asked = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, Replay))
-    fell = sorted({task.id for task in asked if task is not None and failed_with_parent(task)})
-    edges = yield from _open_edges(fell)
-    return {i for i, found in edges.items() if found and not any(e.is_dead for e in found)}
+    """Dead letters in these replays that a cascade will revive anyway, because all their parents are back. A
+    replay would start them before those parents have ended."""
+    replayed = (work.tasks.get(o.task_id) for o in instructions if isinstance(o.command, Replay))
+    fallen_ids = sorted(
+        {task.id for task in replayed if task is not None and failed_with_parent(task)}
+    )
+    edges = yield from _open_edges(fallen_ids)
+    return {i for i, parents in edges.items() if parents and not any(e.is_dead for e in parents)}
 
 
 def blame_others(work: Work) -> Script[None]:
-    """Those that stay dead, though what they had failed with is back, name what holds them now."""
+    """Changes the cause of children that stay dead although the parent they failed with is back. The new
+    cause is a parent that is dead now."""
     causes = {
         child_id: dead[0]
         for child_id, dead in work.held.items()
@@ -60,7 +64,7 @@ def blame_others(work: Work) -> Script[None]:
     }
     if not causes:
         return
-    # Only read: locks go from parents to children, never back up.
+    # Read without locks: locks are taken from parents to children, never the other way.
     rows = yield call("get_tasks", ids=sorted(set(causes.values())))
     parents: dict[str, Task] = {task.id: task for task in rows}
     for child_id, parent_id in sorted(causes.items()):
@@ -69,18 +73,18 @@ def blame_others(work: Work) -> Script[None]:
 
 
 def _open_edges(children: Sequence[str]) -> Script[dict[str, list[OpenEdge]]]:
-    """Read when the children are locked: of two parents that come back at the same time, in two transactions,
-    the later one sees that the other is back."""
+    """The open edges of these locked children. They are read under the locks: when two transactions replay
+    two parents of one child, the later one sees that the other parent is back."""
     edges: dict[str, list[OpenEdge]] = {child_id: [] for child_id in children}
     if children:
         for child_id, parent_id, policy, status in (yield call("open_parents", ids=children)):
-            known = Status(status) if status is not None else None
-            edges[child_id].append(OpenEdge(parent_id, DependencyPolicy(policy), known))
+            parent_status = Status(status) if status is not None else None
+            edges[child_id].append(OpenEdge(parent_id, DependencyPolicy(policy), parent_status))
     return edges
 
 
 def _as_of_now(work: Work, edge: OpenEdge) -> OpenEdge:
-    """With what this transaction has done to the parent, and not written yet."""
+    """The edge with the parent's status in this transaction, which may not be written yet."""
     parent = work.tasks.get(edge.parent_id)
     return OpenEdge(edge.parent_id, edge.policy, parent.status) if parent else edge
 

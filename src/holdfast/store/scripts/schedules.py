@@ -1,7 +1,7 @@
-"""Schedules in the store: made, changed, paused, resumed, removed and fired, each with its fact.
+"""Creates, changes, pauses, resumes, removes and fires schedules, each with an event.
 
-Promises: what changes nothing writes no fact; a schedule that is due fires once, in the transaction that
-moves it on, whatever the number of instances.
+Promises: a call that changes nothing writes no event. A due schedule fires once, in the transaction that sets
+its next time, however many nodes try.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from holdfast.store.scripts.work import record
 
 
 def put(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, actor: str) -> Script[bool]:
-    """Makes the schedule what is given; whether that was a change. An unchanged time table keeps its
-    next time, and a pause stays."""
+    """Creates or replaces a schedule. Returns whether it changed. Its next time is kept if spec and timezone
+    are unchanged; a pause is kept in any case."""
     rows = yield call("lock_schedule", name=schedule.name)
     before = Schedule(*rows[0]) if rows else None
     if before is not None and before.owner == CODE != schedule.owner:
@@ -64,7 +64,7 @@ def remove(
 
 
 def forget(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule) -> Script[bool]:
-    """Removes a schedule that has left the code, unless a node has announced it meanwhile."""
+    """Removes a schedule that is no longer in the code, unless a node has announced it since it was read."""
     rows = yield call("lock_schedule", name=schedule.name)
     if not rows or Schedule(*rows[0]).announced_at != schedule.announced_at:
         return False
@@ -87,7 +87,7 @@ def pause(
 
 
 def resume(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[Schedule]:
-    """Fires again from its next time on; what was missed during the pause is not made up for."""
+    """Resumes a schedule from its next time after now. Times missed during the pause are not fired."""
     schedule = yield from _locked(name)
     if not schedule.paused:
         return schedule
@@ -100,18 +100,18 @@ def resume(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> 
 def fire(
     dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, submission: Submission
 ) -> Script[Inserted | None]:
-    """Enqueues the task of a due schedule, unless another instance was first."""
+    """Enqueues the task of a due schedule. Returns None if another node has fired it."""
     after = next_fire(schedule.spec, schedule.timezone, now)
     taken = yield call(
         "take_schedule", name=schedule.name, seen=schedule.next_at, next_at=after, now=now
     )
     if not taken:
         return None
-    fired = _fact("schedule.fired", now, schedule, task=submission.task.id, next_at=after)
-    found = yield from insert(
+    fired = _event("schedule.fired", now, schedule, task=submission.task.id, next_at=after)
+    inserted = yield from insert(
         [submission], now=now, record_id=ids.record(now), recorder=dialect, beside=[fired]
     )
-    return found[0]
+    return inserted[0]
 
 
 def _locked(name: str) -> Script[Schedule]:
@@ -121,7 +121,7 @@ def _locked(name: str) -> Script[Schedule]:
     return Schedule(*rows[0])
 
 
-def _fact(kind: str, now: float, schedule: Schedule, **data: Any) -> NewEvent:
+def _event(kind: str, now: float, schedule: Schedule, **data: Any) -> NewEvent:
     return NewEvent(kind, now, "", schedule.type, {"schedule": schedule.name, **data})
 
 
@@ -129,4 +129,4 @@ def _tell(
     dialect: Dialect, ids: Ids, now: float, kind: str, schedule: Schedule, **data: Any
 ) -> Script[None]:
     record_id = yield from dialect.record_ref(ids.record(now))
-    yield from record(dialect, record_id, now, [_fact(kind, now, schedule, **data)], Counter())
+    yield from record(dialect, record_id, now, [_event(kind, now, schedule, **data)], Counter())

@@ -1,7 +1,7 @@
-"""A unit of work: the tasks that a transaction has read, and what it will do to them.
+"""A unit of work: the tasks that a transaction has read, and the changes it will write.
 
-Promises: every change that goes in comes out with its facts, its counter movements and the version that
-was seen, in one write. Never: a row without its record in the feed.
+Promises: every change is written with its events and counter deltas, guarded by the version that was read.
+Never: writes a row without a record in the feed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ DeltaKey = tuple[str, str, Priority, Status]
 
 
 class Recorder(Protocol):
-    """How a dialect appends a record to the feed, and how much one of its transactions may settle."""
+    """The part of a dialect that appends records to the feed and bounds cascades."""
 
     @property
     def cascade_batch(self) -> int:
-        """Edges to dependents that one transaction looks at."""
+        """Edges to dependents that one transaction reads."""
         ...
 
     def record_ref(self, record_id: int) -> Script[int]:
-        """What rows remember a record by, given an id made for it."""
+        """The reference to a record that task rows store, given the id made for the record."""
         ...
 
     def record(
@@ -40,32 +40,33 @@ class Recorder(Protocol):
 
 
 class Work:
-    """What one transaction does."""
+    """The changes of one transaction."""
 
     __slots__ = (
-        *("_mentioned", "deltas", "events", "held", "is_cut_short", "now", "seen", "tasks"),
-        "transitions",
+        *("_mentioned", "deltas", "events", "held", "is_cut_short", "now", "tasks"),
+        *("transitions", "versions"),
     )
 
     def __init__(self, now: float) -> None:
         self.now = now
         self.tasks: dict[str, Task] = {}
-        self.seen: dict[str, int] = {}
+        self.versions: dict[str, int] = {}
+        """Versions of the loaded tasks as they were read."""
         self.events: list[NewEvent] = []
         self._mentioned: set[str] = set()
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
         self.held: dict[str, list[str]] = {}
-        """Dead letters that might come back but for these parents, which are dead."""
+        """Dead letters that cannot be revived yet, with the dead parents that prevent it."""
         self.is_cut_short = False
-        """More hangs on these changes than one transaction settles; the rest is written down."""
+        """Whether dependents are left over. They are recorded for a later batch."""
 
     def load(self, tasks: Iterable[Task]) -> None:
-        """Rows as read under lock; what was loaded before stays as it is."""
+        """Adds rows that were read under lock. A task that is loaded already keeps its current state."""
         for task in tasks:
-            if task.id not in self.seen:
+            if task.id not in self.versions:
                 self.tasks[task.id] = task
-                self.seen[task.id] = task.version
+                self.versions[task.id] = task.version
 
     def move(self, transition: Transition) -> None:
         before, after = transition.before, transition.after
@@ -77,24 +78,24 @@ class Work:
             self.count(after, 1)
 
     def mention(self, events: Iterable[NewEvent]) -> None:
-        """What goes into the feed without a change, e.g. the evidence of a late result."""
-        for fact in events:
-            self.events.append(fact)
-            self._mentioned.add(fact.task_id)
+        """Records events without a change of the task, for example `task.late`."""
+        for event in events:
+            self.events.append(event)
+            self._mentioned.add(event.task_id)
 
     def count(self, task: Task, n: int) -> None:
         self.deltas[task.queue, task.type, task.priority, task.status] += n
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """One row for each task that changed, against the version that was read."""
+        """One row for each changed task, with the version that was read."""
         changed = {t.after.id: None for t in self.transitions}
         return [
-            (task_id, self.seen[task_id], *changed_values(self.tasks[task_id]))
+            (task_id, self.versions[task_id], *changed_values(self.tasks[task_id]))
             for task_id in changed
         ]
 
     def save(self, recorder: Recorder, record_id: int) -> Script[None]:
-        """Writes everything: rows first, the record last, when all locks are held."""
+        """Writes the rows, then the record. The record comes last because all locks must be held by then."""
         rows = self.rows()
         if not rows and not self.events:
             return
@@ -112,13 +113,13 @@ class Work:
         history is complete."""
         if not self._mentioned:
             return []
-        return sorted(self._mentioned - {each.after.id for each in self.transitions})
+        return sorted(self._mentioned - {transition.after.id for transition in self.transitions})
 
 
 def load_free(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
-    """Locks and reads relatives of the tasks of a transaction, without waiting. Returns those that another
+    """Locks and reads parents or children of loaded tasks, without waiting. Returns the ids that another
     transaction holds."""
-    missing = sorted({task_id for task_id in ids if task_id not in work.seen})
+    missing = sorted({task_id for task_id in ids if task_id not in work.versions})
     if not missing:
         return frozenset()
     work.load((yield call("lock_free_family", ids=missing)))
@@ -126,14 +127,14 @@ def load_free(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
 
 
 def held(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
-    """Those that exist but could not be locked."""
-    missing = [task_id for task_id in ids if task_id not in work.seen]
+    """The ids of tasks that exist but were not locked."""
+    missing = [task_id for task_id in ids if task_id not in work.versions]
     rows = (yield call("get_tasks", ids=missing)) if missing else []
     return frozenset(task.id for task in rows)
 
 
 def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[DeltaKey]:
-    """The movement of tasks that all went from one status to another."""
+    """Counter deltas of tasks that all changed from one status to another."""
     deltas: Counter[DeltaKey] = Counter()
     for (queue, kind, priority), n in Counter(
         [(task.queue, task.type, task.priority) for task in tasks]
@@ -144,7 +145,7 @@ def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[Del
 
 
 def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
-    """How many tasks there are of each kind."""
+    """Counter deltas of new tasks."""
     return Counter([(task.queue, task.type, task.priority, task.status) for task in tasks])
 
 
@@ -155,7 +156,7 @@ def record(
     events: list[NewEvent],
     deltas: Counter[DeltaKey],
 ) -> Script[None]:
-    """Appends the facts of a transaction to the feed; nothing happened, nothing is written."""
+    """Appends the events of a transaction to the feed. Without events, nothing is written."""
     if events:
         yield from recorder.record(
             record_id=record_id,
