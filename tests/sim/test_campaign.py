@@ -13,7 +13,7 @@ import pytest
 from holdfast.sim.ablations import ABLATIONS
 from holdfast.sim.campaign import Options, seeds_to_catch
 
-CHUNK = 25
+CHUNK = 10
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
 """For the test suite; `make sim` runs more."""
 BUSY = Options(hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), ("clients", "3")))
