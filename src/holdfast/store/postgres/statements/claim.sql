@@ -1,7 +1,7 @@
--- Claims: which task is next, and taking it.
+-- Claims: select and lock the next tasks.
 
 -- name: lock_queued
--- Candidates by id, unless somebody else took them meanwhile.
+-- Locks candidates by id, except those that another claim has locked or taken.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task
@@ -9,7 +9,7 @@ WHERE id = ANY(:ids::text[]) AND status = 'queued' AND gate IS NULL
 ORDER BY priority, due_at, nth FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: pick_aged
--- The longest-waiting tasks of all priorities: the share that keeps low from starving.
+-- Selects the longest-waiting tasks of all priorities lower than `below`, so that these do not starve.
 -- index: holdfast_task_ready
 -- returns: task
 WITH lane AS MATERIALIZED (
@@ -26,7 +26,7 @@ SELECT {task:t} FROM lane CROSS JOIN LATERAL (
 ORDER BY t.due_at, t.nth LIMIT :limit::int;
 
 -- name: next_due
--- When the next task that waits for its time is due, and when the next limit lets tasks in.
+-- When the next delayed task is due, and when the next limit opens.
 -- index: holdfast_task_ready, holdfast_limit_opens
 -- returns: due_at opens_at
 SELECT min(t.due_at) AS due_at,
@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (
     ORDER BY due_at LIMIT 1) t;
 
 -- name: first_due
--- Since when, or from when on, the first task in line has been due; and when the next limit lets tasks in.
+-- The earliest due time of all ready or delayed tasks, and when the next limit opens.
 -- index: holdfast_task_ready, holdfast_limit_opens
 -- returns: due_at opens_at
 SELECT min(t.due_at) AS due_at,

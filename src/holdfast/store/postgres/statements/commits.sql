@@ -1,12 +1,12 @@
--- Proof that a transaction was committed: see `postgres/commits.py`.
+-- Commit marks: prove that a transaction was committed (see `postgres/commits.py`).
 
 -- name: mark_commit
--- For a transaction that writes and has no feed record.
+-- Marks a transaction that writes but has no feed record.
 -- index: holdfast_commit_pkey
 INSERT INTO holdfast_commit (id) VALUES (:number::text::bigint);
 
 -- name: prune_marks
--- A number starts with milliseconds (`core.ids.Ids.record`). SKIP LOCKED: several processes may prune at once.
+-- The upper bits of an id are milliseconds (`core.ids.Ids.record`). SKIP LOCKED: several processes may prune.
 -- index: holdfast_commit_pkey
 -- returns: id
 DELETE FROM holdfast_commit WHERE id IN (
@@ -15,12 +15,12 @@ DELETE FROM holdfast_commit WHERE id IN (
 RETURNING id;
 
 -- name: probe_commit
--- Rolled back afterwards.
+-- Fails if the mark exists, waits if its transaction is still open. Always rolled back.
 -- index: holdfast_commit_pkey
 INSERT INTO holdfast_commit (id) VALUES (:number::text::bigint);
 
 -- name: probe_record
--- Rolled back afterwards, so that no reader ever sees it.
+-- The same for a feed record. Always rolled back, so no reader sees the row.
 -- index: holdfast_feed_pkey
 INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
 VALUES (:number::text::bigint, 0, 0, '[]', '[]');

@@ -17,8 +17,9 @@ SELECT child_id FROM holdfast_edge WHERE unlinked = 1 AND child_id <> ALL(:witho
 ORDER BY parent_id, child_id LIMIT 1;
 
 -- name: unlinked_edges
--- Whose parents may not know of them. The walk goes from parent to parent, not from edge to edge: a parent that
--- another transaction holds costs one step, however many children it has. A parent that was pruned cannot be held.
+-- Edges whose parents are possibly not marked as having dependents. The scan steps from parent to parent, not from
+-- edge to edge, so a parent that another transaction holds costs one step, however many children it has. A pruned
+-- parent has no row to lock.
 -- index: holdfast_edge_unlinked, holdfast_task_pkey
 -- returns: child_id parent_id
 WITH RECURSIVE parents AS (
@@ -46,16 +47,16 @@ CROSS JOIN LATERAL (
 LIMIT :limit::int;
 
 -- name: lock_free_family
--- Parents that get dependents, children that hear of their parents: those that no other transaction changes or is
--- about to. A transaction that only needs the row to stay does not count: a step of a handler in the caller's
--- transaction, a foreign key of a table of theirs.
+-- Locks parents that get dependents, or children that are settled, and skips those that another transaction changes.
+-- FOR NO KEY UPDATE does not conflict with transactions that only need the row to exist: a step in the caller's
+-- transaction, or a foreign key of an application table.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: lock_unlinked_edges
--- Those of these that are still unlinked and that no other transaction links. The sum keeps the planner from the index
--- of all unlinked edges, which it would read whole for each row.
+-- Of these edges, those that are still unlinked and that no other transaction is linking. `+ 0` keeps the planner
+-- from the index of unlinked edges, which it would scan completely for each row.
 -- index: holdfast_edge_pkey, holdfast_edge_parent
 -- returns: child_id parent_id policy settled
 SELECT e.child_id, e.parent_id, e.policy, e.settled
@@ -70,7 +71,7 @@ FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: open_edges
--- Who waits for these.
+-- The unsettled edges to the children of these parents.
 -- index: holdfast_edge_parent
 -- returns: child_id parent_id policy
 SELECT child_id, parent_id, policy FROM holdfast_edge
@@ -78,7 +79,7 @@ WHERE parent_id = ANY(:ids::text[]) AND settled = 0 ORDER BY parent_id, child_id
 LIMIT :limit::int;
 
 -- name: more_edges
--- Who else waits for this one, after the child that was looked at last.
+-- The next unsettled edges of one parent, after the last child that was read.
 -- index: holdfast_edge_parent
 -- returns: child_id parent_id policy
 SELECT child_id, parent_id, policy FROM holdfast_edge
@@ -86,22 +87,22 @@ WHERE parent_id = :parent_id::text AND child_id > :after_child::text AND settled
 ORDER BY child_id LIMIT :limit::int;
 
 -- name: leave_cascades
--- These have ended or come back, and not all who wait for them were told.
+-- Records cascades to continue: these parents ended or were revived, and not all children were settled.
 -- index: holdfast_cascade_pkey
 INSERT INTO holdfast_cascade (parent_id, after_child)
 SELECT parent_id, after_child FROM {rows: parent_id text, after_child text}
 ON CONFLICT (parent_id) DO UPDATE SET after_child = excluded.after_child;
 
 -- name: leave_held
--- Children that another transaction held when they were to hear of these parents.
+-- Records children that another transaction held when they were to be settled.
 -- index: holdfast_cascade_held_pkey
 INSERT INTO holdfast_cascade_held (parent_id, child_id)
 SELECT parent_id, child_id FROM {rows: parent_id text, child_id text}
 ON CONFLICT (parent_id, child_id) DO NOTHING;
 
 -- name: take_held
--- Those of these children of a parent that are free now, or were pruned. Written only by transactions that have
--- locked the parent, so no two take the same one.
+-- Removes and returns the recorded children of a parent that no transaction holds now, or that were pruned. Only
+-- transactions that have locked the parent write these rows, so no two take the same child.
 -- index: holdfast_cascade_held_pkey, holdfast_task_pkey, holdfast_edge_pkey
 -- returns: child_id parent_id policy settled
 WITH free AS MATERIALIZED (
@@ -119,7 +120,7 @@ SELECT k.child_id, k.parent_id, e.policy, coalesce(e.settled, 1) AS settled
 FROM taken k LEFT JOIN holdfast_edge e ON e.child_id = k.child_id AND e.parent_id = k.parent_id ORDER BY k.child_id;
 
 -- name: cascades
--- Those that a transaction can go on with now: a row that another one holds is passed over and hides none behind it.
+-- Parents whose cascade can continue. A row that another transaction holds is skipped without using up the limit.
 -- index: holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_task_pkey
 -- returns: parent_id
 WITH rest AS MATERIALIZED (
@@ -136,7 +137,8 @@ SELECT id AS parent_id FROM rest UNION SELECT parent_id FROM free UNION SELECT p
 ORDER BY parent_id LIMIT :limit::int;
 
 -- name: held_cascades
--- What is left of cascades, whoever holds it: no child is named where the parent itself is to be gone on with.
+-- All unfinished cascades, including those that other transactions hold. The child is NULL where the cascade of the
+-- parent itself has to continue.
 -- index: holdfast_cascade_held_pkey, holdfast_cascade_pkey
 -- returns: parent_id child_id
 SELECT parent_id, child_id FROM (
@@ -145,13 +147,13 @@ SELECT parent_id, child_id FROM (
     (SELECT parent_id, NULL AS child_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int)) AS left_over;
 
 -- name: held_ends
--- Which of these parents, that have ended, a child has not heard of because another transaction held it.
+-- Of these ended parents, those whose end is not yet settled for this child because another transaction held it.
 -- index: holdfast_cascade_held_pkey
 -- returns: parent_id
 SELECT parent_id FROM holdfast_cascade_held WHERE parent_id = ANY(:parents::text[]) AND child_id = :id::text;
 
 -- name: cascade_place
--- Where the next batch of a cascade begins.
+-- Where the next batch of a cascade starts.
 -- index: holdfast_cascade_pkey
 -- returns: after_child
 SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id::text;
@@ -161,14 +163,14 @@ SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id::text;
 DELETE FROM holdfast_cascade WHERE parent_id = :parent_id::text;
 
 -- name: settle_edges
--- Their parents have ended as the children need it. An edge to a dead parent stays open.
+-- Settles edges whose parents ended as the policy requires. An edge to a dead parent stays open.
 -- index: holdfast_edge_pkey
 UPDATE holdfast_edge e SET settled = 1
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: open_parents
--- What these wait for, or would wait for if they came back; no status when a parent was pruned.
+-- The open edges of these children, with the status of each parent. The status is NULL if the parent was pruned.
 -- index: holdfast_edge_pkey, holdfast_task_pkey
 -- returns: child_id parent_id policy status
 SELECT e.child_id, e.parent_id, e.policy, p.status

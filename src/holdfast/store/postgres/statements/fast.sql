@@ -1,10 +1,10 @@
--- Shortcuts (store/fast): what the core would decide for plain tasks, in single statements.
+-- Fast paths (store/fast): the decisions of the core for plain tasks, as single statements.
 
 -- name: insert_plain
--- Rows, their facts and the counters in one statement: one round trip, one commit. What the rows have in
--- common comes once, as shapes; the rest as three texts, which costs far less than arrays. The ids are
--- ours and new; one that exists after all (a repeated request) refuses the whole, and the caller looks.
--- The record is written last: an unread WITH runs after the main statement.
+-- Inserts tasks with their events and counter deltas in one statement: one round trip, one commit. Values that rows
+-- share are passed once, as shapes. The other values are passed as three texts, which is much cheaper than arrays.
+-- The ids are generated. If one exists after all (a repeated request), the statement fails and the caller takes the
+-- general path. The record is written last, because an unreferenced WITH runs after the main statement.
 -- index: holdfast_task_pkey
 WITH recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
@@ -20,7 +20,7 @@ JOIN unnest({shape[]}, :delay::float8[]) WITH ORDINALITY AS s({shape}, delay, pl
     ON s.place = i.place::int;
 
 -- name: insert_one
--- One task and its fact with plain values: what a single caller waits for.
+-- Inserts one task and its event with plain values, because a caller waits for it.
 -- index: holdfast_task_pkey
 WITH recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
@@ -31,11 +31,11 @@ INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, hist
 VALUES ({plain?}, 'queued', :now::float8, :now::float8, :due_at::float8, :record_id::text);
 
 -- name: claim_plain
--- FOR NO KEY UPDATE, here and below: a foreign key of a caller's open transaction keeps no task from being claimed.
--- Picks in order of priority and due time, takes what no limit counts, records it: one statement.
--- Lanes are read lazily: the outer LIMIT stops the scan, so only what is taken gets locked. A locked row
--- stays where it is, so the update finds it by its place. Each lane is read from its floor on (floors.py).
--- Of tasks under limits only the ids are told, untaken, for the general path; so one row comes at least.
+-- Selects tasks by priority and due time, claims those without limits and records the events, in one statement.
+-- Lanes are read lazily: the outer LIMIT stops the scan, so only selected rows are locked. A locked row does not
+-- move, so the update finds it by its ctid. The scan of each lane starts at its floor (floors.py).
+-- For tasks with limits only the ids are returned, for the general path; so there is always at least one row.
+-- FOR NO KEY UPDATE, here and below, does not conflict with a foreign key check in a caller's open transaction.
 -- index: holdfast_task_ready
 -- returns: limited limited_due_at nth task
 WITH lane AS MATERIALIZED (
@@ -73,8 +73,8 @@ FROM (SELECT array_agg(id) AS limited, min(due_at) AS limited_due_at FROM picked
 LEFT JOIN taken ON true;
 
 -- name: claim_next
--- The first in line alone, for a worker that idles: a plan that starts much quicker than the one above. One
--- that a limit counts is left to that. Lists come joined, because a client makes a text quicker than an array.
+-- Claims only the first task, for an idle worker. Its plan starts much faster than that of `claim_plain`. A task
+-- with limits is left to `claim_plain`. Lists are passed as joined texts, which a client encodes faster than arrays.
 -- index: holdfast_task_ready
 -- returns: task
 WITH taken AS (
@@ -108,9 +108,9 @@ WITH taken AS (
 SELECT {task} FROM taken;
 
 -- name: complete_plain
--- The common end of a task that nobody waits for and no limit counts: fenced, with its fact, in one
--- statement. Rows that do not match are left to the general path, which says why; only then are the facts
--- and the counters picked apart here.
+-- Completes tasks without dependents and without limits, fenced, with their events, in one statement. Rows that do
+-- not match are left to the general path, which determines the reason. Only then are events and deltas filtered
+-- here.
 -- index: holdfast_task_pkey
 -- returns: id
 WITH done AS (
@@ -122,7 +122,7 @@ WITH done AS (
               unnest(string_to_array(:versions::text, ',')), json_array_elements(:results::json))
               WITH ORDINALITY AS u(id, fence, version, result, nth)
           LIMIT :count::int) r
-    -- "Is running" is said by the lease, so that the planner is not led to the index of all that runs.
+    -- Tests the lease instead of the status, to keep the planner from the index of all running tasks.
     WHERE t.id = r.id AND t.fence = r.fence::bigint AND t.version = r.version::bigint
       AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
     RETURNING t.id, t.queue, t.type, t.priority, r.nth

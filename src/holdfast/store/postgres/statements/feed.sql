@@ -1,7 +1,7 @@
--- The feed: one record for each transaction, numbered when first read.
--- A sequence is not in commit order, so records get their offsets afterwards: whoever reads first numbers
--- what has been committed since. `ord` is drawn by the last statement of a transaction, when all its row
--- locks are held; so of two transactions that touch one task, the later has the higher `ord`.
+-- The feed: one record for each transaction. Offsets are assigned when the feed is read.
+-- A sequence is not in commit order, so a reader first assigns offsets to all records committed since the last read.
+-- `ord` is drawn by the last statement of a transaction, when all its row locks are held. So of two transactions
+-- that change one task, the later has the higher `ord`.
 
 -- name: record_facts
 -- index: holdfast_feed_pkey
@@ -14,21 +14,21 @@ SELECT pg_notify(CASE split_part(:hint::text, ' ', 1) WHEN 'work' THEN 'holdfast
     :hint::text) AS hinted;
 
 -- name: number_records
--- A batch of them; whether none is left. The function is in migration 0003, which says why it is one.
+-- Assigns offsets to a batch of records. Returns whether none is left. See migration 0003.
 -- index: holdfast_feed_unread
 -- returns: is_done
 SELECT holdfast_number(:most::int) AS is_done;
 
 -- name: may_identify
--- Whether this role may ask for the whole identity. A right that is missing is found when a statement begins, so
--- no CASE inside of it helps: the question comes first.
+-- Whether this role may run `identity`. PostgreSQL checks function privileges when a statement starts, so a CASE
+-- inside that statement cannot avoid the error.
 -- returns: may
 SELECT bool_and(coalesce(has_function_privilege(to_regprocedure('pg_catalog.' || f), 'EXECUTE'), false)) AS may
 FROM unnest(ARRAY['pg_control_system()', 'pg_current_wal_lsn()', 'pg_walfile_name(pg_lsn)']) f;
 
 -- name: identity
--- Which database this is: a restored one, and a standby that was promoted, is another one. The oid of the table
--- is null where there is none. Needs what `may_identify` asks for.
+-- Identifies the database. A restored database and a promoted standby have another identity. The result is NULL if
+-- the table does not exist. Needs the privileges that `may_identify` checks.
 -- returns: identity
 SELECT c.system_identifier || '-' || CASE WHEN pg_is_in_recovery() THEN ''
         ELSE left(pg_walfile_name(pg_current_wal_lsn()), 8) END || '-' || d.oid
@@ -36,17 +36,17 @@ SELECT c.system_identifier || '-' || CASE WHEN pg_is_in_recovery() THEN ''
 FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();
 
 -- name: identity_here
--- The same as far as every role knows it. Needs no rights.
+-- As `identity`, but only the parts that need no privileges.
 -- returns: identity
 SELECT d.oid || '-' || to_regclass('holdfast_feed_head')::oid AS identity
 FROM pg_database d WHERE d.datname = current_database();
 
 -- name: adopt_feed
--- Only if the identity is still the one that was compared; the one that stands there now.
--- A database that was restored, or a standby that was promoted: what was committed after the backup, or had not
--- reached the standby, is gone, so readers must start over. Transaction ids of another server mean nothing here.
--- Ids that were given out but not written may be given out again after a crash of this very server: then
--- it is enough to look from the oldest on that was open.
+-- Sets the identity, if it is still the one that was compared. Returns the current one.
+-- After a restore or a promotion, commits that the backup or the standby did not have are gone, so readers must
+-- start over, and the stored transaction ids belong to another server.
+-- After a crash of the same server, transaction ids that were assigned but not written may be reused. Then it is
+-- enough to scan again from the oldest transaction that was open.
 -- returns: identity
 WITH adopted AS (
     UPDATE holdfast_feed_head h SET identity = :identity::text, open_xids = ARRAY[]::xid8[],
@@ -72,7 +72,7 @@ UPDATE holdfast_feed_head SET epoch = :epoch::text RETURNING epoch, head;
 SELECT epoch, head, oldest FROM holdfast_feed_head ORDER BY head DESC LIMIT 1;
 
 -- name: read_records
--- From the record that holds the next offset on, as far as the page goes.
+-- The records of one page, starting with the record that contains the next offset.
 -- index: holdfast_feed_offset
 -- returns: first_offset events_count events_json
 SELECT first_offset, events_count, events_json FROM holdfast_feed
@@ -89,8 +89,7 @@ SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE id = ANY(:ids::bigint[]) ORDER BY first_offset, ord;
 
 -- name: count_records
--- Folds what a batch of the records says into the counters, so that no figure needs a scan of tasks; whether all
--- are counted.
+-- Adds a batch of records to the counters, so that no count needs a scan of tasks. Returns whether all are counted.
 -- index: holdfast_feed_offset
 -- returns: is_done
 SELECT holdfast_count(:most::int) AS is_done;
@@ -101,9 +100,8 @@ SELECT holdfast_count(:most::int) AS is_done;
 SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
 
 -- name: prune_feed
--- A prefix of the counted records, up to the first that is to stay: times are not in the order of offsets, and
--- a hole would be a lie to readers. The newest stays, so that the head is never forgotten. From where on the
--- feed is whole is said in the same statement.
+-- Deletes a prefix of the counted records, up to the first that is still retained. Times are not in the order of
+-- offsets, and the feed must have no gaps. The newest record stays. The same statement advances the oldest offset.
 -- index: holdfast_feed_offset, holdfast_feed_head_last
 -- returns: gone
 WITH first AS MATERIALIZED (

@@ -1,7 +1,7 @@
--- Named leases: the row of the resource is locked, its clock moved on, then judged and saved.
+-- Named leases: a script locks the row of the resource, advances its clock, applies a rule and saves the row.
 
 -- name: lock_lease
--- The row is made when the resource is first named.
+-- Creates the row on first use. Advances the clock, which never goes back.
 -- index: holdfast_lease_pkey
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
 INSERT INTO holdfast_lease (resource, clock_at) VALUES (:resource::text, :now::float8)
@@ -17,14 +17,14 @@ UPDATE holdfast_lease SET fence = :fence::bigint, claim_id = :claim_id::text, ow
 WHERE resource = :resource::text;
 
 -- name: guard_lease
--- The fence cannot rise until the caller's transaction ends: it is a key column (holdfast_lease_fence). So no other
--- claim is granted and nothing is revoked meanwhile, and the holder still renews.
+-- The fence cannot change before the caller's transaction ends, because it is a key column (holdfast_lease_fence).
+-- So no other claim is granted and the lease is not revoked meanwhile. The holder can still renew.
 -- index: holdfast_lease_pkey
 -- returns: fence claim_id
 SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource::text FOR KEY SHARE;
 
 -- name: lease_queue
--- The claim's own place, and the first waiter that is alive.
+-- The waiter of this claim, and the first live waiter.
 -- index: holdfast_lease_waiter_claim, holdfast_lease_waiter_pkey
 -- returns: ticket claim_id owner asked_at alive_until
 SELECT ticket, claim_id, owner, asked_at, alive_until
@@ -46,16 +46,16 @@ VALUES (:resource::text, :ticket::bigint, :claim_id::text, :owner::text, :now::f
 ON CONFLICT (claim_id, resource) DO UPDATE SET alive_until = excluded.alive_until;
 
 -- name: drop_waiters
--- This claim's, and those that died.
+-- Removes the waiter of this claim and all dead waiters of the resource.
 -- index: holdfast_lease_waiter_pkey
 DELETE FROM holdfast_lease_waiter
 WHERE resource = :resource::text AND (claim_id = :claim_id::text OR alive_until <= :now::float8);
 
 -- name: ready_waiters
--- Of these claims, those that would be granted if they asked now.
+-- Of these claims, those that would be granted now. OFFSET 0 keeps the planner from merging the subqueries, so each
+-- step is a lookup by key, whatever the statistics say.
 -- index: holdfast_lease_waiter_claim, holdfast_lease_pkey, holdfast_lease_waiter_pkey
 -- returns: claim_id
--- Each step looks up by key, whatever the statistics say: OFFSET 0 keeps them apart.
 SELECT w.claim_id
 FROM (SELECT claim_id FROM unnest(:claims::text[]) AS u(claim_id) LIMIT :limit::int) r
     CROSS JOIN LATERAL (SELECT * FROM holdfast_lease_waiter x WHERE x.claim_id = r.claim_id OFFSET 0) w
@@ -66,7 +66,7 @@ WHERE CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_se
     AND ahead.ticket IS NULL;
 
 -- name: holding_claims
--- Of these resources, who holds each.
+-- The holders of these resources.
 -- index: holdfast_lease_pkey
 -- returns: claim_id fence
 SELECT l.claim_id, l.fence
@@ -95,7 +95,7 @@ SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
 WHERE resource = :resource::text AND alive_until > :now::float8 ORDER BY ticket LIMIT :limit::int;
 
 -- name: waiter_stats
--- All lines together.
+-- Counts the live waiters of all resources.
 -- index: holdfast_lease_waiter (read whole)
 -- returns: n oldest_at
 SELECT count(*) AS n, min(asked_at) AS oldest_at FROM holdfast_lease_waiter WHERE alive_until > :now::float8;
@@ -113,7 +113,7 @@ SELECT resource, at, action, actor, reason, fence, claim_id, owner FROM holdfast
 WHERE resource = :resource::text ORDER BY id DESC LIMIT :limit::int;
 
 -- name: prune_lease_audit
--- From the oldest one on.
+-- Deletes expired rows among the oldest `limit` rows.
 -- index: holdfast_lease_audit_pkey
 DELETE FROM holdfast_lease_audit WHERE at < :before::float8
     AND id IN (SELECT id FROM holdfast_lease_audit ORDER BY id LIMIT :limit::int);

@@ -1,8 +1,8 @@
 -- The ledger of idempotent calls. The rules are in core/ledger.py.
 
 -- name: begin_entry
--- Nothing is returned when the key is there already; the caller looks closer. Waits for a transaction that
--- is about to write the same key.
+-- Returns no row if the key exists; the caller then locks the entry and applies the rules. Waits for an open
+-- transaction that has inserted the same key.
 -- index: holdfast_ledger_pkey
 -- returns: fence
 INSERT INTO holdfast_ledger (scope, key, operation, fingerprint, state, fence, owner, attempt, begun_at,
@@ -28,7 +28,7 @@ SELECT scope, operation, key, fingerprint, state, fence, owner, attempt, begun_a
 FROM holdfast_ledger WHERE scope = :scope::text AND key = :key::text AND operation = :operation::text;
 
 -- name: retake_entry
--- Of an entry without an answer. The fence that was seen is the guard.
+-- Takes over an entry without an outcome. The guard is the fence that was read.
 -- index: holdfast_ledger_pkey
 -- returns: fence
 UPDATE holdfast_ledger SET state = 'in-progress', fence = :fence::bigint, owner = :owner::text,
@@ -39,7 +39,7 @@ WHERE scope = :scope::text AND key = :key::text AND operation = :operation::text
 RETURNING fence;
 
 -- name: end_entry
--- Fenced: whoever was taken over changes nothing.
+-- Fenced: a runner whose entry was taken over changes nothing.
 -- index: holdfast_ledger_pkey
 -- returns: fence
 UPDATE holdfast_ledger SET state = :state::text, ended_at = :now::float8, lease_until = NULL,
@@ -49,7 +49,7 @@ WHERE scope = :scope::text AND key = :key::text AND operation = :operation::text
 RETURNING fence;
 
 -- name: extend_entry
--- A lease that has run out may be renewed as long as nobody has taken over.
+-- An expired lease can be renewed unless another runner has taken over the entry.
 -- index: holdfast_ledger_pkey
 -- returns: fence
 UPDATE holdfast_ledger SET lease_until = :lease_until::float8, expires_at = :expires_at::float8
@@ -58,7 +58,7 @@ WHERE scope = :scope::text AND key = :key::text AND operation = :operation::text
 RETURNING fence;
 
 -- name: unfinished_entries
--- Calls whose runner died: what a recovery asks the outside about.
+-- Entries whose lease has expired. A recovery has to find out whether their effects happened.
 -- index: holdfast_ledger_lease
 -- returns: scope operation key fingerprint state fence owner attempt begun_at lease_until ended_at outcome_json
 SELECT scope, operation, key, fingerprint, state, fence, owner, attempt, begun_at, lease_until, ended_at,
@@ -78,15 +78,16 @@ DELETE FROM holdfast_ledger WHERE (scope, key, operation) IN (
 RETURNING 1 AS gone;
 
 -- name: runs_task
--- Whether a claim of a task still holds.
+-- Whether the task still runs under this fence.
 -- index: holdfast_task_pkey
 -- returns: fence
 SELECT fence FROM holdfast_task
 WHERE id = :id::text AND fence = :fence::bigint AND lease_until IS NOT NULL;
 
 -- name: hold_task
--- The same, and so it stays until this transaction ends: whoever takes a task away locks it FOR UPDATE. The
--- weakest lock that keeps those out lets renewals of the lease through, however long the transaction is open.
+-- As `runs_task`, and this stays true until the transaction ends: a transaction that takes the task away locks it
+-- FOR UPDATE. FOR KEY SHARE is the weakest lock that conflicts with that. It lets lease renewals through, however
+-- long the transaction is open.
 -- index: holdfast_task_pkey
 -- returns: fence
 SELECT fence FROM holdfast_task

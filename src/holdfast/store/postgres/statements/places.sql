@@ -1,4 +1,4 @@
--- Queues, types, nodes, schedules, dead letters: what surrounds tasks.
+-- Queues, types, nodes, schedules and dead letters.
 
 -- name: pause_queue
 -- index: holdfast_queue_pkey
@@ -27,7 +27,7 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
 -- name: prune_types
--- Types that no node has registered for long, and that no task, schedule or live node names any more.
+-- Types that no node has registered recently and that no task, schedule or node refers to.
 -- index: holdfast_type_pkey, holdfast_counter_pkey, holdfast_schedule_pkey
 DELETE FROM holdfast_type t WHERE registered_at < :before::float8
   AND NOT EXISTS (SELECT FROM holdfast_counter c WHERE c.type = t.name AND c.n <> 0)
@@ -35,7 +35,7 @@ DELETE FROM holdfast_type t WHERE registered_at < :before::float8
   AND NOT EXISTS (SELECT FROM holdfast_node n WHERE (n.info_json::jsonb -> 'types') ? t.name);
 
 -- name: prune_counters
--- Figures of queues and types that have no tasks any more; one that comes back is inserted again.
+-- Deletes counters that are zero. A counter that is needed again is inserted again.
 -- index: holdfast_counter_pkey
 -- returns: gone
 DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
@@ -44,7 +44,7 @@ DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
 RETURNING 1 AS gone;
 
 -- name: join_node
--- A node that is not known, or was lost.
+-- Registers a node that is new or was declared lost. Returns no row otherwise.
 -- returns: id
 -- index: holdfast_node_pkey
 INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id::text, :now::float8, :now::float8, :info_json::text)
@@ -60,12 +60,12 @@ WHERE id = :id::text AND lost_at IS NULL
 RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
 
 -- name: latest_seen
--- What a node that is not known yet follows; reads all nodes, which are few.
+-- The latest heartbeat, for a node that is not registered yet. Reads all nodes, which are few.
 -- returns: latest_at
 SELECT max(seen_at) AS latest_at FROM holdfast_node;
 
 -- name: lose_nodes
--- Once for each, and not one that was heard of meanwhile.
+-- Declares each node lost once, unless it sent a heartbeat since it was read.
 -- returns: id seen_at
 -- index: holdfast_node_pkey
 UPDATE holdfast_node n SET lost_at = :now::float8
@@ -86,7 +86,7 @@ DELETE FROM holdfast_node WHERE id = :id::text RETURNING id;
 DELETE FROM holdfast_node WHERE seen_at < :before::float8;
 
 -- name: put_schedule
--- A schedule that is unchanged keeps its next time; a changed one starts anew.
+-- Keeps the next time if spec and timezone are unchanged.
 -- index: holdfast_schedule_pkey
 INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at, owner, announced_at)
 VALUES (:name::text, :type::text, :queue::text, :spec::text, :timezone::text, :payload_json::text, :priority::int, :next_at::float8,
@@ -109,7 +109,7 @@ SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired
 FROM holdfast_schedule WHERE name = :name::text FOR UPDATE;
 
 -- name: announce_schedules
--- The code of a node has these.
+-- Records that the code of a node defines these schedules.
 -- index: holdfast_schedule_pkey
 UPDATE holdfast_schedule SET announced_at = :now::float8 WHERE name = ANY(:names::text[]) AND owner = 'code';
 
@@ -118,7 +118,7 @@ UPDATE holdfast_schedule SET announced_at = :now::float8 WHERE name = ANY(:names
 UPDATE holdfast_schedule SET paused = :paused::int, next_at = :next_at::float8 WHERE name = :name::text;
 
 -- name: take_schedule
--- Only one instance gets it: whoever still sees the old time under the row's lock.
+-- Only one node gets the schedule: the first that finds the next time unchanged under the row lock.
 -- index: holdfast_schedule_pkey
 -- returns: name
 UPDATE holdfast_schedule SET next_at = :next_at::float8, fired_at = :now::float8
@@ -136,7 +136,7 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
 FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit::int;
 
 -- name: count_dead
--- Among the dead alone: a sum hides the time from the index of all that has ended.
+-- `+ 0` keeps the planner from the index of all finished tasks, so only dead letters are scanned.
 -- index: holdfast_task_dead
 -- returns: n
 SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
@@ -154,7 +154,7 @@ SELECT {task} FROM holdfast_task WHERE status = 'failed'
 ORDER BY finished_at DESC, id DESC LIMIT :limit::int OFFSET :skip::int;
 
 -- name: durability
--- As our own connections have it: they raise a weak `synchronous_commit` themselves.
+-- The settings of Holdfast's connections, which raise a weak `synchronous_commit`.
 -- returns: name value
 SELECT name, setting AS value FROM pg_settings
 WHERE name IN ('fsync', 'full_page_writes', 'synchronous_commit') ORDER BY name;

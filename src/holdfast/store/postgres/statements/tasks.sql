@@ -1,4 +1,4 @@
--- Tasks: read under lock, write under version, insert.
+-- Tasks: locked reads, version-guarded writes, inserts, searches and pruning.
 
 -- name: get_tasks
 -- index: holdfast_task_pkey
@@ -6,25 +6,25 @@
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]);
 
 -- name: lock_tasks
--- Sorted, so that two transactions lock in the same order.
+-- Sorted, so that all transactions lock in the same order.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_reporting
--- For what the runner itself says: not kept out by a step that its handler has ended in an open transaction.
+-- For reports of the runner. The lock does not conflict with a step that the handler ended in an open transaction.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR NO KEY UPDATE;
 
 -- name: lock_free_tasks
--- Those that no other transaction holds.
+-- As `lock_tasks`, but skips tasks that another transaction holds.
 -- index: holdfast_task_pkey
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id = ANY(:ids::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
 
 -- name: wait_briefly
--- For the rest of this transaction: how long locks that other transactions hold are waited for.
+-- Sets the lock timeout for the rest of this transaction.
 SELECT set_config('lock_timeout', :milliseconds::text, true);
 
 -- name: insert_tasks
@@ -33,7 +33,7 @@ INSERT INTO holdfast_task ({new}, nth, history)
 SELECT {new:r}, r.nth, :record_id::text FROM {rows: @new, nth integer};
 
 -- name: write_tasks
--- The version in the WHERE is the guard: nothing is written over a state that was not seen.
+-- Guarded by the version: a row is written only in the state that was read.
 -- index: holdfast_task_pkey
 -- returns: id
 UPDATE holdfast_task t SET
@@ -44,14 +44,14 @@ WHERE t.id = r.id AND t.version = r.seen
 RETURNING t.id;
 
 -- name: note_tasks
--- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
+-- Adds a record to the history of tasks that it does not change. Their versions stay the same.
 -- index: holdfast_task_pkey
 UPDATE holdfast_task SET history = right(history || ',' || :record_id::text, 2000)
 WHERE id = ANY(:ids::text[]);
 
 -- name: extend_leases
--- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
--- A row that another transaction holds is left out: one task must not cost the others their leases.
+-- A renewal changes no state, so it has no event. It is fenced like every write of a runner. A row that another
+-- transaction holds is skipped, so that it does not delay the renewal of the others.
 -- index: holdfast_task_pkey
 -- returns: id fence
 WITH free AS MATERIALIZED (
@@ -61,15 +61,15 @@ WITH free AS MATERIALIZED (
 UPDATE holdfast_task t SET lease_until = :until::float8 FROM free WHERE t.id = free.id RETURNING t.id, t.fence;
 
 -- name: owned_tasks
--- What the store believes that a node runs.
+-- The tasks that run on a node.
 -- index: holdfast_task_lease
 -- returns: id fence started_at
 SELECT id, fence, started_at FROM holdfast_task
 WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::text;
 
 -- name: ending_leases
--- Those that have ended, or else the one that ends first. Rows that another transaction holds are passed over, so
--- that any number of them hides no lease behind them; the very first is given in any case: nothing ends before it.
+-- The expired leases, or else the one that expires first. Rows that another transaction holds are skipped and do not
+-- use up the limit. The first lease is always returned, because no lease expires before it.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 WITH first AS MATERIALIZED (
@@ -106,7 +106,7 @@ JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t
 SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
--- The counters say what is in the store, so they follow at once; steps live as long as their task.
+-- Deletes ended tasks with their steps, and subtracts them from the counters.
 -- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey
 -- returns: gone through
 WITH gone AS (

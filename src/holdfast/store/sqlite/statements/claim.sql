@@ -1,4 +1,4 @@
--- Claims: which task is next, and taking it. One writer at a time, so nothing needs a row lock.
+-- Claims: select the next tasks. SQLite has one writer at a time, so no row locks are needed.
 
 -- name: pick_lane
 -- index: holdfast_task_ready
@@ -16,7 +16,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND status = 'queued' AND gate I
 ORDER BY priority, due_at, rowid;
 
 -- name: next_due
--- When the next task that waits for its time is due, and when the next limit lets tasks in.
+-- When the next delayed task is due, and when the next limit opens.
 -- index: holdfast_task_ready, holdfast_limit_opens
 -- returns: due_at opens_at
 SELECT min(due_at) AS due_at,
@@ -28,7 +28,7 @@ FROM (
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
 
 -- name: first_due
--- Since when, or from when on, the first task in line has been due; and when the next limit lets tasks in.
+-- The earliest due time of all ready or delayed tasks, and when the next limit opens.
 -- index: holdfast_task_ready, holdfast_limit_opens
 -- returns: due_at opens_at
 SELECT min(due_at) AS due_at,

@@ -17,7 +17,8 @@ SELECT child_id FROM holdfast_edge WHERE unlinked = 1 AND child_id NOT IN (SELEC
 ORDER BY parent_id, child_id LIMIT 1;
 
 -- name: unlinked_edges
--- Whose parents may not know of them. With one writer no edge comes in unlinked; the simulator plays many.
+-- Edges whose parents are possibly not marked as having dependents. With one writer no edge is inserted unlinked,
+-- except in the simulator, which imitates several writers.
 -- index: holdfast_edge_unlinked
 -- returns: child_id parent_id
 SELECT child_id, parent_id FROM holdfast_edge
@@ -25,7 +26,7 @@ WHERE unlinked = 1 AND child_id NOT IN (SELECT value FROM json_each(:without))
 ORDER BY parent_id, child_id LIMIT :limit;
 
 -- name: lock_unlinked_edges
--- Those of these that are still unlinked.
+-- Of these edges, those that are still unlinked.
 -- index: holdfast_edge (primary key)
 -- returns: child_id parent_id policy settled
 SELECT e.child_id, e.parent_id, e.policy, e.settled
@@ -40,7 +41,7 @@ FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: open_edges
--- Who waits for these.
+-- The unsettled edges to the children of these parents.
 -- index: holdfast_edge_parent
 -- returns: child_id parent_id policy
 SELECT child_id, parent_id, policy FROM holdfast_edge
@@ -48,7 +49,7 @@ WHERE parent_id IN (SELECT value FROM json_each(:ids)) AND settled = 0 ORDER BY 
 LIMIT :limit;
 
 -- name: more_edges
--- Who else waits for this one, after the child that was looked at last.
+-- The next unsettled edges of one parent, after the last child that was read.
 -- index: holdfast_edge_parent
 -- returns: child_id parent_id policy
 SELECT child_id, parent_id, policy FROM holdfast_edge
@@ -56,14 +57,14 @@ WHERE parent_id = :parent_id AND child_id > :after_child AND settled = 0
 ORDER BY child_id LIMIT :limit;
 
 -- name: leave_cascades
--- These have ended or come back, and not all who wait for them were told.
+-- Records cascades to continue: these parents ended or were revived, and not all children were settled.
 -- index: holdfast_cascade (primary key)
 INSERT INTO holdfast_cascade (parent_id, after_child)
 SELECT parent_id, after_child FROM {rows: parent_id text, after_child text} WHERE true
 ON CONFLICT (parent_id) DO UPDATE SET after_child = excluded.after_child;
 
 -- name: leave_held
--- Children that another transaction held when they were to hear of these parents; with one writer none is.
+-- Records children that another transaction held when they were to be settled. With one writer there are none.
 -- index: holdfast_cascade_held (primary key)
 INSERT INTO holdfast_cascade_held (parent_id, child_id)
 SELECT parent_id, child_id FROM {rows: parent_id text, child_id text} WHERE true
@@ -100,13 +101,13 @@ SELECT parent_id FROM holdfast_cascade_held
 WHERE parent_id IN (SELECT value FROM json_each(:parents)) AND child_id = :id;
 
 -- name: cascade_place
--- Where the next batch of a cascade begins.
+-- Where the next batch of a cascade starts.
 -- index: holdfast_cascade (primary key)
 -- returns: after_child
 SELECT after_child FROM holdfast_cascade WHERE parent_id = :parent_id;
 
 -- name: lock_free_family
--- All of them, where there is one writer.
+-- With one writer no row is locked by another transaction, so this returns all rows.
 -- index: holdfast_task (primary key)
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
@@ -116,14 +117,14 @@ SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))
 DELETE FROM holdfast_cascade WHERE parent_id = :parent_id;
 
 -- name: settle_edges
--- Their parents have ended as the children need it. An edge to a dead parent stays open.
+-- Settles edges whose parents ended as the policy requires. An edge to a dead parent stays open.
 -- index: holdfast_edge (primary key)
 UPDATE holdfast_edge AS e SET settled = 1
 FROM {rows: child_id text, parent_id text}
 WHERE e.child_id = r.child_id AND e.parent_id = r.parent_id;
 
 -- name: open_parents
--- What these wait for, or would wait for if they came back; no status when a parent was pruned.
+-- The open edges of these children, with the status of each parent. The status is NULL if the parent was pruned.
 -- index: holdfast_edge (primary key), holdfast_task (primary key)
 -- returns: child_id parent_id policy status
 SELECT e.child_id, e.parent_id, e.policy, p.status

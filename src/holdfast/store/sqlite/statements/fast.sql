@@ -1,14 +1,14 @@
--- Shortcuts (store/fast): what the core would decide for plain tasks, in single statements.
+-- Fast paths (store/fast): the decisions of the core for plain tasks, as single statements.
 
 -- name: insert_plain
--- An id that exists is left alone; the caller looks closer when fewer rows changed.
+-- An existing id is skipped. If fewer rows were inserted than given, the caller takes the general path.
 -- index: holdfast_task (primary key)
 INSERT OR IGNORE INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, history)
 SELECT {plain:r}, 'queued', :now, :now, :now + r.delay, :record_id FROM {rows: @plain, delay real};
 
 -- name: insert_one
--- One task and its fact with plain values, in one call: what a single caller waits for. The id is ours
--- and new; one that exists after all refuses the whole, and the caller looks.
+-- Inserts one task and its event with plain values, in one call, because a caller waits for it. The id is generated.
+-- If it exists after all, both inserts fail and the caller takes the general path.
 -- index: holdfast_task (primary key), holdfast_feed (primary key)
 INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
 VALUES ((SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
@@ -18,8 +18,8 @@ INSERT INTO holdfast_task ({plain}, status, created_at, updated_at, due_at, hist
 VALUES ({plain?}, 'queued', :now, :now, :due_at, CAST(last_insert_rowid() AS text));
 
 -- name: start_one
--- A new task that runs with its first commit, both facts in one call: unless its queue is paused or somebody
--- in these queues is before it in line. Then nothing is written; the number of rows says so.
+-- Inserts a task that is already running, with both events, in one call. Writes nothing if its queue is paused or
+-- another task in these queues is ready; the row count tells the caller.
 -- index: holdfast_task_ready, holdfast_task (primary key), holdfast_feed (primary key)
 INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
 SELECT (SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdfast_feed
@@ -37,7 +37,7 @@ SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_un
 WHERE changes() = 1;
 
 -- name: scan_lane
--- The same as `pick_lane`, but only where the rows are and whether a limit counts them.
+-- As `pick_lane`, but returns only the rowid and whether the task has limits.
 -- index: holdfast_task_ready
 -- returns: row_id limited
 SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
@@ -58,8 +58,8 @@ WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
 SELECT {task:t} FROM json_each(:row_ids) r JOIN holdfast_task t ON t.rowid = r.value;
 
 -- name: complete_plain
--- The common end of a task that nobody waits for and no limit counts. Rows that do not match are left to
--- the general path, which says why.
+-- Completes tasks without dependents and without limits. Rows that do not match are left to the general path, which
+-- determines the reason.
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
     finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
@@ -69,7 +69,7 @@ WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status =
   AND t.has_dependents = 0 AND t.limits IS NULL;
 
 -- name: changed_by
--- Which of these were written by this batch.
+-- Of these tasks, those that this record changed.
 -- index: holdfast_task (primary key)
 -- returns: id
 SELECT id FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids))

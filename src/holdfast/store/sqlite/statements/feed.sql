@@ -1,4 +1,4 @@
--- The feed: one record for each transaction, numbered as it is written, since there is one writer.
+-- The feed: one record for each transaction. With one writer, offsets are assigned on insert.
 
 -- name: next_offset
 -- index: holdfast_feed (primary key)
@@ -20,7 +20,7 @@ SELECT epoch, coalesce((SELECT first_offset + events_count - 1 FROM holdfast_fee
 FROM holdfast_feed_head;
 
 -- name: read_records
--- From the record that holds the next offset on, as far as the page goes.
+-- The records of one page, starting with the record that contains the next offset.
 -- index: holdfast_feed (primary key)
 -- returns: first_offset events_count events_json
 SELECT first_offset, events_count, events_json FROM holdfast_feed
@@ -37,7 +37,7 @@ SELECT first_offset, events_count, events_json FROM holdfast_feed
 WHERE first_offset IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 
 -- name: count_records
--- Folds what a batch of the records says into the counters, so that no figure needs a scan of tasks.
+-- Adds a batch of records to the counters, so that no count needs a scan of tasks.
 -- index: holdfast_feed (primary key)
 INSERT INTO holdfast_counter (queue, type, priority, status, n)
 SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, sum(d.value ->> 4) AS n
@@ -48,7 +48,7 @@ GROUP BY 1, 2, 3, 4 HAVING n <> 0
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: mark_counted
--- The batch that was counted; whether all are.
+-- Marks the batch as counted. Returns whether all records are.
 -- index: holdfast_feed (primary key)
 -- returns: is_done
 UPDATE holdfast_feed_head SET counted_through = coalesce(
@@ -77,8 +77,8 @@ SELECT queue, type, priority, status, n FROM {rows: queue text, type text, prior
 ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: prune_feed
--- A prefix of the counted records, up to the first that is to stay: times are not in the order of offsets, and
--- a hole would be a lie to readers. The newest stays, so that the head is never forgotten.
+-- Deletes a prefix of the counted records, up to the first that is still retained. Times are not in the order of
+-- offsets, and the feed must have no gaps. The newest record stays, because the head is read from it.
 -- index: holdfast_feed (primary key)
 -- returns: first_offset events_count
 DELETE FROM holdfast_feed WHERE first_offset IN (

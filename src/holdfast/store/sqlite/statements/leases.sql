@@ -1,7 +1,7 @@
--- Named leases: the row of the resource is locked, its clock moved on, then judged and saved.
+-- Named leases: a script locks the row of the resource, advances its clock, applies a rule and saves the row.
 
 -- name: lock_lease
--- The row is made when the resource is first named.
+-- Creates the row on first use. Advances the clock, which never goes back.
 -- index: holdfast_lease (primary key)
 -- returns: resource fence claim_id owner ttl_seconds grace_seconds granted_at expires_at free_at clock_at last_ticket
 INSERT INTO holdfast_lease (resource, clock_at) VALUES (:resource, :now)
@@ -17,14 +17,14 @@ UPDATE holdfast_lease SET fence = :fence, claim_id = :claim_id, owner = :owner, 
 WHERE resource = :resource;
 
 -- name: guard_lease
--- Nobody can be granted until the caller's transaction ends: it either writes, and is the only writer, or is
--- refused because its snapshot is old.
+-- No other claim is granted before the caller's transaction ends: if that transaction writes, it is the only writer;
+-- if its snapshot is stale, its write is refused.
 -- index: holdfast_lease (primary key)
 -- returns: fence claim_id
 SELECT fence, claim_id FROM holdfast_lease WHERE resource = :resource;
 
 -- name: lease_queue
--- The claim's own place, and the first waiter that is alive.
+-- The waiter of this claim, and the first live waiter.
 -- index: holdfast_lease_waiter_claim, holdfast_lease_waiter (primary key)
 -- returns: ticket claim_id owner asked_at alive_until
 SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
@@ -45,13 +45,13 @@ VALUES (:resource, :ticket, :claim_id, :owner, :now, :alive_until)
 ON CONFLICT (claim_id, resource) DO UPDATE SET alive_until = excluded.alive_until;
 
 -- name: drop_waiters
--- This claim's, and those that died.
+-- Removes the waiter of this claim and all dead waiters of the resource.
 -- index: holdfast_lease_waiter (primary key)
 DELETE FROM holdfast_lease_waiter
 WHERE resource = :resource AND (claim_id = :claim_id OR alive_until <= :now);
 
 -- name: ready_waiters
--- Of these claims, those that would be granted if they asked now.
+-- Of these claims, those that would be granted now.
 -- index: holdfast_lease_waiter_claim, holdfast_lease (primary key), holdfast_lease_waiter (primary key)
 -- returns: claim_id
 SELECT w.claim_id
@@ -63,7 +63,7 @@ WHERE CASE WHEN l.claim_id IS NULL THEN l.free_at ELSE l.expires_at + l.grace_se
         WHERE a.resource = w.resource AND a.ticket < w.ticket AND a.alive_until > :now);
 
 -- name: holding_claims
--- Of these resources, who holds each.
+-- The holders of these resources.
 -- index: holdfast_lease (primary key)
 -- returns: claim_id fence
 SELECT l.claim_id, l.fence
@@ -92,7 +92,7 @@ SELECT ticket, claim_id, owner, asked_at, alive_until FROM holdfast_lease_waiter
 WHERE resource = :resource AND alive_until > :now ORDER BY ticket LIMIT :limit;
 
 -- name: waiter_stats
--- All lines together.
+-- Counts the live waiters of all resources.
 -- index: holdfast_lease_waiter (read whole)
 -- returns: n oldest_at
 SELECT count(*) AS n, min(asked_at) AS oldest_at FROM holdfast_lease_waiter WHERE alive_until > :now;
@@ -110,7 +110,7 @@ SELECT resource, at, action, actor, reason, fence, claim_id, owner FROM holdfast
 WHERE resource = :resource ORDER BY id DESC LIMIT :limit;
 
 -- name: prune_lease_audit
--- From the oldest one on.
+-- Deletes expired rows among the oldest `limit` rows.
 -- index: holdfast_lease_audit (primary key)
 DELETE FROM holdfast_lease_audit WHERE at < :before
     AND id IN (SELECT id FROM holdfast_lease_audit ORDER BY id LIMIT :limit);

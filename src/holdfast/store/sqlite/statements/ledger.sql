@@ -1,7 +1,7 @@
 -- The ledger of idempotent calls. The rules are in core/ledger.py.
 
 -- name: begin_entry
--- Nothing is returned when the key is there already; the caller looks closer.
+-- Returns no row if the key exists; the caller then locks the entry and applies the rules.
 -- index: holdfast_ledger (primary key)
 -- returns: fence
 INSERT INTO holdfast_ledger (scope, key, operation, fingerprint, state, fence, owner, attempt, begun_at,
@@ -26,7 +26,7 @@ SELECT scope, operation, key, fingerprint, state, fence, owner, attempt, begun_a
 FROM holdfast_ledger WHERE scope = :scope AND key = :key AND operation = :operation;
 
 -- name: retake_entry
--- Of an entry without an answer. The fence that was seen is the guard.
+-- Takes over an entry without an outcome. The guard is the fence that was read.
 -- index: holdfast_ledger (primary key)
 -- returns: fence
 UPDATE holdfast_ledger SET state = 'in-progress', fence = :fence, owner = :owner, attempt = :attempt,
@@ -36,7 +36,7 @@ WHERE scope = :scope AND key = :key AND operation = :operation AND fence = :seen
 RETURNING fence;
 
 -- name: end_entry
--- Fenced: whoever was taken over changes nothing.
+-- Fenced: a runner whose entry was taken over changes nothing.
 -- index: holdfast_ledger (primary key)
 -- returns: fence
 UPDATE holdfast_ledger SET state = :state, ended_at = :now, lease_until = NULL, expires_at = :expires_at,
@@ -46,7 +46,7 @@ WHERE scope = :scope AND key = :key AND operation = :operation AND fence = :fenc
 RETURNING fence;
 
 -- name: extend_entry
--- A lease that has run out may be renewed as long as nobody has taken over.
+-- An expired lease can be renewed unless another runner has taken over the entry.
 -- index: holdfast_ledger (primary key)
 -- returns: fence
 UPDATE holdfast_ledger SET lease_until = :lease_until, expires_at = :expires_at
@@ -55,7 +55,7 @@ WHERE scope = :scope AND key = :key AND operation = :operation AND fence = :fenc
 RETURNING fence;
 
 -- name: unfinished_entries
--- Calls whose runner died: what a recovery asks the outside about.
+-- Entries whose lease has expired. A recovery has to find out whether their effects happened.
 -- index: holdfast_ledger_lease
 -- returns: scope operation key fingerprint state fence owner attempt begun_at lease_until ended_at outcome_json
 SELECT scope, operation, key, fingerprint, state, fence, owner, attempt, begun_at, lease_until, ended_at,
@@ -74,19 +74,19 @@ DELETE FROM holdfast_ledger WHERE (scope, key, operation) IN (
 RETURNING 1 AS gone;
 
 -- name: forget_steps
--- They live as long as their task.
+-- Deletes the steps of pruned tasks. A step lives as long as its task.
 -- index: holdfast_ledger (primary key)
 DELETE FROM holdfast_ledger
 WHERE scope = 'holdfast.step' AND key IN (SELECT value FROM json_each(:ids));
 
 -- name: runs_task
--- Whether a claim of a task still holds.
+-- Whether the task still runs under this fence.
 -- index: holdfast_task (primary key)
 -- returns: fence
 SELECT fence FROM holdfast_task WHERE id = :id AND fence = :fence AND lease_until IS NOT NULL;
 
 -- name: hold_task
--- The same, and so it stays until this transaction ends.
+-- As `runs_task`. With one writer this stays true until the transaction ends.
 -- index: holdfast_task (primary key)
 -- returns: fence
 SELECT fence FROM holdfast_task WHERE id = :id AND fence = :fence AND lease_until IS NOT NULL;

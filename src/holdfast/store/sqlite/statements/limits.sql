@@ -1,14 +1,14 @@
--- Limits: concurrency and rate, exact across processes because the row is locked while it is judged.
+-- Limits on concurrency and rate. They are exact across processes, because the row is locked while it is checked.
 
 -- name: ensure_limits
--- A row that is there is neither changed nor waited for.
+-- An existing row is not changed, and its lock is not waited for.
 -- index: holdfast_limit (primary key)
 INSERT INTO holdfast_limit (name, rule_json, rule_at)
 SELECT name, rule_json, rule_at FROM {rows: name text, rule_json text, rule_at real} WHERE true
 ON CONFLICT (name) DO NOTHING;
 
 -- name: lock_limits
--- With the place of the first task that is parked there.
+-- Includes priority and due time of the first parked task.
 -- index: holdfast_limit (primary key), holdfast_task_gate
 -- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
 SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
@@ -19,7 +19,7 @@ SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rul
 FROM holdfast_limit l WHERE l.name IN (SELECT value FROM json_each(:names)) ORDER BY l.name;
 
 -- name: lock_free_limits
--- Those that no other transaction holds: all of them, where there is one writer.
+-- As `lock_limits`. With one writer no row is locked by another transaction.
 -- index: holdfast_limit (primary key), holdfast_task_gate
 -- returns: name rule_json running parked full_until opens_at rule_at head_priority head_due_at
 SELECT l.name, l.rule_json, l.running, l.parked, l.full_until, l.opens_at, l.rule_at,
@@ -43,12 +43,12 @@ FROM {rows: name text, rule_json text, running integer, parked integer, full_unt
 WHERE l.name = r.name;
 
 -- name: park_tasks
--- Tasks of this very transaction, at limits that were locked after they had been inserted.
+-- Parks tasks that this transaction inserted before it locked their limits.
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task AS t SET gate = r.gate FROM {rows: id text, gate text} WHERE t.id = r.id;
 
 -- name: open_limits
--- Limits whose rate lets somebody start again.
+-- Limits at which parked tasks may be admitted again.
 -- index: holdfast_limit_opens
 -- returns: name
 SELECT name FROM holdfast_limit WHERE opens_at IS NOT NULL AND opens_at <= :now ORDER BY opens_at LIMIT :limit;

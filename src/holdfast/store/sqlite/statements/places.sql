@@ -1,4 +1,4 @@
--- Queues, types, nodes, schedules, dead letters: what surrounds tasks.
+-- Queues, types, nodes, schedules and dead letters.
 
 -- name: pause_queue
 -- index: holdfast_queue (primary key)
@@ -27,7 +27,7 @@ ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.
 SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
 
 -- name: prune_types
--- Types that no node has registered for long, and that no task, schedule or live node names any more.
+-- Types that no node has registered recently and that no task, schedule or node refers to.
 -- index: holdfast_type, holdfast_counter, holdfast_schedule (primary keys)
 DELETE FROM holdfast_type WHERE registered_at < :before
   AND NOT EXISTS (SELECT 1 FROM holdfast_counter c WHERE c.type = holdfast_type.name AND c.n <> 0)
@@ -35,12 +35,12 @@ DELETE FROM holdfast_type WHERE registered_at < :before
   AND NOT EXISTS (SELECT 1 FROM holdfast_node n, json_each(n.info_json, '$.types') k WHERE k.value = holdfast_type.name);
 
 -- name: prune_marks
--- The answer of a commit cannot be lost on its way from a file: there are no marks.
+-- SQLite needs no commit marks, because the result of a local COMMIT cannot be lost. Returns no row.
 -- returns: id
 SELECT :before AS id WHERE :limit < 0;
 
 -- name: prune_counters
--- Figures of queues and types that have no tasks any more; one that comes back is inserted again.
+-- Deletes counters that are zero. A counter that is needed again is inserted again.
 -- index: holdfast_counter (primary key)
 -- returns: gone
 DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
@@ -49,7 +49,7 @@ DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
 RETURNING 1 AS gone;
 
 -- name: join_node
--- A node that is not known, or was lost.
+-- Registers a node that is new or was declared lost. Returns no row otherwise.
 -- returns: id
 -- index: holdfast_node (primary key)
 INSERT INTO holdfast_node (id, started_at, seen_at, info_json) VALUES (:id, :now, :now, :info_json)
@@ -63,12 +63,12 @@ UPDATE holdfast_node SET seen_at = :now, info_json = :info_json WHERE id = :id A
 RETURNING (SELECT max(seen_at) FROM holdfast_node) AS latest_at;
 
 -- name: latest_seen
--- What a node that is not known yet follows; reads all nodes, which are few.
+-- The latest heartbeat, for a node that is not registered yet. Reads all nodes, which are few.
 -- returns: latest_at
 SELECT max(seen_at) AS latest_at FROM holdfast_node;
 
 -- name: lose_nodes
--- Once for each, and not one that was heard of meanwhile.
+-- Declares each node lost once, unless it sent a heartbeat since it was read.
 -- returns: id seen_at
 -- index: holdfast_node (primary key)
 UPDATE holdfast_node AS n SET lost_at = :now
@@ -89,7 +89,7 @@ DELETE FROM holdfast_node WHERE id = :id RETURNING id;
 DELETE FROM holdfast_node WHERE seen_at < :before;
 
 -- name: put_schedule
--- A schedule that is unchanged keeps its next time; a changed one starts anew.
+-- Keeps the next time if spec and timezone are unchanged.
 -- index: holdfast_schedule (primary key)
 INSERT INTO holdfast_schedule (name, type, queue, spec, timezone, payload_json, priority, next_at, owner, announced_at)
 VALUES (:name, :type, :queue, :spec, :timezone, :payload_json, :priority, :next_at, :owner, :announced_at)
@@ -111,7 +111,7 @@ SELECT name, type, queue, spec, timezone, payload_json, priority, next_at, fired
 FROM holdfast_schedule WHERE name = :name;
 
 -- name: announce_schedules
--- The code of a node has these.
+-- Records that the code of a node defines these schedules.
 -- index: holdfast_schedule (primary key)
 UPDATE holdfast_schedule SET announced_at = :now WHERE name IN (SELECT value FROM json_each(:names)) AND owner = 'code';
 
@@ -120,7 +120,7 @@ UPDATE holdfast_schedule SET announced_at = :now WHERE name IN (SELECT value FRO
 UPDATE holdfast_schedule SET paused = :paused, next_at = :next_at WHERE name = :name;
 
 -- name: take_schedule
--- Only one instance gets it: whoever still sees the old time under the row's lock.
+-- Only one node gets the schedule: the first that finds the next time unchanged under the row lock.
 -- index: holdfast_schedule (primary key)
 -- returns: name
 UPDATE holdfast_schedule SET next_at = :next_at, fired_at = :now
@@ -138,7 +138,7 @@ SELECT coalesce(fingerprint, '') AS fingerprint, count(*) AS n, min(finished_at)
 FROM holdfast_task WHERE status = 'failed' GROUP BY fingerprint ORDER BY n DESC LIMIT :limit;
 
 -- name: count_dead
--- Among the dead alone: a sum hides the time from the index of all that has ended.
+-- `+ 0` keeps the planner from the index of all finished tasks, so only dead letters are scanned.
 -- index: holdfast_task_dead
 -- returns: n
 SELECT count(*) AS n FROM holdfast_task WHERE status = 'failed'
@@ -156,6 +156,6 @@ SELECT {task} FROM holdfast_task WHERE status = 'failed'
 ORDER BY finished_at DESC, id DESC LIMIT :limit OFFSET :skip;
 
 -- name: durability
--- 2 is FULL, 3 is EXTRA.
+-- The value 2 is FULL, 3 is EXTRA.
 -- returns: name value
 SELECT 'synchronous' AS name, CAST(synchronous AS text) AS value FROM pragma_synchronous;

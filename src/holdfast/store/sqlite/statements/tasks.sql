@@ -1,4 +1,4 @@
--- Tasks: read under lock, write under version, insert.
+-- Tasks: locked reads, version-guarded writes, inserts, searches and pruning.
 
 -- name: get_tasks
 -- index: holdfast_task (primary key)
@@ -6,25 +6,25 @@
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: lock_tasks
--- Sorted, so that two transactions lock in the same order.
+-- Sorted, so that all transactions lock in the same order.
 -- index: holdfast_task (primary key)
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: lock_reporting
--- The same, where there is one writer.
+-- As `lock_tasks`: with one writer no row is locked.
 -- index: holdfast_task (primary key)
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: lock_free_tasks
--- All of them, where there is one writer.
+-- With one writer no row is locked by another transaction, so this returns all rows.
 -- index: holdfast_task (primary key)
 -- returns: task
 SELECT {task} FROM holdfast_task WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
 
 -- name: wait_briefly
--- One transaction writes at a time: no other holds a row.
+-- Does nothing: with one writer there is no row lock to wait for.
 SELECT :milliseconds WHERE 0;
 
 -- name: insert_tasks
@@ -32,7 +32,7 @@ SELECT :milliseconds WHERE 0;
 INSERT INTO holdfast_task ({new}, history) SELECT {new:r}, :record_id FROM {rows: @new, nth integer};
 
 -- name: write_tasks
--- The version in the WHERE is the guard: nothing is written over a state that was not seen.
+-- Guarded by the version: a row is written only in the state that was read.
 -- index: holdfast_task (primary key)
 -- returns: id
 UPDATE holdfast_task AS t SET
@@ -43,13 +43,13 @@ WHERE t.id = r.id AND t.version = r.seen
 RETURNING id;
 
 -- name: note_tasks
--- A record that mentions tasks without changing them. Their versions stay: nothing that was seen is stale.
+-- Adds a record to the history of tasks that it does not change. Their versions stay the same.
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET history = substr(history || ',' || :record_id, -2000)
 WHERE id IN (SELECT value FROM json_each(:ids));
 
 -- name: extend_leases
--- A renewal changes no fact about the task, so it has no event; it is fenced like every runner's write.
+-- A renewal changes no state, so it has no event. It is fenced like every write of a runner.
 -- index: holdfast_task (primary key)
 -- returns: id fence
 UPDATE holdfast_task AS t SET lease_until = :until
@@ -58,13 +58,13 @@ WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
 RETURNING id, fence;
 
 -- name: owned_tasks
--- What the store believes that a node runs.
+-- The tasks that run on a node.
 -- index: holdfast_task_lease
 -- returns: id fence started_at
 SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node;
 
 -- name: ending_leases
--- Those that have ended, or else the one that ends first.
+-- The expired leases, or else the one that expires first.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 SELECT id, fence, lease_until FROM holdfast_task

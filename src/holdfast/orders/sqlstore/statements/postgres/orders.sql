@@ -1,4 +1,4 @@
--- Orders: order, remembered answer and freeze epoch change in one transaction; the indexes follow by themselves.
+-- Orders. An order, its stored answer and the freeze epoch change in one transaction.
 
 -- name: lock_orders
 -- index: holdfast_order_name
@@ -9,7 +9,7 @@ FROM holdfast_order WHERE client_order_id = ANY(:ids::text[]) ORDER BY client_or
 
 -- name: lock_open_orders
 -- index: holdfast_order_open
--- Locked by name, as lock_orders does, so that two callers never wait for each other; answered oldest first.
+-- Locks by client_order_id, as `lock_orders` does, so that two callers do not deadlock. Returns the oldest first.
 -- returns: client_order_id symbol side qty price state filled_qty avg_fill_price version epoch created_at updated_at idem_key
 WITH locked AS MATERIALIZED (
     SELECT * FROM holdfast_order
@@ -90,7 +90,7 @@ DELETE FROM holdfast_order_answer WHERE (operation, key) IN (
 RETURNING key;
 
 -- name: get_order_freeze
--- No other transaction can freeze until this one ends.
+-- The freeze state cannot change until this transaction ends.
 -- index: holdfast_order_freeze_pkey
 -- returns: epoch frozen reason at
 SELECT epoch, frozen, reason, at FROM holdfast_order_freeze WHERE one = 1 FOR SHARE;

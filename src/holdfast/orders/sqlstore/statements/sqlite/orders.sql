@@ -1,4 +1,4 @@
--- Orders: order, remembered answer and freeze epoch change in one transaction; the indexes follow by themselves.
+-- Orders. An order, its stored answer and the freeze epoch change in one transaction.
 
 -- name: lock_orders
 -- index: holdfast_order_name
@@ -85,7 +85,7 @@ DELETE FROM holdfast_order_answer WHERE rowid IN (
 RETURNING key;
 
 -- name: get_order_freeze
--- No other transaction can freeze until this one ends.
+-- The freeze state cannot change until this transaction ends.
 -- index: holdfast_order_freeze (primary key)
 -- returns: epoch frozen reason at
 SELECT epoch, frozen, reason, at FROM holdfast_order_freeze WHERE one = 1;
