@@ -1,8 +1,8 @@
 -- Tasks. Times are epoch seconds of the store's clock; texts ending in _json are JSON.
 --
--- There is no CHECK here. PostgreSQL parses the text of a CHECK for each statement that writes the table: four of
--- them cost about 45 us, a tenth of an enqueue. The core decides what may be written, version and fence guard it;
--- SQLite compiles its CHECKs and keeps them, so the conformance suite fails on a row that breaks these rules.
+-- The table has no CHECK. PostgreSQL parses the text of a CHECK for each statement that writes the table: four of
+-- them cost about 45 us, a tenth of an enqueue. The core decides what is written; version and fence guard it. SQLite
+-- has these CHECKs, so the conformance suite fails on a row that violates them.
 
 CREATE TABLE holdfast_task (
     id              text COLLATE "C" PRIMARY KEY,
@@ -37,26 +37,26 @@ CREATE TABLE holdfast_task (
     idempotency_key text,
     request_hash    text,
     held_by         text,
-    -- position in the group that it was enqueued with: breaks ties of due_at, so that FIFO holds
+    -- position in its enqueued group: breaks ties of due_at, to preserve FIFO order
     nth             integer NOT NULL DEFAULT 0,
-    -- ids of the feed records that mention it, newest last
+    -- ids of the feed records that mention the task, newest last
     history         text NOT NULL DEFAULT ''
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0,
         autovacuum_analyze_scale_factor = 0.05);
 
--- What may be claimed, in order; one range scan for each queue and priority.
+-- Ready tasks in claim order: one range scan for each queue and priority.
 CREATE INDEX holdfast_task_ready ON holdfast_task (queue, priority, due_at, nth)
     WHERE status = 'queued' AND gate IS NULL;
--- Leases, by their end.
+-- Leases by expiry.
 CREATE INDEX holdfast_task_lease ON holdfast_task (lease_until) WHERE status = 'running';
--- What waits at a limit, in order.
+-- Parked tasks of each limit, in order.
 CREATE INDEX holdfast_task_gate ON holdfast_task (gate, priority, due_at, nth)
     WHERE status = 'queued' AND gate IS NOT NULL;
 -- Retention.
 CREATE INDEX holdfast_task_finished ON holdfast_task (finished_at) WHERE finished_at IS NOT NULL;
--- Dead letters, by group.
+-- Dead letters by failure group.
 CREATE INDEX holdfast_task_dead ON holdfast_task (fingerprint, finished_at) WHERE status = 'failed';
--- What waits for something other than a worker.
+-- Tasks that wait for something other than a worker.
 CREATE INDEX holdfast_task_held ON holdfast_task (id) WHERE status IN ('blocked', 'paused', 'stuck');
 CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key)
     WHERE idempotency_key IS NOT NULL;

@@ -1,7 +1,7 @@
--- The feed: what happened, in order, and the counters that are a fold of it.
+-- The feed: the ordered log of events, and the counters derived from it.
 
--- One record for each transaction that changed something: its events, and how they move the counters.
--- first_offset is given when the record is first read, in an order that respects commits (see feed.sql).
+-- One record for each transaction that changed something: its events and counter deltas. first_offset is assigned
+-- when the record is first read, in an order consistent with commits (see feed.sql).
 CREATE TABLE holdfast_feed (
     id           bigint PRIMARY KEY,
     ord          bigint GENERATED ALWAYS AS IDENTITY,
@@ -22,15 +22,15 @@ CREATE TABLE holdfast_feed_head (
     oldest          bigint NOT NULL,
     scan_xid        xid8 NOT NULL,
     counted_through bigint NOT NULL,
-    -- transactions that the last numbering could not see: those from next_xid on, and open_xids
+    -- transactions that the last assignment of offsets did not see: open_xids, and all from next_xid on
     next_xid        xid8 NOT NULL DEFAULT '0',
     open_xids       xid8[] NOT NULL DEFAULT '{}',
-    -- the database that the feed belongs to: after a restore or a promotion it is another one
+    -- identity of the database; it changes with a restore or a promotion
     identity        text NOT NULL DEFAULT ''
 );
--- The one row has a version for every numbering, and none of them can be removed while an old snapshot is held: by
--- this index the last one is found first. A unique index would be searched for all of them at each update; nothing
--- inserts a second row.
+-- Each assignment of offsets leaves a dead version of the one row, and vacuum cannot remove it while an old snapshot
+-- exists. This index finds the newest version first. A unique index would visit all versions on each update, and is
+-- not needed: no statement inserts a second row.
 CREATE INDEX holdfast_feed_head_last ON holdfast_feed_head (head);
 INSERT INTO holdfast_feed_head (epoch, head, oldest, scan_xid, counted_through)
 VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 8), 0, 1, '0'::xid8, 0);
@@ -44,10 +44,10 @@ CREATE TABLE holdfast_counter (
     PRIMARY KEY (queue, type, priority, status)
 );
 
--- Numbering and counting happen inside the server, each as one call. A client that does them statement by statement
--- holds the head of the feed between two of them; one that freezes there would block every other. Within a function
--- each statement takes its snapshot after the lock, so it sees all that was committed. Both work in batches and
--- return whether they are done: a backlog of any length is worked off within the time limit of a statement.
+-- Assigning offsets and counting are server functions, one call each. A client that ran them statement by statement
+-- would hold the lock on the feed head between statements, and a stalled client would block all others. Inside a
+-- function each statement takes its snapshot after the lock, so it sees everything committed before. Both work in
+-- batches and return whether they are done, so a backlog of any length stays within the statement timeout.
 
 CREATE FUNCTION holdfast_number(most integer) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -61,8 +61,8 @@ BEGIN
         RETURN true;
     END IF;
     SELECT next_xid, open_xids INTO next, open FROM holdfast_feed_head ORDER BY head DESC LIMIT 1 FOR UPDATE;
-    -- The first of them in the order of `ord`. Those that are left have been committed, and so has everything
-    -- that they followed; so a later batch brings nothing that belonged before this one.
+    -- The first records in the order of `ord`. The remaining ones are committed, and so are all that precede them;
+    -- so no later batch contains a record that belongs before this batch.
     -- index: holdfast_feed_unread, holdfast_feed_head_last
     WITH last AS MATERIALIZED (
         SELECT ctid AS place, head FROM holdfast_feed_head ORDER BY head DESC LIMIT 1
@@ -84,10 +84,10 @@ BEGIN
     )
     UPDATE holdfast_feed_head h SET
         head = h.head + sums.events,
-        -- What a batch left is searched for again from where this one began.
+        -- After a partial batch, the next scan starts where this one did.
         scan_xid = CASE WHEN is_all THEN pg_snapshot_xmin(pg_current_snapshot()) ELSE scan_xid END,
-        -- No further than this transaction: it may record something yet, and after a crash of the server
-        -- no id up to its own is given out again, as those above may be.
+        -- Not beyond this transaction: it may still write a record. After a server crash, ids above its own may be
+        -- assigned again, but not ids up to it.
         next_xid = CASE WHEN is_all THEN least(pg_snapshot_xmax(pg_current_snapshot()), pg_current_xact_id())
                         ELSE next_xid END,
         open_xids = CASE WHEN is_all THEN ARRAY(SELECT pg_snapshot_xip(pg_current_snapshot()))

@@ -1,4 +1,4 @@
--- Limits on how many tasks run at once, or in a time.
+-- Limits on concurrency and rate.
 
 CREATE TABLE holdfast_limit (
     name       text PRIMARY KEY,
@@ -7,7 +7,7 @@ CREATE TABLE holdfast_limit (
     parked     integer NOT NULL DEFAULT 0 CHECK (parked >= 0),
     full_until double precision NOT NULL DEFAULT 0,
     opens_at   double precision,
-    -- when the task was made whose rule is in force: the youngest decides what the limit is
+    -- creation time of the task whose rule is in force; the youngest task sets the rule
     rule_at    double precision NOT NULL DEFAULT 0
 );
 CREATE INDEX holdfast_limit_opens ON holdfast_limit (opens_at) WHERE opens_at IS NOT NULL;

@@ -11,8 +11,8 @@ CREATE TABLE holdfast_schedule (
     next_at      double precision NOT NULL,
     fired_at     double precision,
     paused       smallint NOT NULL DEFAULT 0,
-    -- 'code' when a task is defined with it, NULL when it was made at run time
+    -- 'code' if a task definition has the schedule, NULL if it was created at run time
     owner        text,
-    -- when a node whose code has it last said so
+    -- when a node last announced the schedule
     announced_at double precision
 );

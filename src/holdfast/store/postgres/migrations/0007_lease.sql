@@ -1,6 +1,6 @@
--- Named leases. Times are seconds of the lease's own clock (clock_at), which never goes back.
+-- Named leases. Times are seconds of the clock of the lease (clock_at), which never goes back.
 
--- One row for each resource that was ever locked. It stays, so that its fence never starts over.
+-- One row for each resource that was ever locked. Rows are never deleted, so that a fence never restarts.
 CREATE TABLE holdfast_lease (
     resource      text COLLATE "C" PRIMARY KEY,
     fence         bigint NOT NULL DEFAULT 0,
@@ -14,13 +14,13 @@ CREATE TABLE holdfast_lease (
     clock_at      double precision NOT NULL,
     last_ticket   bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
--- What is held.
+-- Held leases.
 CREATE INDEX holdfast_lease_held ON holdfast_lease (resource) WHERE claim_id IS NOT NULL;
--- Makes the fence a key column: a statement that changes it waits for every `FOR KEY SHARE` on the row, as a change
--- of what a foreign key refers to does. A renewal changes no key and does not wait. No query uses the index.
+-- Makes the fence a key column, as if a foreign key referred to it: a statement that changes it waits for every FOR
+-- KEY SHARE on the row. A renewal changes no key column and does not wait. No query uses the index.
 CREATE UNIQUE INDEX holdfast_lease_fence ON holdfast_lease (fence, resource);
 
--- Waiters, in the order of their tickets; one is dead after alive_until.
+-- Waiters in the order of their tickets. A waiter is dead after alive_until.
 CREATE TABLE holdfast_lease_waiter (
     resource    text COLLATE "C" NOT NULL,
     ticket      bigint NOT NULL,
@@ -32,7 +32,7 @@ CREATE TABLE holdfast_lease_waiter (
 );
 CREATE UNIQUE INDEX holdfast_lease_waiter_claim ON holdfast_lease_waiter (claim_id, resource);
 
--- What operators did.
+-- Audit of operators' changes.
 CREATE TABLE holdfast_lease_audit (
     id       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     resource text COLLATE "C" NOT NULL,

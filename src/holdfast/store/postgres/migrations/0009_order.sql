@@ -1,6 +1,6 @@
 -- Orders. Money is text: exact decimal numbers in their shortest form. Times are epoch seconds of the store's clock.
 
--- The number says in which order they were placed.
+-- The number is the order of placement.
 CREATE TABLE holdfast_order (
     number          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     client_order_id text COLLATE "C" NOT NULL,
@@ -19,12 +19,12 @@ CREATE TABLE holdfast_order (
     idem_key        text
 );
 CREATE UNIQUE INDEX holdfast_order_name ON holdfast_order (client_order_id);
--- The open set.
+-- Open orders.
 CREATE INDEX holdfast_order_open ON holdfast_order (number)
     WHERE state IN ('PENDING', 'OPEN', 'PARTIALLY_FILLED', 'CANCEL_PENDING');
 CREATE INDEX holdfast_order_symbol ON holdfast_order (symbol, number);
 
--- What was answered to requests with a key; a placement is remembered by its order.
+-- Answers to requests with a key. A placement needs no row here: its order is the answer.
 CREATE TABLE holdfast_order_answer (
     operation text NOT NULL,
     key       text NOT NULL,

@@ -1,3 +1,3 @@
--- Marks of transactions that write and have no feed record. A client whose COMMIT was not answered finds out by its
--- mark whether the transaction was committed. Each is kept for an hour.
+-- Marks of transactions that write but have no feed record. A client that lost the answer to its COMMIT checks the
+-- mark to learn whether the transaction was committed. A mark is retained for an hour.
 CREATE TABLE holdfast_commit (id bigint PRIMARY KEY) WITH (autovacuum_vacuum_scale_factor = 0.02);

@@ -34,25 +34,25 @@ CREATE TABLE holdfast_task (
     idempotency_key text,
     request_hash    text,
     held_by         text,
-    -- ids of the feed records that mention it, newest last
+    -- ids of the feed records that mention the task, newest last
     history         text NOT NULL DEFAULT '',
     CHECK ((status = 'running') = (lease_until IS NOT NULL)),
     CHECK ((status IN ('completed', 'failed', 'aborted')) = (finished_at IS NOT NULL))
 ) STRICT;
 
--- What may be claimed, in order; one range scan for each queue and priority.
+-- Ready tasks in claim order: one range scan for each queue and priority.
 CREATE INDEX holdfast_task_ready ON holdfast_task (queue, priority, due_at)
     WHERE status = 'queued' AND gate IS NULL;
--- Leases, by their end.
+-- Leases by expiry.
 CREATE INDEX holdfast_task_lease ON holdfast_task (lease_until) WHERE status = 'running';
--- What waits at a limit, in order.
+-- Parked tasks of each limit, in order.
 CREATE INDEX holdfast_task_gate ON holdfast_task (gate, priority, due_at)
     WHERE status = 'queued' AND gate IS NOT NULL;
 -- Retention.
 CREATE INDEX holdfast_task_finished ON holdfast_task (finished_at) WHERE finished_at IS NOT NULL;
--- Dead letters, by group.
+-- Dead letters by failure group.
 CREATE INDEX holdfast_task_dead ON holdfast_task (fingerprint, finished_at) WHERE status = 'failed';
--- What waits for something other than a worker.
+-- Tasks that wait for something other than a worker.
 CREATE INDEX holdfast_task_held ON holdfast_task (id) WHERE status IN ('blocked', 'paused', 'stuck');
 CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key)
     WHERE idempotency_key IS NOT NULL;

@@ -1,29 +1,29 @@
--- Dependencies between tasks. An edge is settled when its parent has ended as the child needs it; an edge to a dead
--- parent stays open, so that the child knows what stands in the way of its revival.
+-- Dependencies between tasks. An edge is settled when its parent has ended as the policy requires. An edge to a dead
+-- parent stays open, because it prevents the revival of the child.
 
 CREATE TABLE holdfast_edge (
     child_id   text NOT NULL REFERENCES holdfast_task (id) ON DELETE CASCADE,
     parent_id  text NOT NULL,
     policy     text NOT NULL CHECK (policy IN ('fail', 'ignore')),
     settled    integer NOT NULL DEFAULT 0,
-    -- 1 while the parent does not know of the edge
+    -- 1 until the parent is marked as having dependents
     unlinked   integer NOT NULL DEFAULT 0,
     PRIMARY KEY (child_id, parent_id)
 ) STRICT;
--- Children of one parent in order, so that a batch starts where the last one ended.
+-- Children of one parent in order, so that a batch continues after the previous one.
 CREATE INDEX holdfast_edge_parent ON holdfast_edge (parent_id, child_id);
--- An edge is unlinked while its parent does not know of it: PostgreSQL only, the one writer of SQLite sees both.
+-- Unlinked edges. Only PostgreSQL has them: with one writer an insert can always mark the parent.
 CREATE INDEX holdfast_edge_unlinked ON holdfast_edge (parent_id, child_id) WHERE unlinked = 1;
 
--- A parent that has ended while more tasks wait for it than one transaction settles. `after_child` is the last
--- child that was looked at; a sweeper goes on from there. The row goes when all are settled.
+-- Unfinished cascades: parents that ended with more dependents than one transaction settles. A sweeper continues
+-- after `after_child`, the last child that was read, and deletes the row when all are settled.
 CREATE TABLE holdfast_cascade (
     parent_id   text NOT NULL PRIMARY KEY,
     after_child text NOT NULL
 ) STRICT;
 
--- A child that another transaction held when its parent ended or came back. With one writer there is none; the
--- table exists so that the statements are the same.
+-- Children that another transaction held when their parent ended or was revived. With one writer there are none. The
+-- table exists so that both dialects have the same statements.
 CREATE TABLE holdfast_cascade_held (
     parent_id text NOT NULL,
     child_id  text NOT NULL,

@@ -1,7 +1,7 @@
--- The feed: what happened, in order, and the counters that are a fold of it.
+-- The feed: the ordered log of events, and the counters derived from it.
 
--- One record for each transaction that changed something: its events, and how they move the counters.
--- One writer at a time, so offsets are given at once and in commit order.
+-- One record for each transaction that changed something: its events and counter deltas. With one writer, offsets
+-- are assigned on insert, in commit order.
 CREATE TABLE holdfast_feed (
     first_offset integer PRIMARY KEY,
     events_count integer NOT NULL,

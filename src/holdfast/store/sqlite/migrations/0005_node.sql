@@ -1,4 +1,4 @@
--- What surrounds tasks: paused queues, registered types, nodes.
+-- Paused queues, registered types and nodes.
 
 CREATE TABLE holdfast_queue (
     name      text PRIMARY KEY,
@@ -20,6 +20,6 @@ CREATE TABLE holdfast_node (
     started_at real NOT NULL,
     seen_at    real NOT NULL,
     info_json  text NOT NULL,
-    -- when it was declared lost; it registers again when it comes back
+    -- when the node was declared lost; a node that returns registers again
     lost_at    real
 ) STRICT;

@@ -1,6 +1,6 @@
--- Named leases. Times are seconds of the lease's own clock (clock_at), which never goes back.
+-- Named leases. Times are seconds of the clock of the lease (clock_at), which never goes back.
 
--- One row for each resource that was ever locked. It stays, so that its fence never starts over.
+-- One row for each resource that was ever locked. Rows are never deleted, so that a fence never restarts.
 CREATE TABLE holdfast_lease (
     resource      text PRIMARY KEY,
     fence         integer NOT NULL DEFAULT 0,
@@ -14,10 +14,10 @@ CREATE TABLE holdfast_lease (
     clock_at      real NOT NULL,
     last_ticket   integer NOT NULL DEFAULT 0
 ) STRICT;
--- What is held.
+-- Held leases.
 CREATE INDEX holdfast_lease_held ON holdfast_lease (resource) WHERE claim_id IS NOT NULL;
 
--- Waiters, in the order of their tickets; one is dead after alive_until.
+-- Waiters in the order of their tickets. A waiter is dead after alive_until.
 CREATE TABLE holdfast_lease_waiter (
     resource    text NOT NULL,
     ticket      integer NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE holdfast_lease_waiter (
 ) STRICT;
 CREATE UNIQUE INDEX holdfast_lease_waiter_claim ON holdfast_lease_waiter (claim_id, resource);
 
--- What operators did.
+-- Audit of operators' changes.
 CREATE TABLE holdfast_lease_audit (
     id       integer PRIMARY KEY AUTOINCREMENT,
     resource text NOT NULL,

@@ -1,2 +1,1 @@
--- Nothing: the answer of a COMMIT cannot be lost on its way from a file, so it needs no mark. The number belongs to
--- PostgreSQL's table of marks.
+-- Empty: the result of a local COMMIT cannot be lost, so SQLite needs no commit marks. PostgreSQL has them.
