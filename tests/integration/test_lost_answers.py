@@ -282,5 +282,5 @@ async def test_a_commit_with_an_unknown_result_raises(
     async with Wire(pg_server.port) as wire, opened(wire.dsn(pg_dsn)) as store:
         await store.insert([task(store, "t1")])
         wire.lose("COMMIT", for_good=True)
-        with pytest.raises(StoreUnavailable, match="not known"):
+        with pytest.raises(StoreUnavailable, match="is unknown"):
             await store.apply([Instruction("t1", Abort("me", "why"))])

@@ -262,7 +262,7 @@ async def test_handlers_report_while_callers_have_all_their_connections(pg_dsn: 
         stack.push_async_callback(other.stop)
         task = await other.enqueue("report", delay=0.5)
         pool = (await queue.open()).store._driver._pools.here()  # type: ignore[attr-defined]
-        while pool._free > pool._kept(Rank.CALLERS):
+        while pool._free > pool._reserved(Rank.CALLERS):
             await stack.enter_async_context(pool.connection())
         done = await other.wait_task(task.id, 10)
     assert done.status is Status.COMPLETED, done.error

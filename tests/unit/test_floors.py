@@ -26,7 +26,7 @@ def looked(floors: Floors, watch: Watch, *, took: float, nothing_below: float) -
     """One scan; returns where it started."""
     start, begun = floors.start("lane"), watch()
     watch.reading += took
-    floors.learn("lane", start=start, nothing_below=(nothing_below, 0), begun=begun)
+    floors.learn("lane", start=start, nothing_below=(nothing_below, 0), started_at=begun)
     return start
 
 

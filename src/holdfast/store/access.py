@@ -1,4 +1,4 @@
-"""What the parts of a store share: driver, dialect, ids and time."""
+"""The driver, dialect, ids and time that the parts of a store share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Access:
-    """One for each store."""
+    """Runs scripts for the parts of one store."""
 
     __slots__ = ("dialect", "driver", "ids", "now")
 
@@ -32,10 +32,10 @@ class Access:
         return await self.driver.write(make, mark=self.mark)
 
     async def run(self, make: Callable[[Dialect, Ids, float], Script[T]]) -> T:
-        """The same for a script that gets the dialect, the ids and the time."""
+        """Like `write`, for a script that needs the dialect, the ids and the time."""
         now = self.now()
         return await self.driver.write(lambda: make(self.dialect, self.ids, now), mark=self.mark)
 
     async def rows(self, statement: str, **params: Any) -> list[Any]:
-        """The rows of a statement that reads."""
+        """Runs a statement that only reads, and returns its rows."""
         return await self.driver.read(lambda: one(call(statement, **params)))

@@ -62,8 +62,8 @@ class Claims:
         return _together(claimed, counted, len(limited_ids))
 
     async def _claim_counted(self, ids: Sequence[str], claim: ClaimRequest) -> Claimed:
-        """Claims tasks with limits. A limit that is held is new, or the end of a task holds it, which takes
-        no longer than this claim."""
+        """Claims tasks with limits. Waits briefly for a held limit: another transaction inserts it or
+        finishes a task of it, and both are as short as this claim."""
         try:
             claimed = await self._claim_limited(ids, claim, Wait.IF_NONE_IS_FREE)
         except RowHeld:
@@ -140,10 +140,11 @@ class Claims:
         return Upcoming(*rows[0])
 
 
-def _together(plain: Claimed, limited: Claimed, seen: int) -> Claimed:
-    """The result of both parts of a claim. `seen`: how many tasks with limits the first part read."""
+def _together(plain: Claimed, limited: Claimed, candidates: int) -> Claimed:
+    """Joins the results of both parts of a claim. `candidates`: how many tasks with limits the first part
+    read."""
     tasks = sorted(plain.tasks + limited.tasks, key=lambda task: (task.priority, task.due_at))
-    others_took = seen - len(limited.tasks) - limited.parked > 0 and not limited.held_types
+    others_took = candidates - len(limited.tasks) - limited.parked > 0 and not limited.held_types
     return Claimed(
         tasks,
         _earliest(plain.opens_at, limited.opens_at),

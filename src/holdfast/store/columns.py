@@ -1,8 +1,8 @@
-"""The columns of a task, described once: statements, rows and parameters derive from this table.
+"""The columns of a task. Statements, rows and parameters derive from this table.
 
 A new column is a field of `core.task.Task`, a line here and a line in both migrations `0001_task.sql`.
-Promises: the names and their order are those of `Task`; `{new}`, `{changed}` and the like in a statement (see
-`sql.py`) and the tuples that are made here agree. Never: values in SQL.
+Promises: names and order are those of `Task`. The macros of a statement, such as `{new}` and `{changed}`
+(see `sql.py`), agree with the tuples that are made here. Never: puts values into SQL.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class Use(Flag):
     """When a column is written."""
 
     NEW = auto()
-    """With a new task; without it the column begins with its default."""
+    """With a new task. Other columns start with their default."""
     PLAIN = auto()
     """With a new task that has no dependencies, limits or keys."""
     SHAPE = auto()
-    """The same, and many tasks have the value in common."""
+    """Like PLAIN, with a value that many tasks share."""
     CHANGED = auto()
     """With every transition."""
 
@@ -33,7 +33,7 @@ class Column(NamedTuple):
 
     name: str
     type: str
-    """As PostgreSQL calls it; SQLite reads rows from JSON and needs none."""
+    """The type in PostgreSQL. SQLite reads rows from JSON and needs no type."""
 
 
 _NO_USE: Final = Use(0)
@@ -90,7 +90,7 @@ COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "shape": _used(Use.SHAPE),
     "changed": _used(Use.CHANGED),
 }
-"""By the name that statements call a set of columns."""
+"""Sets of columns, by their names in statements."""
 PLAIN: Final = tuple(column.name for column in COLUMNS["plain"])
 SHAPE: Final = tuple(column.name for column in COLUMNS["shape"])
 
@@ -108,7 +108,7 @@ changed_values: Final = _values("changed")
 
 
 def plain_params(task: Task) -> dict[str, Any]:
-    """The same by name."""
+    """The values of a plain task, by column name."""
     return dict(zip(PLAIN, plain_values(task), strict=True))
 
 
@@ -117,6 +117,6 @@ _PRIORITY: Final = {priority.value: priority for priority in Priority}
 
 
 def to_task(row: Iterable[Any]) -> Task:
-    """A task from all its columns, in order."""
+    """Makes a task from all its columns, in order."""
     task_id, task_type, queue, priority, status, *rest = row
     return Task(task_id, task_type, queue, _PRIORITY[priority], _STATUS[status], *rest)

@@ -52,8 +52,8 @@ class Inserts:
     async def insert_in_tx(
         self, connection: object, group: Sequence[Submission], *, hint: str = ""
     ) -> list[Inserted]:
-        """In the caller's transaction, without locking rows that others need. After its commit `link` is due
-        if any task has dependencies."""
+        """Inserts in the caller's transaction, without locking rows that others need. After its commit `link`
+        is due if any task has dependencies."""
         now = self._access.now()
         unlinked = self._is_unlinked(group)
         return await self._access.driver.run_in_tx(
@@ -75,7 +75,7 @@ class Inserts:
         carried: bool = False,
         unlinked: bool = False,
     ) -> Script[list[Inserted]]:
-        found = yield from insert_script.insert(
+        inserted = yield from insert_script.insert(
             group,
             now=now,
             record_id=self._access.ids.record(now),
@@ -84,26 +84,31 @@ class Inserts:
             unlinked=unlinked,
         )
         yield from self._access.dialect.hint(hint)
-        return found
+        return inserted
 
     async def _link_new(
-        self, group: Sequence[Submission], found: Sequence[Inserted]
+        self, group: Sequence[Submission], inserted: Sequence[Inserted]
     ) -> list[Inserted]:
         """Links the edges of the inserted tasks, and returns their status after that. The insert is
         committed, so an error does not reach the caller: a sweeper links the rest."""
-        made = [each.task.id for each, answer in zip(group, found, strict=True) if answer.created]
-        edges = {each.task.id: each.edges for each in group}
-        pairs = [(child_id, edge.parent_id) for child_id in made for edge in edges[child_id]]
+        pairs = [
+            (submission.task.id, edge.parent_id)
+            for submission, answer in zip(group, inserted, strict=True)
+            if answer.created
+            for edge in submission.edges
+        ]
         statuses: dict[str, Status] = {}
         batch = self._access.dialect.cascade_batch
         try:
             for start in range(0, len(pairs), batch):
                 statuses |= (await self.link_these(pairs[start : start + batch])).statuses
         except Exception as error:
-            log.warning("new tasks are linked to their parents by the next sweep after %r", error)
+            log.warning("the next sweep links new tasks to their parents, after %r", error)
         return [
-            replace(each, status=statuses.get(each.task_id, each.status)) if each.created else each
-            for each in found
+            replace(answer, status=statuses.get(answer.task_id, answer.status))
+            if answer.created
+            else answer
+            for answer in inserted
         ]
 
     async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:

@@ -1,4 +1,4 @@
-"""The ledger on a store: its transactions, alone or in the caller's transaction."""
+"""The ledger on a store. Its scripts run in their own transaction or in the caller's."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from holdfast.store.store import Store
 
 T = TypeVar("T")
 WAIT_SECONDS: Final = 0.5
-"""How long to wait for a transaction with the same key. Those of Holdfast have ended by then, and callers
-that wait longer ask again."""
+"""How long to wait for a transaction with the same key. Transactions of Holdfast are shorter, and a caller
+that wants to wait longer asks again."""
 
 
 class EntryStore:
@@ -73,7 +73,8 @@ class EntryStore:
         repeatable: bool = True,
         wait_seconds: float = HELD_SECONDS,
     ) -> T:
-        """An entry has its owner and fence, so a second run recognizes the entry of the first one."""
+        """Runs a script that writes. An entry stores its owner and fence, so a second run recognizes the
+        entry of the first one."""
         if tx is not None:
             return await self._store.run_in_tx(tx, lambda _dialect, _ids, now: make(now))
         return await self._store.run(

@@ -115,7 +115,7 @@ class Driver(Protocol):
         """Runs a script whose statements need no common transaction."""
         ...
 
-    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
+    async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
         """Runs one statement that writes: `write_one` without a script."""
         ...
 
@@ -238,7 +238,7 @@ class Dialect(Protocol):
         ...
 
     def owned(self, node: str) -> Script[list[Any]]:
-        """What the store believes that a node runs: (id, fence, started at)."""
+        """The runs of a node in the store: (id, fence, started at)."""
         ...
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:

@@ -1,7 +1,7 @@
-"""Migrations: which to run, and when to refuse.
+"""Selects the migrations to run, and refuses a store that does not fit this code.
 
-Promises: numbered, checked by checksum, forward only. A store that is newer than this code is not
-touched. Each migration commits with its row in `holdfast_migration`.
+Promises: migrations are numbered, verified by checksum, and forward only. A store with a newer schema is not
+changed. Each migration commits with its row in `holdfast_migration`.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ TABLE = """CREATE TABLE IF NOT EXISTS holdfast_migration (
 APPLIED = "SELECT number, checksum FROM holdfast_migration ORDER BY number"
 
 
-def pending(known: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
-    """The migrations to run, or SchemaMismatch."""
-    newest = max((migration.number for migration in known), default=0)
+def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
+    """Returns the migrations to run. Raises SchemaMismatch if the store belongs to another version."""
+    newest = max((migration.number for migration in migrations), default=0)
     if applied and max(applied) > newest:
         raise SchemaMismatch(
-            f"the store has schema {max(applied)}, this version of holdfast knows {newest}: "
+            f"the store has schema {max(applied)}, this version of holdfast supports {newest}: "
             "upgrade holdfast, or use another database"
         )
-    for migration in known:
+    for migration in migrations:
         if applied.get(migration.number, migration.checksum) != migration.checksum:
             raise SchemaMismatch(
                 f"migration {migration.number} ({migration.name}) was applied in another form: "
                 "the store belongs to a different build of holdfast"
             )
-    return [migration for migration in known if migration.number not in applied]
+    return [migration for migration in migrations if migration.number not in applied]

@@ -1,7 +1,7 @@
 """Transactions as data: a script yields calls of named statements and gets their rows back.
 
-A script knows no driver, no await and no thread; so one text of each transaction serves SQLite,
-PostgreSQL, a caller's own connection and the simulator.
+A script does not depend on a driver, on await or on threads. The same script therefore runs on SQLite, on
+PostgreSQL, on a caller's connection and in the simulator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class StatementCall(msgspec.Struct, frozen=True, gc=False):
-    """Run this statement. `rows` fill its {rows: ...}, `params` its :names."""
+    """A call of a named statement. `rows` fill its {rows: ...}, `params` its :names."""
 
     name: str
     params: dict[str, Any]
@@ -34,6 +34,6 @@ def call_rows(statement: str, rows: list[tuple[Any, ...]], **params: Any) -> Sta
     return StatementCall(statement, params, rows)
 
 
-def one(wanted: StatementCall) -> Script[Rows]:
+def one(statement: StatementCall) -> Script[Rows]:
     """A script of a single call."""
-    return (yield wanted)
+    return (yield statement)

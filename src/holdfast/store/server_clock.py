@@ -1,8 +1,8 @@
-"""The time of a store that is a server away: read off now and then, carried on by the monotonic clock here.
+"""The clock of a database server, read at intervals and extrapolated with the local monotonic clock.
 
-Promises: a wrong wall clock here judges no lease; `now` never goes back and never stands still (`Steady`);
-what was read over a slow way, and so may be wrong by half of it, is believed only as far as it is certain,
-and asked for again soon.
+Promises: the local wall clock does not affect leases. `now` never goes back and never stands still
+(`Steady`). A slow reading, which may be wrong by half of its round trip, corrects the offset only as far as
+it is certain, and is repeated soon.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AGAIN_SECONDS: Final = 1.0
 
 
 class ServerClock:
-    """One for each driver of a server."""
+    """The server clock of one driver."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic = clock.monotonic
@@ -30,21 +30,22 @@ class ServerClock:
         self.adopt = steady.adopt
 
     def _reading(self) -> float:
-        """What the server's clock says, which may be earlier than before."""
+        """The estimated time of the server. It may be earlier than before."""
         return self._monotonic() + (self._offset or 0.0)
 
     def is_due(self) -> bool:
-        """Whether it is time to read it off."""
+        """Whether the clock must be read again."""
         return self._monotonic() >= self._due_at
 
     async def read_off(self, ask: Callable[[], Awaitable[float]]) -> None:
+        """Reads the clock with `ask`."""
         before = self._monotonic()
-        theirs = await ask()
+        server_time = await ask()
         after = self._monotonic()
         is_sure = after - before <= SURE_SECONDS
         if is_sure or self._offset is None:
-            self._offset = theirs - (before + after) / 2
+            self._offset = server_time - (before + after) / 2
         else:
-            # It was read at some moment in between: what lies outside of that is wrong for certain.
-            self._offset = min(max(self._offset, theirs - after), theirs - before)
+            # The server read its clock between `before` and `after`: other offsets are impossible.
+            self._offset = min(max(self._offset, server_time - after), server_time - before)
         self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)

@@ -1,7 +1,7 @@
-"""What bears on a waiting task: its parents, its limits, the pauses of queues and the nodes.
+"""The circumstances of a waiting task: its parents, its limits, the pauses of queues and the nodes.
 
-Promises: read at one moment. A task that starts between two reads would seem to be blocked by itself.
-Never: writes, never explains (`queue/why.py` does).
+Promises: all is read at one moment. Otherwise a task that starts between two reads would seem to be blocked
+by itself. Never: writes, or explains (`queue/why.py` does).
 """
 
 from __future__ import annotations

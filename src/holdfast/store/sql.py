@@ -1,7 +1,7 @@
-"""Named statements from `.sql` files, and migrations in order.
+"""Loads named statements and migrations from `.sql` files.
 
-Promises: a statement is found by its name; each says which index it relies on and what it returns.
-Never: builds SQL from values. Macros write down the columns of a task, whose sets are in `columns.py`:
+Promises: statements have unique names, and say which index they rely on and what they return.
+Never: builds SQL from values. Macros expand to columns of a task, whose sets are in `columns.py`:
     {task}, {new}, {plain}, {shape}, {changed}      their names, in the order of the task's fields
     {task:t}                                        the same as columns of t
     {plain?}                                        as parameters: :id, :type
@@ -31,7 +31,7 @@ _MAY_WRITE: Final = re.compile(
     r"\b(?:(?:INSERT|UPDATE|DELETE|MERGE|INTO|TRUNCATE|nextval|setval)\b|holdfast_\w+ *\()",
     re.IGNORECASE,
 )
-"""Words of a statement that changes rows, also within WITH; functions of ours may do anything."""
+"""Words of a statement that changes rows, also within WITH. Functions of Holdfast count as writes."""
 _ROWS: Final = re.compile(r"\{rows: *([^}]*)\}", re.DOTALL)
 
 
@@ -43,7 +43,7 @@ class Statement(NamedTuple):
     returns: str
     """'task', 'nothing', or column names."""
     columns: tuple[Column, ...]
-    """Of `{rows: ...}`; empty when the statement takes none."""
+    """The columns of `{rows: ...}`. Empty if the statement takes no rows."""
 
 
 class Migration(NamedTuple):
@@ -60,10 +60,10 @@ RowsMacro = Callable[[tuple[Column, ...]], str]
 
 
 class Statements(dict[str, S], Generic[S]):
-    """A dialect's statements by name, each as its driver prepares it.
+    """The statements of a dialect by name, in the form that its driver needs.
 
-    A part above the store brings its own SQL and names a statement `package:statement`: the folder
-    `statements/<dialect>` of that package is read at the first use of one."""
+    A package above the store may have statements, which it calls `package:statement`. The folder
+    `statements/<dialect>` of that package is read when one of them is first used."""
 
     def __init__(
         self, dialect: str, rows_macro: RowsMacro, prepare: Callable[[Statement], S]
@@ -75,41 +75,43 @@ class Statements(dict[str, S], Generic[S]):
         super().__init__({name: prepare(statement) for name, statement in ours.items()})
 
     def __missing__(self, name: str) -> S:
-        package, _, own = name.rpartition(":")
+        package, _, short_name = name.rpartition(":")
         if not package:
             raise KeyError(name)
-        theirs = load_statements(package, self._rows_macro, self._folder)
-        self.update({f"{package}:{key}": self._prepare(each) for key, each in theirs.items()})
-        return self._prepare(theirs[own])
+        loaded = load_statements(package, self._rows_macro, self._folder)
+        self.update(
+            {f"{package}:{key}": self._prepare(statement) for key, statement in loaded.items()}
+        )
+        return self._prepare(loaded[short_name])
 
 
 def load_statements(
     package: str, rows_macro: RowsMacro, folder: str = "statements"
 ) -> dict[str, Statement]:
-    """All statements of a package's folder."""
-    found: dict[str, Statement] = {}
+    """Loads all statements of a folder of a package."""
+    statements: dict[str, Statement] = {}
     for text in _texts(package, folder):
         pieces = _BLOCK.split(text)[1:]
         for name, body in zip(pieces[::2], pieces[1::2], strict=True):
-            if name in found:
-                raise ValueError(f"statement '{name}' stands twice in {package}")
-            found[name] = _statement(name, body, rows_macro)
-    return found
+            if name in statements:
+                raise ValueError(f"statement '{name}' is defined twice in {package}")
+            statements[name] = _statement(name, body, rows_macro)
+    return statements
 
 
 def load_migrations(package: str) -> list[Migration]:
-    """A dialect's migrations, by number."""
-    found = []
+    """Loads the migrations of a dialect, by number."""
+    migrations = []
     for file in files(package).joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
             number, _, name = file.name.removesuffix(".sql").partition("_")
-            found.append(Migration(int(number), name, file.read_text("utf-8")))
-    return sorted(found)
+            migrations.append(Migration(int(number), name, file.read_text("utf-8")))
+    return sorted(migrations)
 
 
 def only_reads(text: str) -> bool:
-    """Whether a statement surely changes no row. A row lock is no change. What is not known to read counts as
-    writing."""
+    """Whether a statement certainly changes no row. A row lock is not a change. A statement that is not
+    recognized counts as a write."""
     bare = _LOCKS.sub("", text)
     return _READS.match(bare) is not None and _MAY_WRITE.search(bare) is None
 
@@ -135,7 +137,7 @@ def _statement(name: str, body: str, rows_macro: RowsMacro) -> Statement:
 
 
 def _listed(macro: re.Match[str]) -> str:
-    """A set of a task's columns, in the form that the macro asks for."""
+    """Expands a macro to a set of columns, in the form that it names."""
     columns = COLUMNS[macro[1]]
     match macro[2] or macro[4]:
         case ":":

@@ -1,10 +1,10 @@
 """The store's time: a clock that never goes back and never stands still.
 
-Promises: `now` follows its source while the source goes forward. When the source is set back, `now` goes on
-from where it was, a little slower than real time, until the source has caught up: durations stay durations,
-and the distance shrinks by a tenth of the time that passes. `adopt` takes over the time of a process that is
-ahead, so that the processes of one store do not judge each other's leases by different clocks.
-Never: reads a clock by itself; both sources are given.
+Promises: `now` follows its source while the source goes forward. When the source is set back, `now` continues
+from its last value at 0.9 of real time, until the source has caught up. Durations therefore stay close to
+real ones, and the gap shrinks by a tenth of the time that passes. `adopt` moves the clock forward to that of
+another process, so processes of one store agree on whether a lease has ended.
+Never: reads a system clock. Both sources are passed in.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from typing import Final
 
 PACE: Final = 0.9
-"""How fast `now` goes, in parts of real time, while it is ahead of its source."""
+"""The speed of `now`, relative to real time, while it is ahead of its source."""
 ADOPT_SECONDS_MIN: Final = 1.0
-"""Less than this is the ordinary error of reading a clock."""
+"""A smaller difference is within the normal error of reading a clock."""
 ADOPT_SECONDS_MAX: Final = 86_400.0
-"""A clock that is further ahead is broken, and is not followed."""
+"""A clock that is further ahead is considered broken and is not adopted."""
 
 
 class Steady:
-    """One for each driver."""
+    """The clock of one driver."""
 
     __slots__ = ("_mark", "_monotonic", "_source")
 
@@ -29,7 +29,7 @@ class Steady:
         self._source = source
         self._monotonic = monotonic
         self._mark = (float("-inf"), monotonic())
-        """The latest answer, and the monotonic time at which it was given."""
+        """The latest value of `now`, and the monotonic time of that call."""
 
     def now(self) -> float:
         mark, at = self._mark
@@ -43,7 +43,7 @@ class Steady:
         return now
 
     def adopt(self, at: float) -> None:
-        """Another process of the store says that it is `at`."""
+        """Moves the clock forward to `at`, the time of another process, if that is plausible."""
         now = self.now()
         if ADOPT_SECONDS_MIN < at - now <= ADOPT_SECONDS_MAX:
             self._mark = (at, self._mark[1])

@@ -238,16 +238,16 @@ class Store:
                 self._dialect, node, info_json, held=held, until=now + lease_seconds, now=now
             )
 
-        kept = await self._driver.write_one(script)
+        answer = await self._driver.write_one(script)
         # Processes whose clocks were wrong for a while must not expire each other's leases.
-        self._driver.adopt(kept.latest_at)
-        if not kept.is_known:
+        self._driver.adopt(answer.latest_at)
+        if not answer.is_known:
             await self.run(
                 lambda dialect, ids, now: nodes.join(
                     dialect, ids, now, node=node, info_json=info_json
                 )
             )
-        return kept
+        return answer
 
     async def sweep(
         self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
@@ -271,8 +271,8 @@ class Store:
         """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
         out. `brief`: RowHeld is raised early."""
         instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
-        decided = await self.apply(instructions, wait=False, brief=brief)
-        return [each for each in decided if not is_held(each)]
+        rulings = await self.apply(instructions, wait=False, brief=brief)
+        return [ruling for ruling in rulings if not is_held(ruling)]
 
     async def get(self, ids: Sequence[str]) -> dict[str, Task]:
         tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))

@@ -1,8 +1,8 @@
-"""A write that is finished although its caller is cancelled.
+"""Finishes a write although its caller is cancelled.
 
-Promises: the work runs in a separate task; the first cancellation of the caller waits for its end, the
-second lets the caller go while the work goes on; when all tasks of a loop are cancelled (`asyncio.run` does
-that at its end) the work is done again, so it must be safe to repeat. Never: a cancellation that is lost.
+Promises: the work runs in a separate task. On the first cancellation the caller waits for its end. On the
+second one the caller returns and the work continues. When all tasks of a loop are cancelled, as `asyncio.run`
+does at its end, the work runs again, so it must be safe to repeat. Never: loses a cancellation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TRIES: Final = 2
 
 
 class Whole:
-    """What one caller has under way."""
+    """The writes in progress of one caller."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -29,8 +29,8 @@ class Whole:
         *,
         unwanted: Callable[[T], Coroutine[Any, Any, object]] | None = None,
     ) -> T | Interrupted:
-        """The answer; `Interrupted` with the answer when the caller was cancelled meanwhile. `unwanted`
-        undoes an answer that comes after the caller has gone."""
+        """Returns the answer, or `Interrupted` with the answer if the caller was cancelled meanwhile.
+        `unwanted` undoes an answer that comes after the caller has returned."""
         interruption: asyncio.CancelledError | None = None
         tries = 0
         while True:
@@ -65,7 +65,7 @@ class Whole:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # Retrieved: there may be no caller left to raise it to.
+            task.exception()  # Marks it as retrieved: there may be no caller left to raise it to.
 
 
 async def _undo(

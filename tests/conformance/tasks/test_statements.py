@@ -447,7 +447,7 @@ async def test_sqlite_plans_use_the_index_that_is_named(clock: VirtualClock) -> 
 
 def test_a_statement_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "_texts", lambda *_: iter(["-- name: a\nSELECT 1;\n"] * 2))
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="defined twice"):
         load_statements("holdfast.store.sqlite", lambda _: "r")
 
 

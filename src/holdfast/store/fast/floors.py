@@ -52,31 +52,33 @@ class Floors:
     def start(self, key: Hashable, *, unless_cheap: bool = False) -> Place:
         """Where to start a scan: at the floor, or at the front if that is due. `unless_cheap`: also at the
         front if that scan is short."""
-        found = self._floors.get(key)
-        if found is None or self._monotonic() >= found.until:
+        floor = self._floors.get(key)
+        if floor is None or self._monotonic() >= floor.until:
             return FRONT
-        return FRONT if unless_cheap and found.took_seconds < CHEAP_SECONDS else found.at
+        return FRONT if unless_cheap and floor.took_seconds < CHEAP_SECONDS else floor.at
 
-    def learn(self, key: Hashable, *, start: Place, nothing_below: Place, begun: float) -> None:
-        """Stores the result of a scan from `start`. `begun`: the monotonic time at its beginning."""
+    def learn(
+        self, key: Hashable, *, start: Place, nothing_below: Place, started_at: float
+    ) -> None:
+        """Stores the result of a scan from `start`. `started_at`: the monotonic time of its beginning."""
         if start == FRONT:
             now = self._monotonic()
-            took = now - begun
-            until = now + min(took * WORTH, LONGEST_SECONDS)
-            self._floors[key] = _Floor(nothing_below, took, until)
-        elif (found := self._floors.get(key)) is not None:
-            found.at = max(found.at, nothing_below)
+            took_seconds = now - started_at
+            until = now + min(took_seconds * WORTH, LONGEST_SECONDS)
+            self._floors[key] = _Floor(nothing_below, took_seconds, until)
+        elif (floor := self._floors.get(key)) is not None:
+            floor.at = max(floor.at, nothing_below)
 
     def holds_for(self, key: Hashable) -> float:
         """Seconds for which scans start at the floor."""
-        found = self._floors.get(key)
-        return 0.0 if found is None else max(0.0, found.until - self._monotonic())
+        floor = self._floors.get(key)
+        return 0.0 if floor is None else max(0.0, floor.until - self._monotonic())
 
     def distrust(self) -> None:
         """A task may have arrived below a floor: short scans start at the front again."""
-        for found in self._floors.values():
-            if found.took_seconds < CHEAP_SECONDS:
-                found.until = -math.inf
+        for floor in self._floors.values():
+            if floor.took_seconds < CHEAP_SECONDS:
+                floor.until = -math.inf
 
     def forget(self) -> None:
         """Drops all floors: the scans search for other types now."""

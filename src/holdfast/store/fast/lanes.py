@@ -44,12 +44,12 @@ class Lanes:
 class LaneScan:
     """The scan of one claim: where it starts in each lane, and its result."""
 
-    __slots__ = ("_begun", "_claim", "_lanes", "_starts")
+    __slots__ = ("_claim", "_lanes", "_started_at", "_starts")
 
     def __init__(self, lanes: Lanes, claim: ClaimRequest) -> None:
         self._lanes = lanes
         self._claim = claim
-        self._begun = lanes.monotonic()
+        self._started_at = lanes.monotonic()
         self._starts = [
             lanes.floors.start((queue, priority), unless_cheap=not lanes.is_flowing)
             for queue in claim.queues
@@ -118,7 +118,7 @@ class LaneScan:
             (queue, priority),
             start=self._starts[n * len(Priority) + priority],
             nothing_below=nothing_below,
-            begun=self._begun,
+            started_at=self._started_at,
         )
 
 

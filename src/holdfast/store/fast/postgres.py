@@ -66,7 +66,7 @@ class PostgresFast:
     def start_one(
         self, task: Task, claim: ClaimRequest, *, now: float
     ) -> tuple[StatementCall, Task] | None:
-        """Whether another task is before it in line cannot be known here without locking the line."""
+        """Returns None: only a lock on the whole line could show that no other task is before it."""
         return None
 
     def claim(

@@ -26,7 +26,7 @@ def insert_one(task: Task, now: float) -> dict[str, Any]:
 def insert_started(start: Transition, now: float) -> dict[str, Any]:
     """The parameters of an insert that starts its task: both events, counted as running."""
     events = (enqueued(start.before, now), *start.events)
-    return _bound(start.before, now, _facts_json(events), len(events), "running")
+    return _bound(start.before, now, _events_json(events), len(events), "running")
 
 
 def _bound(
@@ -41,7 +41,7 @@ def _bound(
     return params
 
 
-def _facts_json(events: tuple[NewEvent, ...]) -> str:
+def _events_json(events: tuple[NewEvent, ...]) -> str:
     return _encode(events).decode()
 
 

@@ -1,11 +1,11 @@
-"""Transactions whose COMMIT was sent and never answered: were they committed?
+"""Finds out whether a transaction was committed whose COMMIT got no answer.
 
-Each transaction that writes leaves a number that is unique: the id of its feed record, or a mark in
-`holdfast_commit` when it has no facts. When the answer of COMMIT is lost, another connection inserts the same
-number and rolls back. A duplicate key proves that the transaction was committed. An insert that succeeds
-proves that it was not, and never will be. While the transaction is still open the insert waits for its end.
+Each transaction that writes stores a unique number: the id of its feed record, or a mark in `holdfast_commit`
+if it has no events. When the answer of COMMIT is lost, another connection inserts the same number and rolls
+back. A duplicate key proves that the transaction was committed. An insert that succeeds proves that it was
+not, and never will be. While the transaction is still open, the insert waits for its end.
 
-Promises: the proof needs no rights, no process id and no transaction id, and survives a crash of the server.
+Promises: the proof needs no privileges, no process id and no transaction id, and survives a server crash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECORD: Final = "record_facts"
 
 
 class CommitProof(NamedTuple):
-    """What a transaction leaves behind if it is committed."""
+    """The row that exists if a transaction was committed."""
 
     probe: str
     """The statement that inserts the number again."""
@@ -36,35 +36,35 @@ class Unsure(Exception):
     def __init__(self, answer: Any, proof: CommitProof) -> None:
         super().__init__("the answer of COMMIT was lost")
         self.answer = answer
-        """What the script had computed."""
+        """The return value of the script."""
         self.proof = proof
 
 
 class _Notes:
-    """What a script did."""
+    """Notes whether a script writes, and the id of its feed record."""
 
     def __init__(self) -> None:
         self.writes = False
         self.record: str | None = None
 
     def of(self, script: Script[T]) -> Script[T]:
-        """The same script, watched."""
-        known = postgres.statements()
+        """Wraps the script, and notes its statements."""
+        statements = postgres.statements()
         rows: Any = None
         while True:
             try:
-                wanted = script.send(rows)
+                statement = script.send(rows)
             except StopIteration as end:
                 answer: T = end.value
                 return answer
-            if wanted.name == RECORD:
-                self.record = wanted.params["record_id"]
-            self.writes = self.writes or known[wanted.name].writes
-            rows = yield wanted
+            if statement.name == RECORD:
+                self.record = statement.params["record_id"]
+            self.writes = self.writes or statements[statement.name].writes
+            rows = yield statement
 
 
 class CommitMarks:
-    """Runs scripts in transactions of their own, one for each driver. Sweepers forget old marks."""
+    """Runs scripts in transactions that store a proof of their commit. Sweepers prune old marks."""
 
     async def run(
         self,
@@ -73,9 +73,9 @@ class CommitMarks:
         mark: Callable[[], int] | None,
         begin: str = "BEGIN",
     ) -> T:
-        """Raises Unsure when the script ended and the answer of COMMIT was lost. Without a `mark` the
-        script may be run again in any case, and the loss is an ordinary error. `begin` may bring settings
-        for this transaction: asyncpg's own object for one has no room for them."""
+        """Raises Unsure if the script ended and the answer of COMMIT was lost. Without a `mark` the script
+        may be run again in any case, and the loss is an ordinary error. `begin` may contain settings of the
+        transaction, for which the transaction object of asyncpg has no option."""
         await connection.execute(begin)
         try:
             answer, proof = await self._marked(connection, script, mark)
@@ -110,7 +110,7 @@ class CommitMarks:
 
 
 async def was_committed(connection: postgres.Connection, proof: CommitProof) -> bool:
-    """Waits for the end of the transaction if it is still open."""
+    """Returns whether the transaction was committed. Waits for its end if it is still open."""
     probing = connection.transaction()
     await probing.start()
     try:

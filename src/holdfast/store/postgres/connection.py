@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: settings, and running a script on one of them.
+"""Connections to PostgreSQL: their settings, and scripts that run on them.
 
-Promises: plans that do not depend on statistics (a queue's table is empty one moment and full the next); no
-statement waits long for a lock.
+Promises: plans do not depend on statistics, because the table of a queue is empty at one moment and full at
+the next. No statement waits long for a lock.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ CONNECT_SECONDS: Final = 10.0
 COMMAND_SECONDS: Final = 20.0
 TRANSACTION_SECONDS: Final = 60.0
 ROWS_MAX: Final = 1_000
-"""Rows that one statement takes. So `COMMAND_SECONDS` is many times what a slow disk needs for it."""
+"""Rows of one statement at most. `COMMAND_SECONDS` is many times what a slow disk needs for them."""
 SETTINGS: Final = {
     "application_name": "holdfast",
-    # Statements wait for a row and then go on with what it is now, whatever the database's default is.
+    # After a wait for a row, a statement must see its new version. The database may have another default.
     "default_transaction_isolation": "read committed",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    "idle_in_transaction_session_timeout": "5000",  # a client that froze holds locks that all need
+    "idle_in_transaction_session_timeout": "5000",  # A frozen client would block others with its locks.
     "jit": "off",
-    # Transactions of callers may stay open for minutes. A statement that waits for one keeps a connection.
+    # Callers' transactions may stay open for minutes. A statement that waits for one occupies a connection.
     "lock_timeout": "2000",
     "plan_cache_mode": "force_generic_plan",
-    # Every statement has its limit here already. One of the database's, meant for an application, may be
-    # shorter than a migration takes, or than a wait for a task that another transaction holds.
+    # The driver limits every statement itself. A limit of the database, meant for an application, may be
+    # too short for a migration, or for a wait for a task that another transaction holds.
     "statement_timeout": "0",
 }
 SYNCED: Final = """
@@ -53,7 +53,7 @@ GONE: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # what asyncpg says of a connection that ended unnoticed
+    asyncpg.InternalClientError,  # asyncpg raises it on a connection that ended unnoticed
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
@@ -61,7 +61,7 @@ GONE: Final = (
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.IdleSessionTimeoutError,
     asyncpg.TransactionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,  # it became a standby: the next connection may find the primary
+    asyncpg.ReadOnlySQLTransactionError,  # became a standby: the next connection may reach the primary
 )
 STRAINED: Final = (
     asyncpg.InsufficientResourcesError,  # the disk is full, no memory is left
@@ -69,7 +69,7 @@ STRAINED: Final = (
     asyncpg.LockNotAvailableError,
     asyncpg.PostgresSystemError,
 )
-"""The server cannot do it now; the connection itself is sound."""
+"""The server cannot run the statement now. The connection itself is intact."""
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 
 
@@ -81,9 +81,9 @@ class PostgresStatement(NamedTuple):
     columns: tuple[Column, ...]
     returns: str
     pick: Callable[[dict[str, Any]], tuple[Any, ...]]
-    """The values in order, out of those by name."""
+    """Selects the values in order, from values by name."""
     writes: bool
-    """Or may write: a transaction of such statements leaves a proof of its commit."""
+    """Whether it may write. A transaction with such a statement stores a proof of its commit."""
 
 
 @cache
@@ -94,18 +94,18 @@ def statements() -> Statements[PostgresStatement]:
 def _rows_macro(columns: tuple[Column, ...]) -> str:
     arrays = ", ".join(f":r_{column.name}::{column.type}[]" for column in columns)
     names = ", ".join(column.name for column in columns)
-    # A LIMIT by parameter makes the planner expect few rows, so it always starts from them and looks
-    # each up by key, whatever the statistics say of the table.
+    # A LIMIT by parameter makes the planner expect few rows. It then always starts from them and looks
+    # each up by key, regardless of the statistics of the table.
     return f"(SELECT * FROM unnest({arrays}) AS u({names}) LIMIT :r_count::int) AS r"
 
 
 def _prepared(statement: Statement) -> PostgresStatement:
     names: list[str] = []
 
-    def number(found: re.Match[str]) -> str:
-        if found[1] not in names:
-            names.append(found[1])
-        return f"${names.index(found[1]) + 1}"
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
 
     text = _NAME.sub(number, statement.text)
     return PostgresStatement(
@@ -125,7 +125,7 @@ def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
 
 
 def bind(prepared: PostgresStatement, call: StatementCall) -> tuple[Any, ...]:
-    """Parameters by number; rows become one array for each column."""
+    """Returns the parameters by number. Rows become one array for each column."""
     values = call.params
     if call.rows is not None:
         values = dict(values)
@@ -137,8 +137,8 @@ def bind(prepared: PostgresStatement, call: StatementCall) -> tuple[Any, ...]:
 
 
 async def execute(connection: Connection, call: StatementCall) -> Rows:
-    """The statement's rows. Many rows of the caller go in parts, each a statement with a time limit of its
-    own: the limit is for a server that hangs, not for work that is large."""
+    """Runs a statement and returns its rows. Many input rows are split into several statements, each with a
+    separate time limit: the limit is for a server that hangs, not for large work."""
     if call.rows is not None and len(call.rows) > ROWS_MAX:
         parts = range(0, len(call.rows), ROWS_MAX)
         return [
@@ -157,11 +157,11 @@ async def execute(connection: Connection, call: StatementCall) -> Rows:
 
 
 async def run(connection: Connection, script: Script[T]) -> T:
-    """Drives a script to its end on this connection."""
+    """Runs a script to its end on this connection."""
     try:
-        wanted = next(script)
+        statement = next(script)
         while True:
-            wanted = script.send(await execute(connection, wanted))
+            statement = script.send(await execute(connection, statement))
     except StopIteration as end:
         value: T = end.value
         return value
@@ -188,7 +188,7 @@ async def connect(dsn: str) -> Connection:
     except asyncpg.ClientConfigurationError as error:
         raise BadConfig(f"PostgreSQL cannot be reached with these options: {error}") from None
     except (ValueError, OverflowError):
-        # OverflowError: a port among the options is out of range. The text may hold a part of the password.
+        # OverflowError: a port in the options is out of range. The text may contain a part of the password.
         raise BadConfig(f"the address {shown_url(dsn)} cannot be read: check its parts") from None
     except GONE as error:
         raise StoreUnavailable(
@@ -196,14 +196,14 @@ async def connect(dsn: str) -> Connection:
         ) from error
     except STRAINED as error:
         raise StoreUnavailable(
-            f"PostgreSQL broke off a new session: try again later ({error})"
+            f"PostgreSQL ended a new session: try again later ({error})"
         ) from error
 
 
 async def _settle_in(connection: Connection) -> None:
-    """Settings that depend on the server's. An acknowledged write is synced, also where the database or the
-    role says otherwise; a stronger setting is kept. And also a client that froze within a statement gives
-    back its locks some time (PostgreSQL 17)."""
+    """Applies the settings that depend on the server. An acknowledged write is synced, also if the database
+    or the role says otherwise; a stronger setting stays. On PostgreSQL 17 a time limit for transactions
+    releases the locks of a client that froze within a statement."""
     settings = SYNCED
     if connection.get_server_version().major >= 17:
         settings += f"; SET transaction_timeout = '{TRANSACTION_SECONDS:g}s'"

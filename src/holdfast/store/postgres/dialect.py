@@ -1,4 +1,4 @@
-"""What is particular to PostgreSQL: offsets of the feed, and scans that start at a floor."""
+"""The dialect of PostgreSQL: offsets are assigned after the commit, and scans start at a floor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade
 
 BATCH: Final = 50_000
-"""Records that one statement numbers or counts: about a second's work."""
+"""Records that one statement numbers or counts, which takes about a second."""
 
 
 class PostgresDialect:
@@ -33,7 +33,7 @@ class PostgresDialect:
     def record(
         self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
     ) -> Script[None]:
-        # Whatever goes the general way may let tasks in that have been due for long.
+        # The general path may queue tasks that were due long ago, below a floor.
         self._lanes.distrust()
         yield call(
             "record_facts",
@@ -45,7 +45,7 @@ class PostgresDialect:
         )
 
     def record_ref(self, record_id: int) -> Script[int]:
-        """A record is found by its id; its offset comes later."""
+        """A record is referenced by its id, because its offset is assigned later."""
         yield from ()
         return record_id
 
@@ -60,14 +60,14 @@ class PostgresDialect:
         return int(rows[0][0])
 
     def prune_tasks(self, *, before: float, dead_before: float, limit: int) -> Script[int]:
-        begun, start = self._monotonic(), self._floors.start("finished")
+        started_at, start = self._monotonic(), self._floors.start("finished")
         rows = yield call(
             "prune_tasks", before=before, dead_before=dead_before, limit=limit, floor=start[0]
         )
         gone, through = rows[0]
-        seen = before - SLACK_SECONDS
-        seen = min(seen, through) if gone == limit else seen
-        self._floors.learn("finished", start=start, nothing_below=(seen, 0), begun=begun)
+        floor = before - SLACK_SECONDS
+        floor = min(floor, through) if gone == limit else floor
+        self._floors.learn("finished", start=start, nothing_below=(floor, 0), started_at=started_at)
         return int(gone)
 
     def hint(self, text: str) -> Script[None]:
@@ -95,8 +95,8 @@ class PostgresDialect:
         return (yield call("owned_tasks", node=node, floor=self._floors.start("lease")[0]))
 
     def ending_leases(self, *, now: float, limit: int) -> Script[list[Any]]:
-        begun, start = self._monotonic(), self._floors.start("lease")
+        started_at, start = self._monotonic(), self._floors.start("lease")
         rows = yield call("ending_leases", now=now, limit=limit, floor=start[0])
-        seen = min([now - SLACK_SECONDS, *(row["lease_until"] for row in rows[:1])])
-        self._floors.learn("lease", start=start, nothing_below=(seen, 0), begun=begun)
+        floor = min([now - SLACK_SECONDS, *(row["lease_until"] for row in rows[:1])])
+        self._floors.learn("lease", start=start, nothing_below=(floor, 0), started_at=started_at)
         return rows

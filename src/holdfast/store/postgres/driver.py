@@ -1,10 +1,9 @@
 """Runs scripts on PostgreSQL.
 
-Promises: a write is committed and synced before its caller hears yes; a transaction that loses a race
-(deadlock, serialisation, the same key inserted twice) is run again, and so is one whose connection was
-lost, once, and only when it is known that it was not committed (`commits.py`). The store's time is the
-server's clock, read off at intervals and carried on by this machine's monotonic clock, so a wrong wall
-clock here judges no lease.
+Promises: a write is committed and synced before it is acknowledged. A transaction that loses a race
+(deadlock, serialisation, the same key inserted twice) is run again. A transaction whose connection was lost
+is run again once, and only if it was certainly not committed (`commits.py`). The store's time is the clock
+of the server (`server_clock.py`), so a wrong local wall clock does not affect leases.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
 from holdfast.store.port import HELD_SECONDS, Rank, RecordExists, RowExists, RowHeld
-from holdfast.store.postgres import connection as postgres, in_tx as carried
+from holdfast.store.postgres import connection as postgres, in_tx
 from holdfast.store.postgres.commits import CommitMarks, CommitProof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lock_retries import BEGIN_BRIEFLY
@@ -36,7 +35,7 @@ T = TypeVar("T")
 TRIES: Final = 5
 POOL_SIZE: Final = 8
 SETTLE_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
-"""Pauses between questions about a commit whose answer was lost."""
+"""Pauses between the probes of a commit whose answer was lost."""
 MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
@@ -67,10 +66,10 @@ class PostgresDriver:
     _begin = BEGIN_BRIEFLY
 
     def reserved(self, rank: Rank) -> Self:
-        made = copy(self)
-        made._rank = rank
-        made._begin = "BEGIN" if rank is Rank.LOOPS else BEGIN_BRIEFLY
-        return made
+        driver = copy(self)
+        driver._rank = rank
+        driver._begin = "BEGIN" if rank is Rank.LOOPS else BEGIN_BRIEFLY
+        return driver
 
     def holds_up(self, connection: object) -> bool:
         return False
@@ -81,7 +80,7 @@ class PostgresDriver:
                 await _migrate(connection)
                 await self._identity.adopt(connection)
                 await self._read_off_clock(connection)
-            # A server that comes back may be another one: a restored one, or a promoted standby.
+            # After a reconnect the server may be another one: a restored backup, or a promoted standby.
             self._pools.greet = self._identity.adopt
         except postgres.GONE as error:
             await self.close()
@@ -94,8 +93,8 @@ class PostgresDriver:
         await self._pools.close()
 
     async def warm_up(self, calls: Sequence[StatementCall]) -> None:
-        """Connecting and planning take as long as many claims do: now is better than beside the first task
-        that comes while everything else is busy as well."""
+        """Opens the reserved connections and prepares the statements on each. The first task then does not
+        wait for connecting and planning."""
         pool = self._pools.here()
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
@@ -106,8 +105,8 @@ class PostgresDriver:
                     connection = await stack.enter_async_context(taken)
                     rehearsal = connection.transaction()
                     await rehearsal.start()
-                    for each in calls:
-                        await postgres.execute(connection, each)
+                    for statement in calls:
+                        await postgres.execute(connection, statement)
                     await rehearsal.rollback()
         except postgres.GONE as error:
             raise _gone(error) from error
@@ -123,7 +122,7 @@ class PostgresDriver:
         wait_seconds: float = HELD_SECONDS,
     ) -> Coroutine[Any, Any, T]:
         if self._rank is Rank.LOOPS:
-            # These wait on the server: what they wait for is short, and is had in order there.
+            # Loops wait on the server: they wait for short transactions, and the server serves in order.
             return self._run(make, atomic=True, mark=mark)
         return self._run_patiently(make, mark, wait_seconds)
 
@@ -132,16 +131,16 @@ class PostgresDriver:
     ) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False)
 
-    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
+    async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
         pool = self._pools.here()
         if (
             pool is None
             or self._theirs.is_due()
             or (connection := pool.take_idle(rank=self._rank)) is None
         ):
-            return await self._run(lambda: one(wanted), atomic=False)
+            return await self._run(lambda: one(statement), atomic=False)
         try:
-            rows = await postgres.execute(connection, wanted)
+            rows = await postgres.execute(connection, statement)
         except BaseException as error:
             pool.back(connection, error)
             if isinstance(error, asyncpg.UniqueViolationError):
@@ -153,7 +152,7 @@ class PostgresDriver:
         else:
             pool.back(connection)
             return rows
-        return await self._run(lambda: one(wanted), atomic=False, tried=1)
+        return await self._run(lambda: one(statement), atomic=False, tried=1)
 
     def read(self, make: Callable[[], Script[T]]) -> Coroutine[Any, Any, T]:
         return self._run(make, atomic=False)
@@ -169,16 +168,16 @@ class PostgresDriver:
         may_clash: bool = False,
         limit_seconds: float | None = None,
     ) -> T:
-        theirs = carried.checked(connection)
-        with carried.translated():
-            if not await self._identity.is_same(theirs):
+        caller = in_tx.checked(connection)
+        with in_tx.translated():
+            if not await self._identity.is_same(caller):
                 await self._learn_identity()
-                await self._identity.check(theirs)
+                await self._identity.check(caller)
             async with asyncio.timeout(limit_seconds):
-                return await carried.run(theirs, make, may_clash=may_clash)
+                return await in_tx.run(caller, make, may_clash=may_clash)
 
     async def _learn_identity(self) -> None:
-        """Ours may have changed since: after a promotion, with the next connection."""
+        """Reads the identity of the store again. It may have changed, e.g. by a promotion."""
         pool = self._pools.here()
         if pool is None:
             raise StoreUnavailable("the PostgreSQL store is closed: open it first")
@@ -188,7 +187,8 @@ class PostgresDriver:
     async def _run_patiently(
         self, make: Callable[[], Script[T]], mark: Callable[[], int] | None, wait_seconds: float
     ) -> T:
-        """The script waits for a row only briefly (`BEGIN_BRIEFLY`), and is run again for `wait_seconds`."""
+        """Runs a script that waits for a row only briefly (`BEGIN_BRIEFLY`), and retries it for
+        `wait_seconds`."""
         try:
             return await self._run(make, atomic=True, mark=mark)
         except RowHeld as held:
@@ -208,8 +208,8 @@ class PostgresDriver:
         tried: int = 0,
         snapshot: bool = False,
     ) -> T:
-        """Again after a lost race, and once after a connection that was found dead. Not after a wait for a
-        row that another transaction holds: it would be as long again."""
+        """Runs a script. Retries it after a lost race, and once after a lost connection. A wait for a row
+        that another transaction holds is not retried: it would take as long again."""
         for attempt in range(tried + 1, TRIES + 1):
             try:
                 return await self._once(make, atomic=atomic, mark=mark, snapshot=snapshot)
@@ -267,7 +267,7 @@ class PostgresDriver:
             raise _strained(error) from error
 
     async def _was_committed(self, proof: CommitProof) -> bool:
-        """Asks until the server answers, for some seconds."""
+        """Probes the commit until the server answers, for some seconds."""
         for pause_seconds in (*SETTLE_SECONDS, None):
             pool = self._pools.here()
             try:
@@ -293,8 +293,8 @@ def _exists(error: asyncpg.UniqueViolationError) -> RowExists:
 
 def _unknown(error: BaseException) -> StoreUnavailable:
     return StoreUnavailable(
-        "the connection to PostgreSQL was lost while it committed, and it cannot be asked: whether the "
-        f"change was made is not known; look before you repeat it ({error!r})"
+        "the connection to PostgreSQL was lost during a commit, and the server does not answer: whether the "
+        f"change was made is unknown; check it before you repeat the call ({error!r})"
     )
 
 
@@ -312,18 +312,18 @@ def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
             "another transaction is open and holds a row that is needed: try again when it has ended, or "
             f"find it in pg_stat_activity ({error})"
         )
-    return StoreUnavailable(f"PostgreSQL cannot do that now: try again later ({error})")
+    return StoreUnavailable(f"PostgreSQL cannot run the statement now: try again later ({error})")
 
 
 async def _migrate(connection: postgres.Connection) -> None:
     async with connection.transaction():
-        # Another process may migrate right now, and its migration may take long.
+        # Another process may be migrating, which may take long.
         await connection.execute("SET LOCAL lock_timeout = 0")
         await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
         await connection.execute(schema.TABLE)
         rows = await connection.fetch(schema.APPLIED)
-        known = load_migrations(postgres.PACKAGE)
-        for migration in schema.pending(known, {row[0]: row[1] for row in rows}):
+        migrations = load_migrations(postgres.PACKAGE)
+        for migration in schema.pending(migrations, {row[0]: row[1] for row in rows}):
             await connection.execute(migration.text)
             await connection.execute(
                 "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",

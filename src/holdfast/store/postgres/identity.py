@@ -1,12 +1,12 @@
-"""Which database a connection leads to.
+"""The identity of the database that a connection leads to.
 
-The identity is the cluster, its timeline, the database and the table. A restored database and a promoted
-standby have another one: what was committed after the backup may be gone, so the feed gets a new epoch. A
-connection of a caller that is to carry an enqueue must have the same one, or the task would land elsewhere.
-A role may lack the right to see the first two; what one side does not know makes no difference.
+The identity consists of the cluster, its timeline, the database and the table. A restored database and a
+promoted standby have another identity. Commits after the backup may be lost there, so the feed gets a new
+epoch. An enqueue in a caller's transaction requires a connection with the same identity. A role may lack the
+privilege to read the cluster and the timeline. A part that one side cannot read is not compared.
 
-Promises: asks for nothing that a role may not see, and needs no table, so the question never breaks a
-caller's transaction; roles with different rights that use one database agree on it.
+Promises: queries nothing that needs a privilege and no table, so it never breaks a caller's transaction.
+Roles with different privileges on one database agree about it.
 """
 
 from __future__ import annotations
@@ -25,73 +25,74 @@ HIDDEN: Final = (
     asyncpg.FeatureNotSupportedError,
     asyncpg.UndefinedFunctionError,
 )
-"""What a hosted service may answer to a question about its control data."""
+"""Errors of a hosted service that hides its control data."""
 
 
 PARTS: Final = 4
-"""Cluster, timeline, database, table; each is empty where it is not known."""
+"""Cluster, timeline, database, table. A part is empty if it could not be read."""
 
 
 def is_other(one: str, two: str) -> bool:
-    """Whether both know a part, and know it differently."""
+    """Whether a part that both identities have differs."""
     return any(a and b and a != b for a, b in zip(_parts(one), _parts(two), strict=True))
 
 
-def merged(before: str, found: str) -> str:
-    """What is known of a database after an answer. Another database has nothing of the old one; of the same
-    one, nothing that was known is lost."""
-    if is_other(before, found):
-        return found
-    known = [new or old for old, new in zip(_parts(before), _parts(found), strict=True)]
-    return "-".join(known).removeprefix("--")
+def merged(before: str, current: str) -> str:
+    """The identity after a reading. For the same database, parts of both are combined. Another database
+    replaces the old one."""
+    if is_other(before, current):
+        return current
+    parts = [new or old for old, new in zip(_parts(before), _parts(current), strict=True)]
+    return "-".join(parts).removeprefix("--")
 
 
 def _parts(identity: str) -> list[str]:
-    """The first ones are left out where the role may not see them."""
+    """Splits an identity. It starts with the database if the role may not read the first two parts."""
     parts = identity.split("-")
     return [""] * (PARTS - len(parts)) + parts
 
 
 class Identity:
-    """Of one driver's database."""
+    """The identity of the database of one driver."""
 
     def __init__(self) -> None:
         self._is_hidden = False
-        self._known = ""
+        self._current = ""
         self._stored = ""
         self._proved: WeakSet[postgres.Connection] = WeakSet()
 
     async def adopt(self, connection: postgres.Connection) -> None:
-        """Learns the identity from a connection of ours; the feed gets a new epoch if it was another one."""
+        """Reads the identity on a connection of the driver. The feed gets a new epoch if it has changed."""
         try:
-            found = await self._ask(connection)
+            current = await self._ask(connection)
         except HIDDEN:
             self._is_hidden = True
-            found = await self._ask(connection)
-        if found:
-            await self._store(connection, found)
-        if found != self._known:
-            # A connection that led to the same database as the old one leads to another one now.
+            current = await self._ask(connection)
+        if current:
+            await self._store(connection, current)
+        if current != self._current:
+            # Connections of callers were compared with the old identity.
             self._proved.clear()
-        self._known = found or ""
+        self._current = current or ""
 
-    async def _store(self, connection: postgres.Connection, found: str) -> None:
-        """Compares with what stands in the feed's head, until that is what was compared and stays."""
+    async def _store(self, connection: postgres.Connection, current: str) -> None:
+        """Stores the identity in the head of the feed. Repeats the update until no other process has changed
+        the head in between."""
         while True:
-            before, wanted = self._stored, merged(self._stored, found)
+            before, after = self._stored, merged(self._stored, current)
             adopting = call(
-                "adopt_feed", before=before, identity=wanted, is_other=is_other(before, found)
+                "adopt_feed", before=before, identity=after, is_other=is_other(before, current)
             )
             self._stored = (await postgres.execute(connection, adopting))[0][0]
-            if before == self._stored == wanted:
+            if before == self._stored == after:
                 return
 
     async def is_same(self, connection: postgres.Connection) -> bool:
-        """Whether a caller's connection leads to the same tables; asked once for each."""
+        """Whether a caller's connection leads to the same tables. Queried once for each connection."""
         if connection in self._proved:
             return True
-        found = await self._ask(connection)
-        if not found or is_other(found, self._known):
+        identity = await self._ask(connection)
+        if not identity or is_other(identity, self._current):
             return False
         self._proved.add(connection)
         return True
@@ -99,15 +100,15 @@ class Identity:
     async def check(self, connection: postgres.Connection) -> None:
         if not await self.is_same(connection):
             raise InvalidInput(
-                "the connection leads to another database than this store, or to another schema: pass one "
-                "that was opened with the store's own address"
+                "the connection leads to another database or another schema than this store: pass one that "
+                "was opened with the address of the store"
             )
 
     async def _ask(self, connection: postgres.Connection) -> str | None:
         is_whole = not self._is_hidden and await _first(connection, "may_identify")
-        found: str | None = await _first(connection, "identity" if is_whole else "identity_here")
-        return found
+        identity: str | None = await _first(connection, "identity" if is_whole else "identity_here")
+        return identity
 
 
-async def _first(connection: postgres.Connection, question: str) -> Any:
-    return (await postgres.execute(connection, call(question)))[0][0]
+async def _first(connection: postgres.Connection, statement: str) -> Any:
+    return (await postgres.execute(connection, call(statement)))[0][0]

@@ -1,7 +1,7 @@
-"""Scripts inside a caller's own transaction.
+"""Runs scripts in the transaction of a caller.
 
-Promises: what goes wrong is a typed error; where two transactions bring the same key, a savepoint keeps the
-caller's transaction alive, and the second one is answered as if it had come later.
+Promises: failures are typed errors. If two transactions insert the same key, a savepoint keeps the caller's
+transaction valid, and the second insert is answered as if it had come later.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ TRIES: Final = 3
 
 
 def checked(connection: object) -> postgres.Connection:
-    """The connection itself, of a pool or not, with a transaction that is open."""
+    """Checks that this is a connection with an open transaction, and returns it without the proxy of a
+    pool."""
     if not isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy):
         raise InvalidInput(
             f"a {type(connection).__name__} cannot carry the enqueue: "
-            "pass the asyncpg connection whose transaction is open"
+            "pass an asyncpg connection with an open transaction"
         )
     if not connection.is_in_transaction():
         raise InvalidInput(
             "the connection has no open transaction: use `async with connection.transaction():`"
         )
-    # First the proxy: asyncpg makes it pass for a connection.
+    # Check for the proxy first: `isinstance` takes it for a connection too.
     if isinstance(connection, asyncpg.pool.PoolConnectionProxy):
         inner: postgres.Connection = connection._con  # type: ignore[attr-defined]
         return inner
@@ -42,7 +43,7 @@ def checked(connection: object) -> postgres.Connection:
 async def run(
     connection: postgres.Connection, make: Callable[[], Script[T]], *, may_clash: bool
 ) -> T:
-    """Only where a key may clash a savepoint is worth its two round trips."""
+    """Runs a script. A savepoint costs two round trips, so it is used only if a key may clash."""
     if may_clash:
         return await _run_saved(connection, make)
     return await postgres.run(connection, make())
@@ -50,12 +51,12 @@ async def run(
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """What PostgreSQL says of the caller's connection, in our words."""
+    """Translates errors of PostgreSQL on the caller's connection."""
     try:
         yield
     except asyncpg.UniqueViolationError as error:
         raise Conflict(
-            "another transaction has brought the same key or id at the same time, and this one does not see "
+            "another transaction has inserted the same key or id at the same time, and this one does not see "
             "it: roll back and try again"
         ) from error
     except (asyncpg.SerializationError, asyncpg.DeadlockDetectedError) as error:
@@ -64,7 +65,7 @@ def translated() -> Iterator[None]:
         ) from error
     except asyncpg.InFailedSQLTransactionError as error:
         raise InvalidInput(
-            "the caller's transaction has failed before: roll it back and begin again"
+            "the caller's transaction has already failed: roll it back and start again"
         ) from error
     except asyncpg.LockNotAvailableError as error:
         raise _held(error) from error
@@ -72,7 +73,7 @@ def translated() -> Iterator[None]:
         raise _held("it took too long") from error
     except (*postgres.GONE, *postgres.STRAINED) as error:
         raise StoreUnavailable(
-            f"PostgreSQL did not carry it out: roll back and try again ({error!r})"
+            f"PostgreSQL did not run the statement: roll back and try again ({error!r})"
         ) from error
 
 
@@ -84,7 +85,7 @@ def _held(why: object) -> RowHeld:
 
 
 async def _run_saved(connection: postgres.Connection, make: Callable[[], Script[T]]) -> T:
-    """Again when the other transaction has committed: then the script sees what it brought."""
+    """Retries the script when another transaction has committed the same key, which it then sees."""
     for attempt in range(1, TRIES + 1):
         try:
             async with connection.transaction():

@@ -1,8 +1,8 @@
 """A small pool of connections to PostgreSQL, for one event loop.
 
-Promises: a broken connection is thrown away and never handed out again; one that goes silent is found
-(`watch`); callers leave the loops and the runners of an engine the connections that they need; no wait for a
-connection is without a limit. Never: more connections than allowed, but for the one that asks about others.
+Promises: a broken connection is closed and never lent again. A connection that goes silent is detected
+(`watch`). The loops and runners of an engine have reserved connections. Every wait for a connection has a
+limit. Never: more than `size` connections, except the one that checks silent ones.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from holdfast.store.postgres.watch import SilenceWatch
 
 LOOPS, RUNNERS, CALLERS = Rank
 RESERVED: Final = 3
-"""Connections that callers leave to an engine: to claim, to complete, to keep house. Its runners may use one
-of them."""
+"""Connections reserved for an engine: to claim, to complete, and for upkeep. Its runners may use one of
+them."""
 WAIT_SECONDS: Final = 30.0
-"""The wait for a connection, however long the line is."""
+"""The longest wait for a connection."""
 
 
 class ConnectionPool:
@@ -46,16 +46,16 @@ class ConnectionPool:
         self._dsn = dsn
         self._greet = greet
         self._idle: list[tuple[int, Connection]] = []
-        """The oldest last."""
+        """Idle connections with their age, the oldest last."""
         self._ages: dict[Connection, int] = {}
         self._made = 0
         self._free = size
         self._reserve = min(RESERVED, size - 1)
         self._has_engine = False
         self._lent = [0] * len(Rank)
-        """How many, by rank."""
+        """The number of lent connections, by rank."""
         self._ranks: dict[Connection, Rank] = {}
-        """Of those that are lent."""
+        """The ranks of the lent connections."""
         self._lines = [deque[asyncio.Future[None]]() for _ in Rank]
         self._closed = False
         self.patience = LockRetries()
@@ -65,7 +65,7 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def connection(self, *, rank: Rank = CALLERS) -> AsyncIterator[Connection]:
-        """A connection for the caller alone; it is thrown away if it broke."""
+        """Lends a connection. It is closed if it broke."""
         connection = await self.take(rank=rank)
         try:
             yield connection
@@ -75,7 +75,7 @@ class ConnectionPool:
         self.back(connection)
 
     async def take(self, *, rank: Rank = CALLERS) -> Connection:
-        """A connection for the caller alone, who gives it `back` in any case. StoreBusy: none came free."""
+        """Lends a connection, which the caller must give `back`. Raises StoreBusy if none became free."""
         if self._may_take(rank):
             self._lend(rank)
         else:
@@ -93,11 +93,11 @@ class ConnectionPool:
         if rank is LOOPS:
             self._has_engine = True
             return self._free > 0 and not self._lines[rank]
-        return self._free > self._kept(rank) and not self._lines[rank]
+        return self._free > self._reserved(rank) and not self._lines[rank]
 
-    def _kept(self, rank: Rank) -> int:
-        """How many of the free ones are left to those before this rank. One of the reserve is for a runner,
-        the others are for the loops."""
+    def _reserved(self, rank: Rank) -> int:
+        """How many free connections are reserved for ranks before this one. One is for a runner, the others
+        are for the loops."""
         if not self._has_engine or rank is LOOPS:
             return 0
         has_runner = rank is RUNNERS or self._lent[RUNNERS] > 0
@@ -120,7 +120,7 @@ class ConnectionPool:
         return connection
 
     def take_idle(self, *, rank: Rank = CALLERS) -> Connection | None:
-        """The same, if one is there and no other caller waits for it."""
+        """Like `take`, but returns None if no connection is idle or other callers wait."""
         if not self._may_take(rank) or (connection := self._idle_one()) is None:
             return None
         self._free -= 1
@@ -130,22 +130,22 @@ class ConnectionPool:
         return connection
 
     def back(self, connection: Connection, error: BaseException | None = None) -> None:
-        """With what went wrong on it, if anything did."""
+        """Takes a lent connection back. `error`: the exception that was raised while it was lent."""
         rank = self._ranks.pop(connection)
         self._watch.back(connection)
         match error:
             case None:
                 self._keep(connection)
             case _ if isinstance(error, postgres.GONE):
-                # Those that idle are most likely as dead.
+                # The idle connections are probably lost too.
                 self._end(connection)
                 while self._idle:
                     self._end(self._idle.pop()[1])
             case HoldfastError() | asyncpg.PostgresError():
-                # A refusal: its transaction was rolled back, the connection itself is sound.
+                # The server refused a statement. The transaction was rolled back, the connection is intact.
                 self._keep(connection)
             case _:
-                # It may be in the middle of anything.
+                # The connection may be in any state.
                 self._end(connection)
         self._release(rank)
 
@@ -168,7 +168,7 @@ class ConnectionPool:
         return None
 
     async def _wait(self, rank: Rank) -> None:
-        """Until one is lent to this caller: first come, first served among those of its rank."""
+        """Waits until a connection is lent to this caller, in order of arrival within its rank."""
         line = self._lines[rank]
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.append(turn)
@@ -178,7 +178,7 @@ class ConnectionPool:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
-                self._release(rank)  # The turn came, but its caller has gone.
+                self._release(rank)  # The connection was lent, but the caller was cancelled.
             if isinstance(error, TimeoutError) and limit.expired():
                 raise self._none_free(rank) from None
             raise
@@ -188,34 +188,34 @@ class ConnectionPool:
 
     def _none_free(self, rank: Rank) -> StoreBusy:
         return StoreBusy(
-            f"none of this process's connections to PostgreSQL came free for {WAIT_SECONDS:g} s "
+            f"none of this process's connections to PostgreSQL became free for {WAIT_SECONDS:g} s "
             f"({sum(self._lent)} in use, {len(self._lines[rank])} calls wait): nothing was changed; "
-            "make fewer calls at once, or use more processes. Statements that take long are in "
-            "pg_stat_activity, application_name 'holdfast'"
+            "make fewer calls at once, or use more processes. Find slow statements in pg_stat_activity, "
+            "application_name 'holdfast'"
         )
 
     def _release(self, rank: Rank) -> None:
-        """One more may take a connection: of those first in rank, the one that has waited longest."""
+        """Frees a connection and lends it to the caller that has waited longest in the first rank."""
         self._free += 1
         self._lent[rank] -= 1
         loops, runners, callers = self._lines
         if not (callers or runners or loops):
             return
-        for each, line in (LOOPS, loops), (RUNNERS, runners), (CALLERS, callers):
-            while line and self._free > self._kept(each):
+        for waiting, line in (LOOPS, loops), (RUNNERS, runners), (CALLERS, callers):
+            while line and self._free > self._reserved(waiting):
                 turn = line.popleft()
                 if not turn.done():
-                    self._lend(each)
+                    self._lend(waiting)
                     turn.set_result(None)
                     return
 
     def terminate_idle(self) -> None:
-        """The event loop ends: what is not out is closed while that can be done."""
+        """Closes the idle connections while the event loop, which ends, can still do so."""
         while self._idle:
             self._end(self._idle.pop()[1])
 
     def forget(self) -> None:
-        """For a pool whose event loop has ended, or is another process's."""
+        """Drops the connections of an event loop that has ended or belongs to another process."""
         self._closed = True
         for connection in self._ages:
             forget(connection)

@@ -1,8 +1,8 @@
 """One pool of connections for each event loop that uses a store.
 
-Promises: a connection is used only in the loop in which it was made; the pool of a loop that has ended is
-dropped without touching that loop; a loop that ends as `asyncio.run` ends it leaves no idle connection
-behind. In a forked child there is none. Never: more than `size` connections for each live loop.
+Promises: a connection is used only in the loop that opened it. The pool of a loop that has ended is dropped
+without a call into that loop. A loop that `asyncio.run` ends leaves no idle connection behind. A forked child
+inherits no pool. Never: more than `size` connections for each live loop.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from holdfast.store.postgres.pool import ConnectionPool
 
 
 class LoopPools(PassiveFollower):
-    """Threads may share it, each with its own loop."""
+    """The pools of one driver. Threads may share it, each with its own loop."""
 
     def __init__(self, dsn: str, size: int) -> None:
         self._dsn = dsn
         self._size = size
         self.greet: Callable[[Connection], Awaitable[None]] | None = None
-        """What is done once on each new connection, before anything else."""
+        """Called once on each new connection, before its first use."""
         self._pools: dict[asyncio.AbstractEventLoop, ConnectionPool] = {}
         self._keepers: dict[ConnectionPool, asyncio.Task[None]] = {}
         self._inherited: list[object] = []
-        """Kept alive in a forked child: their tasks must not unwind here."""
+        """Pools of the parent process. They stay referenced, so their tasks do not unwind in this one."""
         follow(self)
 
     def here(self) -> ConnectionPool | None:
-        """The pool of the running loop; None while no loop has the store open."""
+        """Returns the pool of the running loop, or None while no loop has the store open."""
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
         if pool is None and self._pools:
@@ -42,7 +42,7 @@ class LoopPools(PassiveFollower):
         return self._pools.get(loop) or self._made(loop)
 
     async def close(self) -> None:
-        """The running loop needs it no more."""
+        """Closes the pool of the running loop."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)
         self._drop_ended()
         if pool is not None:
@@ -74,7 +74,7 @@ class LoopPools(PassiveFollower):
 
 
 async def _keep(pool: ConnectionPool) -> None:
-    """Until the loop ends: then all its tasks are cancelled, and what idles can still be closed."""
+    """Waits until the loop ends and cancels its tasks. The idle connections can still be closed then."""
     try:
         await asyncio.get_running_loop().create_future()
     finally:

@@ -1,11 +1,13 @@
-"""Finds connections that have gone silent: open on this side, and nothing will ever come.
+"""Detects silent connections, which are open on this side but will never deliver an answer.
 
-A firewall forgets a connection, a cable is pulled: the kernel notices after minutes, and a time limit cannot
-tell silence from a slow statement. So when a connection is out for long, another one asks the server what it
-is doing there. A backend that waits for us while we wait for it will wait for ever.
+If a firewall drops a connection or a cable is pulled, the kernel notices after minutes, and a time limit
+cannot tell silence from a slow statement. When a connection is lent for long, another connection therefore
+asks the server what its backend does. A backend that waits for the client, while the client waits for an
+answer, will wait for ever.
 
-Promises: what the server works on is left alone; a silent connection is ended, on both sides, some seconds
-after it went silent. Never: asks while everything answers quickly, or acts on what it does not know.
+Promises: a statement that the server works on is not interrupted. A silent connection is ended on both sides,
+some seconds after it went silent. Never: queries the server while all answers are quick, or ends a connection
+without proof.
 """
 
 from __future__ import annotations
@@ -27,15 +29,16 @@ FROM pg_stat_activity
 WHERE pid = ANY($1::int[]) AND application_name = $2 AND wait_event = 'ClientRead'
     AND state_change < clock_timestamp() - make_interval(secs => $3)
 """
-"""Also a backend that is "active" can wait for its client: between the parts of a prepared statement.
-A pooler in between gives numbers that no backend has: then nothing is known, and nothing is done."""
+"""An "active" backend may also wait for its client, between the parts of a prepared statement. A pooler in
+between reports process ids that no backend has. The query then returns no rows, and no connection is
+ended."""
 log = logging.getLogger("holdfast.store")
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class SilenceWatch:
-    """Knows which connections of a pool are out, and since when."""
+    """Watches the lent connections of a pool."""
 
     def __init__(self, connect: Callable[[], Awaitable[Connection]], application: str) -> None:
         self._connect = connect
@@ -76,7 +79,7 @@ class SilenceWatch:
             self._asking.add_done_callback(self._asked)
 
     def _long_out(self) -> dict[int, Connection]:
-        """By the number of the backend."""
+        """The connections that are lent for long, by the process id of the backend."""
         before = asyncio.get_running_loop().time() - SILENT_SECONDS
         return {
             connection.get_server_pid(): connection
@@ -88,7 +91,7 @@ class SilenceWatch:
         async with asyncio.timeout(ASK_SECONDS):
             other = await self._connect()
             try:
-                # An answer that was on its way has come in while this one connected.
+                # Connecting took time: meanwhile answers may have arrived.
                 suspects = self._long_out()
                 rows = await other.fetch(
                     SILENT, list(suspects), self._application, SILENT_SECONDS / 2
@@ -96,7 +99,7 @@ class SilenceWatch:
             finally:
                 other.terminate()
         for row in rows:
-            log.warning("a connection to PostgreSQL went silent and is given up")
+            log.warning("a connection to PostgreSQL went silent and is closed")
             suspects[row[0]].terminate()
 
     def _asked(self, asking: asyncio.Task[None]) -> None:
@@ -112,6 +115,6 @@ class SilenceWatch:
                 | asyncpg.PostgresError()
                 | asyncpg.InterfaceError() as no
             ):
-                log.debug("what the server does with slow statements is not known: %s", no)
+                log.debug("the server did not report on slow statements: %s", no)
             case error:
                 raise error

@@ -1,1 +1,1 @@
-"""SQLite: nothing to install, one writer, the same promises."""
+"""The store on SQLite, which has one writer."""

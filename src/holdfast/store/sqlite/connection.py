@@ -1,7 +1,7 @@
-"""One SQLite connection: settings, statements, and running a script on it.
+"""One SQLite connection: its settings, its statements, and scripts that run on it.
 
-Promises: WAL with `synchronous=FULL`; a read of many rows crosses into Python as one document, so the
-writer thread does not fight for the interpreter at each row.
+Promises: WAL with `synchronous=FULL`. A read of many rows is passed to Python as one JSON document, so the
+writer thread does not contend for the interpreter lock at each row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WRITES: Final = re.compile(r"^\s*(INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 
 
 class SqliteStatement(NamedTuple):
-    """A statement as it is run, and how its answer is read."""
+    """A statement ready to run, and the form of its answer."""
 
     text: str
     answer: Literal["count", "rows", "document", "tasks"]
@@ -41,7 +41,7 @@ class SqliteStatement(NamedTuple):
 
 @cache
 def statements() -> Statements[SqliteStatement]:
-    """The dialect's statements; reads are wrapped to give one document."""
+    """The statements of the dialect. Reads are wrapped to return one document."""
     return Statements("sqlite", _rows_macro, _prepared)
 
 
@@ -62,7 +62,7 @@ def _prepared(statement: Statement) -> SqliteStatement:
 
 
 def bind(call: StatementCall) -> dict[str, Any]:
-    """Lists become JSON documents; everything else goes as it is."""
+    """Encodes lists as JSON documents. Other values are bound unchanged."""
     params = call.params
     for name, value in params.items():
         if type(value) is list or type(value) is tuple:
@@ -73,13 +73,13 @@ def bind(call: StatementCall) -> dict[str, Any]:
 
 
 def connect(path: str, *, shared: bool = False) -> apsw.Connection:
-    """An open connection with our settings."""
+    """Opens a connection with the settings of Holdfast."""
     _create(path)
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_URI
     try:
         connection = apsw.Connection(path, flags=flags, statementcachesize=200)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
-        # Plans that do not look at bound values: else each new LIMIT has its statement planned again.
+        # Plans must not depend on bound values: otherwise each new LIMIT replans its statement.
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -93,15 +93,15 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
 
 
 def _create(path: str) -> None:
-    """A new file is its owner's alone: it holds payloads. SQLite gives its other files the same mode. An
-    existing file keeps its mode, so one that is made beforehand can be shared."""
+    """Creates the file with access for its owner only, because it contains payloads. SQLite gives its other
+    files the same mode. An existing file keeps its mode, so a file created in advance can be shared."""
     if path and path != ":memory:" and not path.startswith("file:"):
-        with suppress(OSError):  # It exists, or SQLite says what is wrong with the path.
+        with suppress(OSError):  # The file exists, or SQLite reports what is wrong with the path.
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def migrate(connection: apsw.Connection) -> None:
-    """Brings the schema up to date, all or nothing, one process at a time."""
+    """Migrates the schema in one transaction. Other processes wait for it."""
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(schema.TABLE)
@@ -116,9 +116,7 @@ def migrate(connection: apsw.Connection) -> None:
         connection.execute("COMMIT")
     except apsw.Error as error:
         rollback(connection)
-        raise translated(
-            error, "the schema of the SQLite store could not be brought up to date"
-        ) from error
+        raise translated(error, "the schema of the SQLite store could not be migrated") from error
     except HoldfastError:
         rollback(connection)
         raise
@@ -130,18 +128,18 @@ def rollback(connection: apsw.Connection) -> None:
 
 
 def run(connection: apsw.Connection, script: Script[T]) -> T:
-    """Drives a script to its end on this connection."""
+    """Runs a script to its end on this connection."""
     try:
-        wanted = next(script)
+        statement = next(script)
         while True:
-            wanted = script.send(execute(connection, wanted))
+            statement = script.send(execute(connection, statement))
     except StopIteration as end:
         value: T = end.value
         return value
 
 
 def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
-    """Rows of a read, or the number of changed rows of a write."""
+    """Returns the rows of a read, or the number of changed rows of a write."""
     text, answer = statements()[call.name]
     cursor = connection.execute(text, bind(call))
     if answer == "count":
@@ -154,7 +152,7 @@ def execute(connection: apsw.Connection, call: StatementCall) -> Rows:
 
 
 def translated(error: apsw.Error, what: str) -> StoreUnavailable:
-    """An error of SQLite in our words."""
+    """Translates an error of SQLite. `what`: the operation that failed."""
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreBusy(f"{what}: another process is writing; try again ({error})")
     if isinstance(error, apsw.FullError):

@@ -1,4 +1,4 @@
-"""What is particular to SQLite: it has one writer, so reads inside a transaction need no locks."""
+"""The dialect of SQLite. It has one writer, so reads inside a transaction need no locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.store.script import Script, call, call_rows
 from holdfast.store.scripts import cascade
 
 BATCH: Final = 20_000
-"""Records that one transaction counts: nothing else is written meanwhile."""
+"""Records that one transaction counts. It blocks all other writes."""
 
 
 class SqliteDialect:
@@ -38,12 +38,12 @@ class SqliteDialect:
         )
 
     def record_ref(self, record_id: int) -> Script[int]:
-        """A record is found by its offset; with one writer that is known beforehand."""
+        """A record is referenced by its offset, which one writer can read in advance."""
         rows = yield call("next_offset")
         return int(rows[0][0])
 
     def assign_offsets(self) -> Script[bool]:
-        """Offsets are given as records are written."""
+        """Does nothing: records get their offset when they are written."""
         yield from ()
         return True
 
@@ -66,7 +66,7 @@ class SqliteDialect:
         return len(gone)
 
     def hint(self, text: str) -> Script[None]:
-        """Other processes notice by the file's version."""
+        """Does nothing: other processes poll the data version of the file."""
         yield from ()
 
     def pick_aged(

@@ -1,9 +1,9 @@
 """Runs scripts on SQLite: one writer thread with group commit, one reader thread beside it.
 
-Promises: a write is committed and synced before its caller hears yes; writes that wait together commit
-together; a script that fails takes nothing of its neighbours with it. Any event loop of the process may use
-it; it closes when the last of those that opened it has closed it or has ended. Never: holds up the event loop
-for longer than a quick disk's commit, unless `inline`, which is for virtual time.
+Promises: a write is committed and synced before it is acknowledged. Writes that wait together share a commit,
+and a script that fails does not affect the others. Any event loop of the process may use the driver. It
+closes when each loop that opened it has closed it or has ended. Never: blocks the event loop for longer than
+a commit on a fast disk, unless `inline`, which is for virtual time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
 from holdfast.store.port import HELD_SECONDS, Rank, RowExists
 from holdfast.store.script import Rows, Script, StatementCall, one
-from holdfast.store.sqlite import connection as sqlite, in_tx as carried
+from holdfast.store.sqlite import connection as sqlite, in_tx
 from holdfast.store.sqlite.loops import LoopCommits
 from holdfast.store.sqlite.pending import Jobs, PendingScript, commit_group, deliver, next_job, read
 from holdfast.store.sqlite.stillness import Stillness
@@ -31,7 +31,7 @@ from holdfast.store.steady import Steady
 
 T = TypeVar("T")
 QUICK_SECONDS: Final = 0.001
-"""A commit that takes longer on average must not hold up the event loop."""
+"""A commit that takes longer on average must not block the event loop."""
 
 
 class SqliteDriver:
@@ -50,11 +50,11 @@ class SqliteDriver:
         self._reads: Jobs = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._loops: set[asyncio.AbstractEventLoop] = set()
-        """Those that opened it and have not closed it."""
+        """The loops that opened the driver and have not closed it."""
         self._still = Stillness()
         self._writing = self._still.writing
         self._inherited: list[apsw.Connection] = []
-        """Of the process that this one was forked from, in the middle of something."""
+        """Connections of the parent process that were in use during the fork."""
         self._commit_seconds = QUICK_SECONDS
         self.is_quick = False
         self._answering = False
@@ -68,25 +68,25 @@ class SqliteDriver:
         return None if self.path == ":memory:" or self._inline else self
 
     def version(self) -> int:
-        """Read on the writing connection, whose own commits do not count; those of other event loops of this
-        process are added: a loop does not wake itself. While that connection is busy, the last answer."""
+        """The data version of the writer connection, which does not count its own commits, plus the commits
+        of other event loops of this process. While that connection is busy, the last value is returned."""
         if self._writer is not None and self._writing.acquire(blocking=False):
             try:
-                found = self._writer.execute("PRAGMA data_version").fetchall()
-                self._version = int(str(found[0][0]))
+                rows = self._writer.execute("PRAGMA data_version").fetchall()
+                self._version = int(str(rows[0][0]))
             finally:
                 self._writing.release()
         return self._version + self._commits.elsewhere(asyncio.get_running_loop())
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """After each commit that changed something for this event loop, in this loop."""
+        """Calls the listener in this event loop after each of its commits that changed rows."""
         self._commits.listen(asyncio.get_running_loop(), listener)
 
     def reserved(self, rank: Rank) -> Self:
         return self
 
     def holds_up(self, connection: object) -> bool:
-        return carried.is_writing(connection)
+        return in_tx.is_writing(connection)
 
     async def open(self) -> None:
         loop = asyncio.get_running_loop()
@@ -126,28 +126,29 @@ class SqliteDriver:
     def _leave(
         self, loop: asyncio.AbstractEventLoop
     ) -> tuple[list[threading.Thread], list[apsw.Connection]]:
-        """What is to be ended now that this loop needs it no more: all, or nothing while others do."""
+        """Removes the loop. Returns the threads and connections to close, or none while other loops use
+        them."""
         with self._still.opening:
-            left = {each for each in self._loops if each is loop or each.is_closed()}
-            self._loops -= left
-            self._commits.drop(left)
+            ended = {other for other in self._loops if other is loop or other.is_closed()}
+            self._loops -= ended
+            self._commits.drop(ended)
             if self._loops:
                 return [], []
             if self._answering:
-                self._answering = False  # A script behind the last one would never be answered.
+                self._answering = False  # A script after the None would never be answered.
                 for jobs in (self._jobs, self._reads):
                     jobs.put(None)
             return self._taken_out()
 
     def _taken_out(self) -> tuple[list[threading.Thread], list[apsw.Connection]]:
         threads, self._threads = self._threads, []
-        found = (self._reader, self._writer)
+        connections = (self._reader, self._writer)
         self._reader = self._writer = None
         self._commits = LoopCommits()
         self._changes = 0
-        return threads, [connection for connection in found if connection is not None]
+        return threads, [connection for connection in connections if connection is not None]
 
-    # -- forks: SQLite's own record of who holds which lock is copied, the locks are not ---------------
+    # -- forks: a child gets a copy of SQLite's lock table, but not the locks themselves ---------------
 
     def hold_still(self) -> None:
         self._still.hold()
@@ -156,8 +157,8 @@ class SqliteDriver:
         self._still.release()
 
     def start_over(self) -> None:
-        """No connection may be left over from the parent: SQLite would count its locks as held here, and
-        take none for those that come. All stand still, so closing them changes nothing on the disk."""
+        """Closes the connections of the parent. Otherwise SQLite would count their locks as held by this
+        process and not take them. No connection is in use, so closing them does not change the file."""
         _, connections = self._taken_out()
         if self._still.is_held:
             for connection in connections:
@@ -170,7 +171,7 @@ class SqliteDriver:
         self._writing = self._still.writing
 
     async def warm_up(self, calls: Sequence[StatementCall]) -> None:
-        """One connection, one cache of statements: nothing is worth the while."""
+        """Does nothing: there is one connection with one cache of statements."""
 
     async def write(
         self,
@@ -180,14 +181,14 @@ class SqliteDriver:
         mark: Callable[[], int] | None = None,
         wait_seconds: float = HELD_SECONDS,
     ) -> T:
-        """No answer can be lost on its way from a file, so the mark is not needed."""
+        """Ignores the mark: the answer of a commit to a file cannot be lost."""
         if self._inline:
             return self._write_inline(lambda writer: sqlite.run(writer, make()))
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
                 return self._write_on_the_spot(lambda writer: sqlite.run(writer, make()))
             except StoreBusy:
-                pass  # Another process is writing: the writer thread can wait for it.
+                pass  # Another process is writing. The writer thread can wait for it.
         return await self._submit(self._jobs, make)
 
     async def write_one(self, make: Callable[[], Script[T]], *, small: bool = False) -> T:
@@ -196,15 +197,15 @@ class SqliteDriver:
         except apsw.ConstraintError as error:
             raise RowExists from error
 
-    async def call(self, wanted: StatementCall, *, small: bool = False) -> Rows:
+    async def call(self, statement: StatementCall, *, small: bool = False) -> Rows:
         if small and self.is_quick and self._writing.acquire(blocking=False):
             try:
-                return self._write_on_the_spot(lambda writer: sqlite.execute(writer, wanted))
+                return self._write_on_the_spot(lambda writer: sqlite.execute(writer, statement))
             except apsw.ConstraintError as error:
                 raise RowExists from error
             except StoreBusy:
                 pass
-        return await self.write_one(lambda: one(wanted))
+        return await self.write_one(lambda: one(statement))
 
     async def read(self, make: Callable[[], Script[T]]) -> T:
         if self._inline:
@@ -212,7 +213,7 @@ class SqliteDriver:
         return await self._submit(self._jobs if self._reader is None else self._reads, make)
 
     async def snapshot(self, make: Callable[[], Script[T]]) -> T:
-        return await self.read(make)  # One transaction, so one moment.
+        return await self.read(make)  # A read is one transaction, so it sees one moment.
 
     async def run_in_tx(
         self,
@@ -222,9 +223,9 @@ class SqliteDriver:
         may_clash: bool = False,
         limit_seconds: float | None = None,
     ) -> T:
-        theirs = carried.checked(connection)
-        carried.check_file(theirs, self.path)
-        return carried.run(theirs, make())
+        caller = in_tx.checked(connection)
+        in_tx.check_file(caller, self.path)
+        return in_tx.run(caller, make())
 
     async def _submit(self, jobs: Jobs, make: Callable[[], Script[T]]) -> T:
         if not self._answering:
@@ -275,10 +276,10 @@ class SqliteDriver:
         return value
 
     def _write_on_the_spot(self, work: Callable[[apsw.Connection], T]) -> T:
-        """A small write on a fast disk, in the thread of the event loop: a switch to the writer thread and
-        back would take longer. StoreBusy at once if another process writes. The caller holds `_writing`,
-        which is released here."""
-        begun = self._clock.monotonic()
+        """Runs a small write on a fast disk in the thread of the event loop: a switch to the writer thread
+        and back would take longer. Raises StoreBusy at once if another process writes. The caller holds
+        `_writing`, which is released here."""
+        started_at = self._clock.monotonic()
         if self._writer is not None:
             self._writer.set_busy_timeout(0)
         try:
@@ -286,40 +287,41 @@ class SqliteDriver:
         finally:
             if self._writer is not None:
                 self._writer.set_busy_timeout(sqlite.BUSY_MILLISECONDS)
-            self._took(begun)
-            tell = self._counted() if self._commits.listeners else None
+            self._took(started_at)
+            listener = self._counted() if self._commits.listeners else None
             self._writing.release()
-            if tell is not None:
-                tell()
+            if listener is not None:
+                listener()
 
     def _counted(self) -> Callable[[], None] | None:
-        """Counts a commit of this event loop that changed something; what the loop calls after it."""
+        """Counts a commit of this event loop if it changed rows. Returns the listener to call then."""
         if not self._has_changed():
             return None
         loop = asyncio.get_running_loop()
         self._commits.count((loop,))
         return self._commits.listeners.get(loop)
 
-    def _took(self, begun: float) -> None:
-        took = self._clock.monotonic() - begun
-        self._commit_seconds += 0.2 * (took - self._commit_seconds)
+    def _took(self, started_at: float) -> None:
+        """Updates the moving average of the duration of a commit."""
+        seconds = self._clock.monotonic() - started_at
+        self._commit_seconds += 0.2 * (seconds - self._commit_seconds)
         self.is_quick = self._commit_seconds < QUICK_SECONDS
 
     def _write_loop(self, writer: apsw.Connection, jobs: Jobs) -> None:
         writing, following = self._writing, partial(next_job, jobs)
         while (first := jobs.get()) is not None:
             with writing:
-                begun = self._clock.monotonic()
+                started_at = self._clock.monotonic()
                 answers = commit_group(writer, first, following)
                 if len(answers) == 1:
-                    self._took(begun)
+                    self._took(started_at)
                 has_changed = bool(self._commits.listeners) and self._has_changed()
                 if has_changed:
                     self._commits.count({answer.job.loop for answer in answers})
             deliver(answers, self._commits.listeners if has_changed else {})
 
     def _has_changed(self) -> bool:
-        """Whether rows were written since this was asked last. Only with `_writing` held."""
+        """Whether rows were written since the last call. The caller holds `_writing`."""
         before, self._changes = self._changes, self._writer.total_changes() if self._writer else 0
         return before != self._changes
 
@@ -343,4 +345,4 @@ async def _aside(function: Callable[..., None], *args: object) -> None:
     except BaseException:
         executor.shutdown()
         raise
-    executor.shutdown()  # The thread has nothing left to do: it ends at once.
+    executor.shutdown()  # The thread is idle and ends at once.

@@ -1,7 +1,6 @@
-"""Scripts inside a caller's own transaction on the same file.
+"""Runs scripts in the transaction of a caller, on the same file.
 
-Promises: a connection to another file is refused before anything is written; what goes wrong is a typed
-error.
+Promises: a connection to another file is refused before anything is written. Failures are typed errors.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 def checked(connection: object) -> apsw.Connection:
-    """The connection, with a transaction that is open."""
+    """Checks that this is a connection with an open transaction, and returns it."""
     if isinstance(connection, apsw.Connection):
         if not connection.in_transaction:
             raise InvalidInput(
@@ -29,18 +28,18 @@ def checked(connection: object) -> apsw.Connection:
         return connection
     if isinstance(connection, sqlite3.Connection):
         raise InvalidInput(
-            "a connection of the standard library's sqlite3 cannot carry the enqueue: its own copy "
-            "of SQLite does not see this one's locks within a process, and two that write at once "
-            "destroy the file; open the file with apsw.Connection for your transaction"
+            "a connection of the standard library's sqlite3 cannot carry the enqueue: its copy of SQLite "
+            "does not see the locks of the copy that holdfast uses in the same process, and two writers "
+            "at once corrupt the file; open the file with apsw.Connection for your transaction"
         )
     raise InvalidInput(
         f"a {type(connection).__name__} cannot carry the enqueue: "
-        "pass the apsw connection whose transaction is open on this very file"
+        "pass an apsw connection with an open transaction on the same file"
     )
 
 
 def is_writing(connection: object) -> bool:
-    """Whether its transaction has the file's one write lock."""
+    """Whether the transaction of the connection holds the write lock of its file."""
     try:
         return (
             isinstance(connection, apsw.Connection)
@@ -51,15 +50,16 @@ def is_writing(connection: object) -> bool:
 
 
 def check_file(connection: apsw.Connection, path: str) -> None:
-    """One file, however it is named. A database in memory belongs to its own connection alone."""
+    """Raises InvalidInput unless the connection has this file open, under any name. A database in memory is
+    never shared."""
     try:
         if Path(connection.filename).samefile(path):
             return
     except OSError:
-        pass  # one of them is in memory, or was removed
+        pass  # One of them is in memory, or was removed.
     raise InvalidInput(
         f"the connection has '{connection.filename or ':memory:'}' open, not the file of this store: "
-        "open the store's own file for the transaction"
+        "open the file of the store for the transaction"
     )
 
 
@@ -68,7 +68,7 @@ def run(connection: apsw.Connection, script: Script[T]) -> T:
         return sqlite.run(connection, script)
     except apsw.ConstraintError as error:
         raise Conflict(
-            f"the same key or id was brought at the same time: roll back and try again ({error})"
+            f"the same key or id was inserted at the same time: roll back and try again ({error})"
         ) from error
     except apsw.Error as error:
         raise sqlite.translated(error, "SQLite refused a statement of the transaction") from error

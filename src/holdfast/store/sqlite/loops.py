@@ -1,9 +1,9 @@
-"""Commits of one connection, as the event loops that share it see them.
+"""Counts the commits of one connection for the event loops that share it.
 
-SQLite's data version does not count the commits of the connection that reads it, and all event loops of a
-process write through one connection.
-Promises: `elsewhere` of a loop changes with every commit of another loop of the process. A loop that has no
-listener is not counted for. Never: calls a listener.
+The data version of SQLite does not count the commits of the connection that reads it, and all event loops of
+a process write through one connection.
+Promises: `elsewhere` of a loop with a listener changes with every commit of another loop of the process.
+Never: calls a listener.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection
 
 
 class LoopCommits:
-    """`count` is for the thread that holds the connection; the rest may be asked at any time."""
+    """Only the thread that holds the connection calls `count`. The rest may be called at any time."""
 
     __slots__ = ("_elsewhere", "listeners")
 
     def __init__(self) -> None:
         self.listeners: dict[AbstractEventLoop, Callable[[], None]] = {}
-        """What each loop calls after its own commits."""
+        """The function that each loop calls after its own commits."""
         self._elsewhere: dict[AbstractEventLoop, int] = {}
 
     def listen(self, loop: AbstractEventLoop, listener: Callable[[], None]) -> None:
@@ -31,7 +31,7 @@ class LoopCommits:
             self._elsewhere.pop(loop, None)
 
     def count(self, loops: Collection[AbstractEventLoop | None]) -> None:
-        """A commit that changed something for these loops together."""
+        """Counts a commit that these loops share."""
         if len(self.listeners) < 2:
             return
         for loop in list(self.listeners):

@@ -1,7 +1,7 @@
-"""Scripts that wait for a thread of SQLite: run in groups, and answered in the event loops that sent them.
+"""Scripts that wait for a thread of SQLite. They run in groups, and are answered in their event loops.
 
-Promises: a group commits together, each script in a savepoint; a script that fails does not affect the
-others; an event loop that has ended meanwhile is skipped.
+Promises: a group commits together, each script in a savepoint. A script that fails does not affect the
+others. An event loop that has ended meanwhile is skipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holdfast.store.script import Script
 from holdfast.store.sqlite import connection as sqlite
 
 GROUP_MAX: Final = 64
-"""Writes that one commit may carry."""
+"""Scripts in one commit at most."""
 
 
 class PendingScript(NamedTuple):
@@ -38,7 +38,7 @@ class ScriptAnswer(NamedTuple):
 
 
 def next_job(jobs: Jobs) -> PendingScript | None:
-    """Another write that waits already, if any."""
+    """Returns the next script if one waits already."""
     try:
         job = jobs.get_nowait()
     except queue.Empty:
@@ -75,7 +75,8 @@ def commit_group(
 
 
 def run_job(writer: apsw.Connection, job: PendingScript, *, first: bool) -> ScriptAnswer:
-    """Alone in its transaction so far, a script that fails rolls that back; later ones have a savepoint."""
+    """Runs one script. The first one of a transaction needs no savepoint: if it fails, the transaction is
+    rolled back."""
     if not first:
         writer.execute("SAVEPOINT one")
     try:
@@ -87,7 +88,7 @@ def run_job(writer: apsw.Connection, job: PendingScript, *, first: bool) -> Scri
         if first:
             sqlite.rollback(writer)
         elif not writer.in_transaction:
-            # The whole transaction is gone (disk full, I/O error): no script may be acknowledged.
+            # The whole transaction was rolled back (disk full, I/O error): acknowledge no script.
             raise
         else:
             writer.execute("ROLLBACK TO one")
@@ -113,14 +114,14 @@ def read(reader: apsw.Connection, job: PendingScript) -> ScriptAnswer:
 def deliver(
     answers: list[ScriptAnswer], first: Mapping[asyncio.AbstractEventLoop, Callable[[], None]]
 ) -> None:
-    """Wakes each event loop once for its part of the group. `first`: what to call in a loop before."""
+    """Wakes each event loop once for its answers. `first`: the function to call in a loop before that."""
     by_loop: dict[asyncio.AbstractEventLoop, list[ScriptAnswer]] = {}
     for answer in answers:
         if answer.job.loop is not None:
             by_loop.setdefault(answer.job.loop, []).append(answer)
-    for loop, found in by_loop.items():
+    for loop, loop_answers in by_loop.items():
         try:
-            loop.call_soon_threadsafe(resolve, found, first.get(loop))
+            loop.call_soon_threadsafe(resolve, loop_answers, first.get(loop))
         except RuntimeError:
             continue  # The loop has ended, and its callers with it.
 

@@ -1,7 +1,7 @@
 """Keeps every thread out of SQLite while the process forks.
 
-Promises: while it is held, no connection of the driver is inside a call and none has a transaction open.
-Never: waits longer than `STILL_SECONDS`; `is_held` says whether it came to that.
+Promises: while it is held, no connection of the driver is in a call or has an open transaction.
+Never: waits longer than `STILL_SECONDS` for a lock. `is_held` says whether it got all of them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import threading
 from typing import Final
 
 STILL_SECONDS: Final = 15.0
-"""A writer may have to wait for another process: that long (SQLite's busy timeout) and then some."""
+"""Longer than the busy timeout of SQLite, for which a writer may wait for another process."""
 
 
 class Stillness:
-    """One lock for each thing that a driver does with SQLite."""
+    """One lock for each kind of call that a driver makes to SQLite."""
 
     __slots__ = ("_held", "is_held", "opening", "reading", "writing")
 
