@@ -145,7 +145,7 @@ class Completer(Loop):
     async def _try_held(self) -> None:
         """Tries the held outcomes as one batch. If that fails, some are tried one by one."""
         batch = self._held[:BATCH_MAX]
-        if not await self._finish_held(batch):
+        if not await self._finish_held(batch) and len(batch) > 1:
             for outcome in batch[:HELD_TRIES]:
                 await self._finish_held([outcome])
 
@@ -191,18 +191,23 @@ class Completer(Loop):
     async def _try_again(self) -> float:
         """Tries each failed write alone. Returns the seconds until the next try."""
         for failed_write in list(self._failed_writes):
-            failed_write.tries += 1
+            outcome = (failed_write.task, failed_write.instruction)
             try:
-                rulings = await self._store.finish([(failed_write.task, failed_write.instruction)])
+                rulings = await self._store.finish([outcome], brief=True)
+            except RowHeld:
+                self._failed_writes.remove(failed_write)
+                self._held.append(HeldOutcome(*outcome))
+                continue
             except StoreUnavailable:
-                raise
+                raise  # An outage uses up no try.
             except Exception as error:
                 self.troubles += 1
+                failed_write.tries += 1
                 if failed_write.tries >= TRIES_MAX:
                     await self._to_dead_letter(failed_write, error)
                 continue
             self._failed_writes.remove(failed_write)
-            self._written([(failed_write.task, failed_write.instruction)], rulings)
+            self._written([outcome], rulings)
         if not self._failed_writes:
             return 0.0
         tries = min(failed.tries for failed in self._failed_writes)
@@ -235,7 +240,9 @@ class Completer(Loop):
         dead = Fail(failures.plain(task.type, FailureKind.ERROR, message), final=True)
         replacement = (task, Instruction(task.id, dead, fence=failed_write.instruction.fence))
         try:
-            rulings = await self._store.finish([replacement])
+            rulings = await self._store.finish([replacement], brief=True)
+        except RowHeld:
+            return  # The next round tries it again.
         except StoreUnavailable:
             raise
         except Exception:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import pytest
 from msgspec.structs import replace
@@ -90,6 +91,42 @@ async def test_a_task_whose_outcome_and_failure_cannot_be_written_is_left_to_its
             await h.engine.completer.step()
         assert h.engine.completer.given_up == 1
         assert dict(h.engine.pool.held) == {}
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("an outage"), RowHeld("another transaction")], ids=["outage", "held"]
+)
+async def test_outages_and_held_rows_use_up_no_try_of_a_failed_write(
+    queue: TaskQueue, monkeypatch: pytest.MonkeyPatch, error: StoreUnavailable
+) -> None:
+    """The write fails, meets the error more often than it may fail, fails again, and is written."""
+    async with harness(queue) as h:
+        queue.register_handler("echo", echo)
+        store = (await queue.open()).store
+        finish, finish_held = store.finish, store.finish_held
+        answers: list[Exception] = [
+            ValueError("a bug"),
+            *[error] * TRIES_MAX,
+            ValueError("a bug"),
+        ]
+
+        def broken(verb: Callable[..., Awaitable[list[Ruling]]]) -> object:
+            async def call(ended: Ended, **_: bool) -> list[Ruling]:
+                if answers:
+                    raise answers.pop(0)
+                return await verb(ended)
+
+            return call
+
+        monkeypatch.setattr(store, "finish", broken(finish))
+        monkeypatch.setattr(store, "finish_held", broken(finish_held))
+        ids = await enqueued(queue, 1)
+        await h.run_until_idle()
+        while answers:
+            with suppress(StoreUnavailable):
+                await h.engine.completer.step()
+        await h.advance(5)
+        assert await statuses(queue, ids) == [Status.COMPLETED]
 
 
 async def test_a_batch_that_is_too_slow_for_the_store_gets_smaller(
@@ -222,7 +259,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:
     return [(r.levelno, r.getMessage()) for r in caplog.records if r.name == "holdfast.tasks"]
 
 
-async def test_each_failure_is_and_the_last_has_a_traceback(
+async def test_each_failure_is_logged_and_the_last_has_a_traceback(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue) as h:
@@ -245,7 +282,7 @@ async def test_each_failure_is_and_the_last_has_a_traceback(
     assert "payload" not in first + last
 
 
-async def test_a_timeout_is_as_a_failure(
+async def test_a_timeout_is_logged_as_a_failure(
     queue: TaskQueue, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with harness(queue) as h:
