@@ -189,3 +189,11 @@ async def test_find_pages_through_everything(store: Store) -> None:
     assert [t.id for t in await store.find(prefix="other")] == ["other-1"]
     assert await store.find(status=Status.RUNNING) == []
     assert await store.get([]) == {}
+
+
+async def test_find_by_prefix_returns_ids_with_any_next_character(store: Store) -> None:
+    ids = ["a", "a b", "a~b", "aé", "a日", "a\U0001f600", "b", "A"]
+    for task_id in ids:
+        await put(store, task_id)
+    found = [task.id for task in await store.find(prefix="a")]
+    assert found == sorted((i for i in ids if i.startswith("a")), reverse=True)

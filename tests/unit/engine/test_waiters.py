@@ -79,5 +79,5 @@ async def test_a_failed_read_is_repeated(
         await failed.wait()
     await queue.cancel(task_id)
     assert (await waiting).id == task_id
-    assert "is repeated" in caplog.text
+    assert "is retried" in caplog.text
     await queue.stop()

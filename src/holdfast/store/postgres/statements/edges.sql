@@ -144,7 +144,8 @@ ORDER BY parent_id LIMIT :limit::int;
 SELECT parent_id, child_id FROM (
     (SELECT parent_id, child_id FROM holdfast_cascade_held ORDER BY parent_id, child_id LIMIT :limit::int)
     UNION ALL
-    (SELECT parent_id, NULL AS child_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int)) AS left_over;
+    (SELECT parent_id, NULL AS child_id FROM holdfast_cascade ORDER BY parent_id LIMIT :limit::int)) AS left_over
+ORDER BY parent_id LIMIT :limit::int;
 
 -- name: held_ends
 -- Of these ended parents, those whose end is not yet settled for this child because another transaction held it.

@@ -83,12 +83,13 @@ WITH first AS MATERIALIZED (
 SELECT id, fence, lease_until FROM first UNION SELECT id, fence, lease_until FROM free ORDER BY lease_until;
 
 -- name: find_tasks
+-- U+10FFFF is greater than every character of an id.
 -- index: holdfast_task_pkey, or the partial index of the status
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE (:status::text IS NULL OR status = :status::text) AND (:type::text IS NULL OR type = :type::text)
   AND (:queue::text IS NULL OR queue = :queue::text) AND (:after::text IS NULL OR id < :after::text)
-  AND (:prefix::text IS NULL OR (id >= :prefix::text AND id < :prefix::text || '~'))
+  AND (:prefix::text IS NULL OR (id >= :prefix::text AND id < :prefix::text || chr(1114111)))
 ORDER BY id DESC LIMIT :limit::int;
 
 -- name: find_existing

@@ -73,12 +73,13 @@ WHERE status = 'running' AND lease_until <= max(:now,
 ORDER BY lease_until LIMIT :limit;
 
 -- name: find_tasks
+-- U+10FFFF is greater than every character of an id.
 -- index: holdfast_task (primary key), or the partial index of the status
 -- returns: task
 SELECT {task} FROM holdfast_task
 WHERE (:status IS NULL OR status = :status) AND (:type IS NULL OR type = :type)
   AND (:queue IS NULL OR queue = :queue) AND (:after IS NULL OR id < :after)
-  AND (:prefix IS NULL OR (id >= :prefix AND id < :prefix || '~'))
+  AND (:prefix IS NULL OR (id >= :prefix AND id < :prefix || char(1114111)))
 ORDER BY id DESC LIMIT :limit;
 
 -- name: find_existing
