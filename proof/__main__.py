@@ -1,4 +1,7 @@
-"""Command line: ``python -m proof bench|chaos|endurance [options]``; each program has its own ``--help``."""
+"""Command line: ``python -m proof ablations|bench|chaos|endurance [options]``.
+
+Each program has its own ``--help``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import importlib
 import sys
 
 PROGRAMS = {
+    "ablations": "the product without one safeguard in the simulator: a law must be broken",
     "bench": "Holdfast and its peers, measured side by side",
     "chaos": "faults on real processes, networks, servers and disks, with peers for comparison",
     "endurance": "long runs: an old reader, memory, sizes, pruning",

@@ -7,6 +7,7 @@ The rules are in CONTRIBUTING.md; a number here is the rule, there is no list of
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -95,6 +96,16 @@ def test_the_scheme_of_a_url_is_recognised_in_one_place() -> None:
     ]
     assert {place for place in places if place.startswith(own)} != set()
     assert [place for place in places if not place.startswith(own)] == []
+
+
+def test_the_wheel_has_no_ablation() -> None:
+    """Code that turns safeguards off is in `proof/`, which is not installed."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    packages = config["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert packages == ["src/holdfast"]
+    assert [source.name for source in SRC if "ablat" in source.name + source.text.lower()] == []
+    outside = {"proof", "tests"}
+    assert [source.name for source in SRC if outside & {*imported_packages(source.tree)}] == []
 
 
 def test_statements_are_named_in_the_store() -> None:
@@ -217,6 +228,14 @@ def is_empty(statement: ast.stmt) -> bool:
 
 def calls(tree: ast.Module) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
+def imported_packages(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
 
 
 def names_statement(node: ast.expr) -> bool:

@@ -7,17 +7,14 @@ import os
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
-from holdfast.sim.ablations import ABLATIONS
-from holdfast.sim.campaign import Options, seeds_to_catch
+from proof.ablations import ABLATIONS
+from proof.ablations.catch import caught
 
 CHUNK = 10
 SEEDS = int(os.environ.get("HOLDFAST_SIM_SEEDS", "200"))
 """For the test suite; `make sim` runs more."""
-BUSY = Options(hours=0.03, recover_hours=0.3, changes=(("act_seconds", "1.5"), ("clients", "3")))
-"""A high load, under which a missing safeguard shows soon."""
 
 
 def begin(first_seed: int, hash_seed: str) -> subprocess.Popen[str]:
@@ -45,5 +42,4 @@ def test_all_laws_hold_under_faults_and_runs_are_repeatable(first_seed: int) -> 
 @pytest.mark.parametrize("name", sorted(ABLATIONS))
 def test_a_missing_safeguard_breaks_a_law(name: str) -> None:
     """Uses seeds with which the complete product breaks no law."""
-    focused = msgspec.structs.replace(BUSY, changes=BUSY.changes + ABLATIONS[name].focus)
-    assert seeds_to_catch(name, focused, limit=20) is not None
+    assert caught(name, seeds_max=20) is not None

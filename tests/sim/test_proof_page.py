@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.ablations import ABLATIONS
 from holdfast.sim.checkers import CHECKERS
+from proof.ablations import ABLATIONS
 from proof.chaos.cases import CASES
 
 ROOT = Path(__file__).parents[2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import given, strategies as st
@@ -11,6 +12,7 @@ from holdfast.errors import BadConfig
 from holdfast.sim.campaign import Options, Verdict, run_plan, run_seed
 from holdfast.sim.shrink import Shrunk, fewest, shrink
 from holdfast.sim.swarm import FAULTS, Plan, changed, differences
+from proof.ablations import ablated
 
 ROUGH = Options(
     hours=0.02,
@@ -23,13 +25,16 @@ ROUGH = Options(
     ),
 )
 RUNS = 15
+without_new_fence = partial(ablated, "new-fence")
 
 
 def make_small() -> tuple[Plan, Shrunk]:
     """A failing run (claims without new fences), and the smallest run found for it."""
     plan = ROUGH.plan(3)
-    verdict = run_plan(plan, "new-fence")
-    return plan, shrink(plan, verdict, lambda plan: run_plan(plan, "new-fence"), runs=RUNS)
+    verdict = run_plan(plan, around=without_new_fence)
+    return plan, shrink(
+        plan, verdict, lambda plan: run_plan(plan, around=without_new_fence), runs=RUNS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +61,7 @@ def test_the_smallest_plan_repeats_the_run_from_its_texts(
     plan, shrunk = small
     again = changed(plan, differences(shrunk.plan, plan))
     assert again == shrunk.plan
-    verdict = run_plan(again, "new-fence")
+    verdict = run_plan(again, around=without_new_fence)
     assert verdict.trace_hash == shrunk.verdict.trace_hash
     assert verdict.broken == shrunk.verdict.broken
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from holdfast.sim.campaign import Options, run_seed
 from holdfast.sim.timeline import draw
 from holdfast.sim.trace import Line
+from proof.ablations import ablated
 
 
 def test_nodes_are_columns_and_time_goes_down() -> None:
@@ -24,11 +27,10 @@ def test_a_failure_is_drawn_with_its_messages() -> None:
         hours=0.02,
         nodes=2,
         faults=("double",),
-        ablation="fence",
         recover_hours=0.3,
         changes=(("rate", "10"), ("act_seconds", "3"), ("traders", ""), ("holders", "0")),
     )
-    verdicts = (run_seed(seed, options) for seed in range(20))
+    verdicts = (run_seed(seed, options, around=partial(ablated, "fence")) for seed in range(20))
     bad = next(verdict for verdict in verdicts if not verdict.is_good)
     assert "doubled script > db" in bad.timeline
     assert "running>completed" in bad.timeline

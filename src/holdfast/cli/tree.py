@@ -208,7 +208,6 @@ VERBS: Final = (
             "holdfast simulate --seed 7 --hours 1 -o json",
             "holdfast simulate locks --seeds 200 --processes 2",
             'holdfast simulate --app myapp:queue --payload \'send_email={"to": "a"}\'',
-            "holdfast simulate --seeds 5 --without fence",
         ),
     ),
     Verb(

@@ -9,6 +9,5 @@ Modules, from the outside in:
 - `server`, `driver`, `bus`: the database behind the network, and how a node reaches it and other nodes.
 - `node` is a process with its restarts; `workload`, `handler_outcomes`, `user_handlers`, `primitives`,
   `quorum` and `orders/` are the work of nodes; `subsystem` and `subsystems` add further kinds of nodes.
-- `record`, `trace`, `observer`, `outcome`, `recoveries`: observations; `checkers/` evaluate them;
-  `ablations/` switch safeguards off.
+- `record`, `trace`, `observer`, `outcome`, `recoveries`: observations; `checkers/` evaluate them.
 """

@@ -10,14 +10,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice, repeat
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from holdfast.core import codec
-from holdfast.sim.ablations import ablated
 from holdfast.sim.checkers import judge
 from holdfast.sim.recoveries import RECOVERIES, recoveries
 from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, changed, plan
@@ -54,6 +53,11 @@ LONG: Final = 1_000
 """Number of seeds from which on every kind of recovery must have occurred."""
 
 
+Around: TypeAlias = Callable[[], AbstractContextManager[object]]
+"""Makes a context manager in which a run takes place; the laws are checked outside of it. For a campaign in
+several processes it must be picklable."""
+
+
 class Verdict(msgspec.Struct, frozen=True):
     """The result of one run."""
 
@@ -80,7 +84,6 @@ class Options(msgspec.Struct, frozen=True):
     hours: float | None = None
     nodes: int | None = None
     faults: tuple[str, ...] | None = None
-    ablation: str | None = None
     recover_hours: float = RECOVER_HOURS
     changes: tuple[tuple[str, str], ...] = ()
     """Other figures of the plan, as (name, text)."""
@@ -88,7 +91,7 @@ class Options(msgspec.Struct, frozen=True):
     @property
     def is_drawn(self) -> bool:
         """Whether the seeds decide everything, so that every kind of recovery must occur."""
-        return self.faults is None and self.ablation is None and not self.changes
+        return self.faults is None and not self.changes
 
     def plan(self, seed: int) -> Plan:
         faults = None if self.faults is None else frozenset(self.faults)
@@ -102,13 +105,18 @@ class Options(msgspec.Struct, frozen=True):
         return changed(drawn, self.changes)
 
 
-def run_seed(seed: int, options: Options, user_handlers: UserHandlers | None = None) -> Verdict:
+def run_seed(
+    seed: int,
+    options: Options,
+    user_handlers: UserHandlers | None = None,
+    around: Around = nullcontext,
+) -> Verdict:
     """Runs a seed and checks the laws."""
-    return run_plan(options.plan(seed), options.ablation, user_handlers)
+    return run_plan(options.plan(seed), user_handlers, around)
 
 
 def run_plan(
-    plan: Plan, ablation: str | None = None, user_handlers: UserHandlers | None = None
+    plan: Plan, user_handlers: UserHandlers | None = None, around: Around = nullcontext
 ) -> Verdict:
     """Runs a plan and checks the laws."""
     logger = logging.getLogger("holdfast")
@@ -116,7 +124,7 @@ def run_plan(
     logger.setLevel(logging.CRITICAL + 1)
     happened: list[str] = []
     try:
-        with ablated(ablation) if ablation else nullcontext():
+        with around():
             world = World(plan, user_handlers)
             happened = world.faults.happened
             outcome = world.run()
@@ -163,6 +171,7 @@ def campaign(
     *,
     processes: int = 1,
     user_handlers: UserHandlers | None = None,
+    around: Around = nullcontext,
     on_verdict: Callable[[Verdict], None] = lambda _: None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> Report:
@@ -176,13 +185,14 @@ def campaign(
     remaining = iter(seeds)
     if processes == 1:
         for seed in remaining:
-            add(run_seed(seed, options, user_handlers))
+            add(run_seed(seed, options, user_handlers, around))
             if is_over():
                 break
     else:
         with ProcessPoolExecutor(processes) as pool:
             while batch := list(islice(remaining, processes * BATCH)):
-                for verdict in pool.map(run_seed, batch, repeat(options), chunksize=4):
+                given = repeat(options), repeat(None), repeat(around)
+                for verdict in pool.map(run_seed, batch, *given, chunksize=4):
                     add(verdict)
                 if is_over():
                     break
@@ -207,12 +217,3 @@ def _report(verdicts: list[Verdict], options: Options) -> Report:
         trace_hash=codec.digest(*(verdict.trace_hash for verdict in verdicts)),
         never=never,
     )
-
-
-def seeds_to_catch(ablation: str, options: Options, limit: int = 50) -> tuple[int, str] | None:
-    """The number of seeds until a run without this safeguard breaks a law, and that law."""
-    for seed in range(limit):
-        verdict = run_seed(seed, msgspec.structs.replace(options, ablation=ablation))
-        if not verdict.is_good:
-            return seed + 1, next(iter(verdict.broken))
-    return None

@@ -54,9 +54,6 @@ def simulate(
         int, Parameter(name=("--processes", "-p"), help="Run seeds in parallel.")
     ] = 1,
     shrink: Annotated[bool, Parameter(help="Reduce the first failure to a small run.")] = True,
-    without: Annotated[
-        str | None, Parameter(help="Turn a safeguard off; a check must notice.")
-    ] = None,
     common: Common = COMMON,
 ) -> int:
     """Run a cluster under faults that a seed draws, in virtual time, and check every law."""
@@ -67,7 +64,6 @@ def simulate(
         hours=hours,
         nodes=nodes,
         faults=_faults(faults),
-        ablation=_known(without),
         changes=(
             *changes_of(scenario),
             *(_pair("set", each, "NAME=VALUE") for each in set_),
@@ -90,7 +86,6 @@ def simulate(
     progress.end()
     same = [f"--app {app}"] if app else []
     same += [f"--payload '{each}'" for each in payload]
-    same += [f"--without {without}"] if without else []
     print_answer(common, Answer(report, options, small, " ".join(same)))
     return 0 if report.is_good else 1
 
@@ -143,7 +138,7 @@ def _small(
 
     def run(plan: Plan) -> Verdict:
         progress.run(first.seed)
-        return run_plan(plan, options.ablation, user_handlers)
+        return run_plan(plan, user_handlers)
 
     return make_small(options.plan(first.seed), first, run)
 
@@ -152,14 +147,6 @@ def _faults(text: str | None) -> tuple[str, ...] | None:
     if text is None:
         return None
     return () if text == "none" else values.names(text)
-
-
-def _known(without: str | None) -> str | None:
-    from holdfast.sim.ablations import ABLATIONS
-
-    if without is not None and without not in ABLATIONS:
-        raise Usage(f"--without is '{without}': choose from {', '.join(ABLATIONS)}")
-    return without
 
 
 def _user_handlers(app: str | None, payload: tuple[str, ...]) -> UserHandlers | None:

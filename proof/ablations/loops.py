@@ -15,9 +15,9 @@ from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
-from holdfast.sim.ablations.swap import Ablation, Swap
 from holdfast.sim.clock import NodeClock
 from holdfast.store.steady import Steady
+from proof.ablations.swap import Ablation, Swap
 
 ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))
 QUIET: Final = (*ALONE, ("faults", ""))

@@ -10,10 +10,10 @@ from holdfast.core import ledger, quorum
 from holdfast.core.lease import LossReason, Waiter
 from holdfast.primitives.locks import lease
 from holdfast.primitives.locks.base import LocksBase
-from holdfast.sim.ablations.swap import QUIET, Ablation, Swap
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import leases
 from holdfast.store.whole import Whole
+from proof.ablations.swap import QUIET, Ablation, Swap
 
 LOCKING: Final = (
     *QUIET,

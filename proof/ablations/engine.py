@@ -7,11 +7,11 @@ from typing import Any, Final
 from holdfast.core import decide as deciding, limit
 from holdfast.engine import dispatcher, sweeper
 from holdfast.queue.tasks import Tasks
-from holdfast.sim.ablations.swap import Ablation, Swap, statement
 from holdfast.store.fast import finish, sqlite as shortcuts
 from holdfast.store.script import Script
 from holdfast.store.scripts import apply, cascade, insert, work
 from holdfast.store.sqlite import connection
+from proof.ablations.swap import Ablation, Swap, statement
 
 BITTEN: Final = (("cascade_batch", "1"), ("children", "4"))
 

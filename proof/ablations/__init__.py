@@ -1,7 +1,7 @@
 """Safeguards, turned off one at a time: a simulator that does not notice proves nothing.
 
-Each ablation patches the product in memory, for the length of a `with`. Only the proof uses them. To add
-one, define its swap in the file of its subject.
+Each ablation patches the product in memory, for the length of a `with`. The package `holdfast` contains none
+of them. To add one, define its swap in the file of its subject.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Final
 
-from holdfast.sim.ablations.engine import ENGINE
-from holdfast.sim.ablations.loops import LOOPS
-from holdfast.sim.ablations.orders import ORDERS
-from holdfast.sim.ablations.rules import RULES
-from holdfast.sim.ablations.state import STATE
-from holdfast.sim.ablations.swap import swapped
+from proof.ablations.engine import ENGINE
+from proof.ablations.loops import LOOPS
+from proof.ablations.orders import ORDERS
+from proof.ablations.rules import RULES
+from proof.ablations.state import STATE
+from proof.ablations.swap import swapped
 
 ABLATIONS: Final = {each.name: each for each in (*ENGINE, *RULES, *STATE, *LOOPS, *ORDERS)}
 

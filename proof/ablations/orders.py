@@ -10,7 +10,7 @@ from holdfast.orders.exchange.port import ExchangeState
 from holdfast.orders.execution import desk, line, loop, risk
 from holdfast.orders.logstore import disk, durable
 from holdfast.orders.model import commands, order
-from holdfast.sim.ablations.swap import QUIET, Ablation, Swap
+from proof.ablations.swap import QUIET, Ablation, Swap
 
 TRADING: Final = (
     *QUIET,

@@ -16,8 +16,8 @@ from holdfast.core import (
 )
 from holdfast.core.priority import Share
 from holdfast.core.task import Priority, Task
-from holdfast.sim.ablations.swap import Ablation, Swap, statement
 from holdfast.store.fast import sqlite as shortcuts
+from proof.ablations.swap import Ablation, Swap, statement
 
 CROWDED: Final = (
     *(("nodes", "1"), ("max_workers", "1"), ("act_seconds", "1.0"), ("clients", "3")),
