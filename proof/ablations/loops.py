@@ -73,7 +73,7 @@ def _steady() -> list[Swap]:
 
 
 def _patience() -> list[Swap]:
-    return [(sweeper.Patience, "left", lambda *_: 0.0)]
+    return [(sweeper.Patience, "remaining", lambda *_, **__: 0.0)]
 
 
 def _sleep() -> list[Swap]:
@@ -84,7 +84,7 @@ def _sleep() -> list[Swap]:
 
 
 def _freed() -> list[Swap]:
-    return [(pool.WorkerPool, "_tell_free", lambda _: None)]
+    return [(pool.WorkerPool, "_signal_free", lambda _: None)]
 
 
 def _give_back() -> list[Swap]:

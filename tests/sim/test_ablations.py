@@ -1,15 +1,18 @@
-"""`python -m proof ablations`: the table of proof.md, exit codes, the smallest run."""
+"""`python -m proof ablations`: the table of proof.md, exit codes; that ablations fit the product."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import pytest
 
-from holdfast.sim.campaign import Options, campaign
+from holdfast.sim.campaign import Options, campaign, run_seed
 from proof.__main__ import main
-from proof.ablations import ablated
+from proof.ablations import ABLATIONS, ablated
+from proof.ablations.swap import swapped
 
 SMALL = Options(
     hours=0.03,
@@ -55,3 +58,35 @@ def test_a_campaign_runs_every_seed_inside_the_context(processes: int) -> None:
     report = campaign(range(3, 5), SMALL, processes=processes, around=around)
     assert [next(iter(verdict.broken)) for verdict in report.bad] == ["fences rise"] * 2
     assert campaign(range(3, 5), SMALL, processes=processes).is_good
+
+
+@pytest.mark.parametrize("name", sorted(ABLATIONS))
+def test_a_replacement_can_be_called_like_the_original(name: str) -> None:
+    """A replacement that fails on every call would be noticed too, but not for its safeguard."""
+    for owner, attribute, replacement in ABLATIONS[name].make():
+        original = getattr(owner, attribute)
+        if not inspect.isfunction(original) or not inspect.isfunction(replacement):
+            continue
+        for positional, named in calls_of(original):
+            inspect.signature(replacement).bind(*positional, **named)
+
+
+def calls_of(function: Callable[..., object]) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """The arguments of a call with every parameter, and of one with the required parameters only."""
+    parameters = inspect.signature(function).parameters.values()
+    required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    for given in (list(parameters), required):
+        yield (
+            [each.name for each in given if each.kind is each.POSITIONAL_OR_KEYWORD],
+            {each.name: "" for each in given if each.kind is each.KEYWORD_ONLY},
+        )
+
+
+def test_an_ablation_that_does_not_fit_the_product_is_an_error() -> None:
+    """It must not count as noticed."""
+
+    def gone() -> AbstractContextManager[None]:
+        return swapped([(Options, "no_such_attribute", None)])
+
+    with pytest.raises(AttributeError, match="no_such_attribute"):
+        run_seed(3, SMALL, around=gone)

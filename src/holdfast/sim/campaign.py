@@ -18,6 +18,7 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.sim.checkers import judge
+from holdfast.sim.outcome import Outcome
 from holdfast.sim.recoveries import RECOVERIES, recoveries
 from holdfast.sim.swarm import FAULTS, RECOVER_HOURS, Plan, changed, plan
 from holdfast.sim.timeline import timeline
@@ -122,17 +123,14 @@ def run_plan(
     logger = logging.getLogger("holdfast")
     before = logger.level
     logger.setLevel(logging.CRITICAL + 1)
-    happened: list[str] = []
     try:
-        with around():
-            world = World(plan, user_handlers)
-            happened = world.faults.happened
-            outcome = world.run()
-    except Exception as error:  # An error that escapes a run is a finding too.
-        broken = {"the run ends": [repr(error)]}
-        return Verdict(plan.seed, broken, "", 0.0, 0, 0, 0, {}, faults=tuple(happened))
+        with around():  # An error of the context itself is not a finding: it is raised.
+            outcome, happened = _run(plan, user_handlers)
     finally:
         logger.setLevel(before)
+    if isinstance(outcome, Exception):
+        broken = {"the run ends": [repr(outcome)]}
+        return Verdict(plan.seed, broken, "", 0.0, 0, 0, 0, {}, faults=tuple(happened))
     broken = judge(outcome)
     return Verdict(
         seed=plan.seed,
@@ -146,6 +144,19 @@ def run_plan(
         timeline=timeline(outcome, broken) if broken else "",
         faults=tuple(happened),
     )
+
+
+def _run(
+    plan: Plan, user_handlers: UserHandlers | None
+) -> tuple[Outcome | Exception, Sequence[str]]:
+    """The outcome, or the error that escaped, which is a finding too; and the faults that occurred."""
+    happened: Sequence[str] = ()
+    try:
+        world = World(plan, user_handlers)
+        happened = world.faults.happened
+        return world.run(), happened
+    except Exception as error:
+        return error, happened
 
 
 class Report(msgspec.Struct, frozen=True):
