@@ -23,6 +23,7 @@ PUSHED_POLL_SECONDS: Final = 5.0
 POLL_SECONDS: Final = 0.25
 """Poll interval while hints do not arrive."""
 NO_AGED_SECONDS: Final = 1.0
+"""The least pause after a search that found no aged task."""
 EMPTY_TIMES: Final = 10
 """After a search that found no aged task, or a check of limits that unparked none, the next one waits this
 many times its duration. On a slow network, searches must not delay claims."""
@@ -31,6 +32,7 @@ GATES_SECONDS: Final = 1.0
 HELD_SECONDS: Final = 0.05
 """Pause before another try while another transaction holds the limits."""
 SHORT_SECONDS: Final = 0.01
+"""Tasks that take less than this on average are claimed ahead of free workers."""
 SMALL: Final = 8
 """A claim of at most this many tasks takes no longer than a commit."""
 
@@ -58,7 +60,8 @@ class Claimed(msgspec.Struct, frozen=True):
     look_again: bool = False
     """The claim did not read all ready tasks, or other nodes took those that it read."""
     blind_seconds: float = 0.0
-    """Seconds until a scan from the beginning is due. Until then a claim may miss tasks below a floor."""
+    """Seconds until a scan from the beginning is due. Until then a claim starts at its floor, the place in
+    line where the last scan found the first ready task, and misses tasks that returned before it."""
     held_types: tuple[str, ...] = ()
     """Types whose tasks were skipped because another transaction holds one of their limits."""
 
@@ -71,7 +74,8 @@ class Upcoming(msgspec.Struct, frozen=True):
 
 
 class Hint(Enum):
-    """Why a dispatcher ticks."""
+    """What the messages since the last tick say about new work. A hint carries no truth: a lost one costs one
+    poll."""
 
     NONE = 0
     """Its pause is over."""
@@ -97,7 +101,8 @@ class ClaimState(msgspec.Struct, frozen=True):
     """The state of a dispatcher between two steps."""
 
     is_saturated: bool = True
-    """The last claim returned as many tasks as requested, so more may be ready."""
+    """More tasks may be ready: the last claim returned or parked as many as requested, or none was made
+    yet."""
     is_blind: bool = False
     """The last claim may have missed ready tasks."""
     blind_seconds: float = 0.0
@@ -105,7 +110,7 @@ class ClaimState(msgspec.Struct, frozen=True):
     is_small: bool = False
     """The last claim returned few tasks."""
     served: Priority = Priority.CRITICAL
-    """The least urgent priority that claims reach in the usual order. Only tasks below it can starve."""
+    """The least urgent priority that claims reach in the usual order. Only less urgent tasks can starve."""
     starts: int = 0
     """Starts since the last one of an aged task."""
     aged_at: float = 0.0

@@ -37,7 +37,8 @@ __all__ = [
 
 
 def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
-    """Rules on an instruction. Every change of an existing task goes through here."""
+    """Rules on an instruction. Every change of an existing task goes through here, except a claim (`claim`).
+    `version` counts for operators only: a runner is identified by its fence."""
     command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
@@ -56,7 +57,7 @@ def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
 
 
 def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transition:
-    """Queued to running, under a new fence. The store selects the task."""
+    """Queued to running, under a new fence. The store selects the task, so there is nothing to rule on."""
     after = with_status(
         task,
         RUNNING,
@@ -89,7 +90,7 @@ def enqueued(task: Task, now: float) -> NewEvent:
 
 CommandRule = Callable[[Task, Any, float], Ruling]
 # By exact type: a table is many times faster than a chain of isinstance checks. A test checks that the
-# tables cover every command.
+# tables and `Expire` cover every command.
 _RUNNER: Final[dict[type, CommandRule]] = {
     c.Complete: runner_rules.complete,
     c.Snooze: runner_rules.snooze,

@@ -55,12 +55,13 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
     S.RUNNING: frozenset({S.COMPLETED, S.FAILED, S.PAUSED, S.STUCK, S.ABORTED, S.QUEUED}),
     S.PAUSED: frozenset({S.RUNNING, S.QUEUED, S.COMPLETED, S.FAILED, S.ABORTED}),
     S.STUCK: frozenset({S.RUNNING, S.QUEUED, S.FAILED, S.ABORTED}),
-    # A dead letter that is revived waits again for the parent that it failed with.
+    # An operator replays a dead letter. Its dependents, which failed with it, are revived: they wait again.
     S.FAILED: frozenset({S.QUEUED, S.BLOCKED, S.ABORTED}),
     S.COMPLETED: frozenset(),
     S.ABORTED: frozenset(),
 }
 TERMINAL: Final = frozenset(s for s, nexts in TRANSITIONS.items() if not nexts)
+"""Statuses that are final. `failed` is not: a dead letter may be replayed."""
 ENDED: Final = TERMINAL | {S.FAILED}
 """Statuses of a task that has ended. A task in `failed` may still be replayed."""
 # For code that runs once per task: in Python 3.11 an enum member costs twenty times as much as a name.

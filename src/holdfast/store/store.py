@@ -41,7 +41,8 @@ COUNT_BATCHES: Final = 20
 """Batches of uncounted records that one call of `counters` processes."""
 CARRIED_SECONDS: Final = 5.0
 """Time limit of a script in a caller's transaction, including waits for other transactions. Most tasks may
-run longer, so a step that another run holds is an error that the handler sees."""
+run longer than this. So a step of `ctx.once` whose entry another run holds raises an error in the handler
+before the task's lease is in danger."""
 
 
 class Store:
@@ -111,7 +112,8 @@ class Store:
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed]:
-        """Inserts plain tasks and claims the next tasks, in one commit."""
+        """Inserts tasks and, if all are plain, claims the next tasks in the same commit. Otherwise no task is
+        claimed."""
         started = await self._fast_inserts.insert_and_claim(group, claim)
         return started or (await self._inserts.insert(group), Claimed([]))
 
