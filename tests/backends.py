@@ -1,10 +1,10 @@
-"""The backends, and how a test gets one: the only list of them.
+"""The backends that tests run on. This is the only list of them.
 
     @pytest.fixture(params=SQL)
     def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return url_of(request.param, request, tmp_path)
 
-A test that needs PostgreSQL or Redis has them from the fixtures of `tests/conftest.py`.
+The fixtures of `tests/conftest.py` start PostgreSQL and Redis.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
 
 SHARED = ("sqlite-file", "postgres")
-"""Several stores, in several processes, can work on the same data."""
+"""Backends on which several stores, in several processes, can use the same data."""
 SQL = ("sqlite-memory", *SHARED)
 LEASES = ("memory", *SQL)
-"""Locks and the ledger."""
+"""Backends of locks and of the ledger."""
 LASTING_ORDERS = ("durable-memory", "durable-redis", *SHARED)
 """Order stores that can be closed and opened again."""
 ORDERS = ("memory", "sqlite-memory", *LASTING_ORDERS)
@@ -38,7 +38,7 @@ KV = ("memory", *REDIS)
 
 
 def url_of(backend: str, request: pytest.FixtureRequest, folder: Path) -> str:
-    """The address of one of `LEASES`."""
+    """The URL of one of `LEASES`."""
     match backend:
         case "memory":
             return "memory://"
@@ -58,12 +58,12 @@ class Bench:
     def __init__(self, clock: VirtualClock, cascade_batch: int = BATCH) -> None:
         self.clock = clock
         self.cascade_batch = cascade_batch
-        """Of the stores that it makes from now on."""
+        """Applies to stores that are made from now on."""
         self._seeds = 0
         self._stores: list[Store] = []
 
     def make(self) -> Store:
-        """A store that is not open yet."""
+        """Makes a store and does not open it."""
         raise NotImplementedError
 
     async def open(self) -> Store:
@@ -78,7 +78,7 @@ class Bench:
         self._stores.clear()
 
     async def sql(self, text: str) -> list[Any]:
-        """What an operator might type into the database itself."""
+        """Runs SQL in the database directly, as an operator might."""
         raise NotImplementedError
 
     def _ids(self) -> Ids:
@@ -108,7 +108,7 @@ SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
     OR (status = 'running') <> (lease_until IS NOT NULL)
     OR (status IN ('completed', 'failed', 'aborted')) <> (finished_at IS NOT NULL)
 """
-"""Rows that SQLite's CHECKs would have refused (PostgreSQL has none, see migration 0001)."""
+"""Selects rows that the CHECKs of SQLite would refuse. PostgreSQL has none (see migration 0001)."""
 
 
 class PostgresBench(Bench):
@@ -122,9 +122,9 @@ class PostgresBench(Bench):
         return Store(driver, dialect, self._ids())
 
     async def close(self) -> None:
-        found = await self.sql(INSANE) if self._stores else []
+        rows = await self.sql(INSANE) if self._stores else []
         await super().close()
-        assert found == []
+        assert rows == []
 
     async def sql(self, text: str) -> list[Any]:
         connection = await asyncpg.connect(self.dsn)
@@ -141,7 +141,7 @@ def make_bench(
     folder: Path,
     cascade_batch: int = BATCH,
 ) -> Bench:
-    """A bench of one of `SQL`."""
+    """Makes the bench of one of `SQL`."""
     if backend == "postgres":
         return PostgresBench(clock, request.getfixturevalue("pg_dsn"), cascade_batch)
     path = "" if backend == "sqlite-memory" else str(folder / "holdfast.db")

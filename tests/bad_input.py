@@ -1,8 +1,8 @@
-"""Wrong arguments for every public call, made from the signatures.
+"""Wrong arguments for every public call, generated from the signatures.
 
-A surface (a class with public calls) says of what kind each of its parameters is; a parameter without a
-kind is an error that says so, so a new call cannot be left out. Each call is made once for each bad value of
-each of its parameters; all others have good values.
+A surface (a class with public calls) names the kind of each parameter. A parameter without a kind fails the
+test, so a new call cannot be forgotten. Each call is made once for each bad value of each parameter, with
+good values for the other parameters.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.core.check import shown
 from holdfast.errors import HoldfastError
 
 HANGS_SECONDS = 10.0
-# Too large for a float, and for int's own text.
+# HUGE is too large for a float, and for the text form of an int.
 NAN, INF, HUGE = float("nan"), float("inf"), 10**5_000
 _NAMES = [7, b"x", "", "x" * 513, "a\0b", "\udcff", "a\nb", ["x"], NAN, True]
 _NUMBERS = ["x", NAN, INF, -INF, -1, HUGE, 1e300, [], b"1", True]
@@ -27,7 +27,9 @@ _JSON = [object(), {1: object()}, NAN, [INF], "\udcff", "x" * 300_000]
 
 _WORDS = [7, b"x", "\udcff", ["x"], NAN, True]
 _WHOLE = ["x", NAN, INF, 1.5, HUGE, 2**64, [], b"1", True]
-_KV: dict[str, list[Any]] = {  # What Redis takes is legal: any text, numbers of either sign.
+_KV: dict[
+    str, list[Any]
+] = {  # Values that Redis accepts are valid: any text, numbers of either sign.
     "kv text": [*_WORDS, None],
     "kv text?": _WORDS,
     "kv texts": [7, None, "x", b"x", [], [7], [None], ["\udcff"]],
@@ -111,7 +113,7 @@ BAD: dict[str, list[Any]] = {
     "order state": ["x", "", 7, [], None, b"OPEN", "\udcff"],
     "path": [7, None, [], "a\0b", "\udcff", "", "x" * 5_000, True],
     "folder": [7, None, [], "a\0b", "", True],
-    "object": [],  # Its type is a protocol: a type checker judges it.
+    "object": [],  # The type is a protocol, which a type checker checks.
     "url": [
         7,
         None,
@@ -148,18 +150,18 @@ class Case(NamedTuple):
 
 
 class Surface(NamedTuple):
-    """Public calls of a class, and what their parameters are."""
+    """The public calls of a class, and the kinds of their parameters."""
 
     of: object
     """A class, or a namespace of functions and classes (whose constructors are the calls)."""
     kinds: Mapping[str, str]
     """By 'call.parameter' or 'parameter'."""
     good: Mapping[str, Any]
-    """The same way: what fits, for parameters that must be given."""
+    """Good values of required parameters, by the same names."""
     leave_out: frozenset[str] = frozenset()
-    """Calls that take what no caller makes by hand."""
+    """Calls to skip: callers do not construct their arguments."""
     options: Mapping[str, Mapping[str, Any]] = {}
-    """What `**name` may be, where the signature does not say it."""
+    """The options behind `**name`, if the signature does not list them."""
 
 
 def cases(surface: Surface) -> Iterator[Case]:
@@ -172,7 +174,7 @@ def cases(surface: Surface) -> Iterator[Case]:
 
 
 def parameters(surface: Surface, method: Callable[..., Any]) -> Iterator[str]:
-    """The names of what may be given, with those of `**options` that a TypedDict spells out."""
+    """The names of all parameters, including `**options` that a TypedDict lists."""
     for name, parameter in inspect.signature(method).parameters.items():
         if name == "self":
             continue
@@ -185,22 +187,22 @@ def parameters(surface: Surface, method: Callable[..., Any]) -> Iterator[str]:
 
 
 def _kind(surface: Surface, call: str, parameter: str) -> str:
-    found = surface.kinds.get(f"{call}.{parameter}", surface.kinds.get(parameter))
-    assert found is not None, (
-        f"parameter '{parameter}' of {surface.of!r}, {call}, has no kind: say in the table of the "
-        "surface what it takes, so that wrong values are tried"
+    kind = surface.kinds.get(f"{call}.{parameter}", surface.kinds.get(parameter))
+    assert kind is not None, (
+        f"parameter '{parameter}' of {surface.of!r}, {call}, has no kind: add it to the table of the "
+        "surface, so that wrong values are tried"
     )
-    return found
+    return kind
 
 
 def arguments(surface: Surface, case: Case) -> tuple[list[Any], dict[str, Any]]:
-    """Good values for what must be given, the bad one in its place."""
+    """The arguments of a case: good values for required parameters, and the bad value."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     method = getattr(surface.of, case.call)
-    given = inspect.signature(method).parameters
-    takes_more = any(each.kind is each.VAR_POSITIONAL for each in given.values())
-    for name, parameter in given.items():
+    signature = inspect.signature(method).parameters
+    takes_more = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in signature.values())
+    for name, parameter in signature.items():
         if name == "self" or parameter.kind is parameter.VAR_KEYWORD:
             continue
         is_needed = parameter.default is parameter.empty or f"{case.call}.{name}" in surface.good
@@ -216,13 +218,13 @@ def arguments(surface: Surface, case: Case) -> tuple[list[Any], dict[str, Any]]:
             args.append(value)
         else:
             kwargs[name] = value
-    if case.parameter not in given:
+    if case.parameter not in signature:
         kwargs[case.parameter] = case.value
     return args, kwargs
 
 
 async def answer(surface: Surface, target: object, case: Case) -> str:
-    """The code of the error, or what came instead of one."""
+    """Makes the call. Returns the code of the error, or a description of any other result."""
     args, kwargs = arguments(surface, case)
     try:
         async with asyncio.timeout(HANGS_SECONDS):
@@ -238,18 +240,18 @@ def _can_be_written(text: str) -> bool:
 
 
 async def _called(target: object, case: Case, args: list[Any], kwargs: dict[str, Any]) -> object:
-    """Whatever the call is: a coroutine, a context to enter, events to read, a decorator."""
-    found = getattr(target, case.call)(*args, **kwargs)
-    if inspect.isawaitable(found):
-        return await found
-    if isinstance(found, AbstractAsyncContextManager):
-        async with found:
-            return found
-    if isinstance(found, AbstractContextManager):
-        with found:
-            return found
-    if inspect.isasyncgen(found):
-        return [event async for event in found]
-    if callable(found) and case.call == "task":
-        found(lambda: None)
-    return found
+    """Makes the call and uses its result: a coroutine, a context, events, or a decorator."""
+    result = getattr(target, case.call)(*args, **kwargs)
+    if inspect.isawaitable(result):
+        return await result
+    if isinstance(result, AbstractAsyncContextManager):
+        async with result:
+            return result
+    if isinstance(result, AbstractContextManager):
+        with result:
+            return result
+    if inspect.isasyncgen(result):
+        return [event async for event in result]
+    if callable(result) and case.call == "task":
+        result(lambda: None)
+    return result

@@ -1,4 +1,4 @@
-"""A call that is cancelled at its n-th suspension, for each n: no luck of timing is needed to hit one."""
+"""Cancels a call at its n-th suspension, for each n. The result does not depend on timing."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def _sender(work: Coroutine[Any, Any, Any], answer: object) -> Callable[[], Any]
 async def cancelled_everywhere(
     scene: Callable[[CancelAt], Awaitable[None]], *, times: int = 1, limit: int = 200
 ) -> int:
-    """Plays the scene again and again, cancelled one suspension later each time, until it ends before its
-    cancellation; how often that was."""
+    """Repeats the scene and cancels it one suspension later each time, until it ends before the cancellation.
+    Returns how often it was cancelled."""
     for suspension in range(1, limit):
         at = CancelAt(suspension, times=times)
         await scene(at)
         if not at.has_struck:
             return suspension - 1
-    raise AssertionError(f"not at its end after {limit} suspensions")
+    raise AssertionError(f"the scene has not ended after {limit} suspensions")

@@ -1,8 +1,8 @@
-"""Fixtures that every test may ask for: the real servers. One that is missing is an error.
+"""Fixtures for all tests: real servers. A missing server is an error, not a skip.
 
-Set for all tests: their folders lie on tmpfs, as the servers' data does (no test takes the power away, so
-none can tell); the many short processes keep what they have compiled, whatever the environment says; and
-they hear an interrupt, which the children of a shell's background job would ignore.
+Settings for all tests: temporary folders and the data of the servers are on tmpfs, because no test simulates
+a power loss. The many short processes cache their bytecode, regardless of the environment. SIGINT is handled,
+which the children of a background job in a shell would ignore.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from proof.lab.servers import Postgres, Redis
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
 
-# Whether a test is quick is never asserted; a busy machine must not make one fail.
+# No test asserts how fast it is: a busy machine must not make one fail.
 hypothesis.settings.register_profile("holdfast", deadline=None)
 hypothesis.settings.load_profile("holdfast")
 
@@ -45,21 +45,21 @@ os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Files of upper folders come first, in whatever order they are given. pytest 9.1 ties the fixtures of a
-    folder's conftest to the first node that it makes for the folder. A file that lies above it and is given
-    later makes pytest collect that level again, with other nodes, for which it then finds no fixture."""
+    """Sorts the arguments, so files of upper folders come first. pytest 9.1 ties the fixtures of a conftest
+    to the first node of its folder. If a file of an upper folder follows, pytest collects that level again
+    with new nodes, for which it finds no fixture."""
     config.args.sort(key=lambda arg: len(Path(arg.partition("::")[0]).resolve().parts))
 
 
 def pytest_collection_finish() -> None:
-    """What two thousand tests are made of stays: the garbage collector need not look at it again."""
+    """Excludes the collected tests, which stay in memory, from garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def clock() -> VirtualClock:
-    """Time that the test moves."""
+    """A clock that the test moves."""
     from holdfast.clock import VirtualClock
 
     return VirtualClock()
@@ -67,14 +67,14 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(scope="session")
 def pg_server() -> Iterator[Postgres]:
-    """One PostgreSQL for all tests of a worker. A test that kills a server makes its own."""
+    """One PostgreSQL for all tests of a worker. A test that kills a server starts another one."""
     with Postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def _pg_migrated(pg_server: Postgres) -> str:
-    """A database that holdfast has opened once: to copy it takes a third of the time."""
+    """A migrated database. A copy of it takes a third of the time of a migration."""
 
     from holdfast.clock import SystemClock
     from holdfast.store.backends import store_for
@@ -93,14 +93,14 @@ def _pg_migrated(pg_server: Postgres) -> str:
 
 @pytest.fixture
 async def pg_dsn(pg_server: Postgres, _pg_migrated: str) -> AsyncIterator[str]:
-    """A database for one test, with holdfast's tables and nothing in them."""
+    """A database for one test, with the empty tables of Holdfast."""
     async with database(pg_server, _pg_migrated) as dsn:
         yield dsn
 
 
 @pytest.fixture
 async def pg_empty_dsn(pg_server: Postgres) -> AsyncIterator[str]:
-    """A database for one test that holdfast has never seen."""
+    """An empty database for one test, without tables."""
     async with database(pg_server, "template1") as dsn:
         yield dsn
 
@@ -119,7 +119,7 @@ async def database(server: Postgres, template: str) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Redis]:
-    """One Redis for all tests of a worker; `redis_url` is the same one, emptied."""
+    """One Redis for all tests of a worker. `redis_url` empties it for one test."""
     with Redis() as server:
         yield server
 
@@ -141,7 +141,7 @@ def _redlock_servers() -> Iterator[list[Redis]]:
 
 @pytest.fixture
 def redlock_nodes(_redlock_servers: list[Redis]) -> list[Redis]:
-    """Five empty Redis servers that know nothing of each other; a test may kill or pause them."""
+    """Five empty, independent Redis servers. A test may kill or pause them."""
     for server in _redlock_servers:
         server.reset()
     return _redlock_servers

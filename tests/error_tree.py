@@ -1,4 +1,4 @@
-"""Every error of Holdfast, found in the `errors` modules of its parts."""
+"""All error classes of Holdfast, from the `errors` modules of its packages."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Error = type[HoldfastError]
 
 
 def modules() -> list[str]:
-    """The root's first."""
+    """The `errors` modules, that of the root package first."""
     paths = sorted(SRC.rglob("errors.py"), key=lambda path: (len(path.parts), path))
     return [".".join(path.relative_to(SRC).with_suffix("").parts) for path in paths]
 
 
 def in_order(error: Error = HoldfastError) -> list[Error]:
     """The tree, parents before their children."""
-    return [error, *(each for child in children(error) for each in in_order(child))]
+    return [error, *(below for child in children(error) for below in in_order(child))]
 
 
 def children(error: Error) -> list[Error]:
-    """Of the root's module first, then of the parts', each as they stand there."""
+    """The direct subclasses, by module and then in the order of their definition."""
     names = modules()
     for name in names:
         importlib.import_module(name)
-    found = [child for child in error.__subclasses__() if child.__module__ in names]
-    return sorted(found, key=lambda child: names.index(child.__module__))
+    subclasses = [child for child in error.__subclasses__() if child.__module__ in names]
+    return sorted(subclasses, key=lambda child: names.index(child.__module__))

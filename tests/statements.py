@@ -1,4 +1,4 @@
-"""Single statements of a store by name, for tests that look at rows or prepare them."""
+"""Runs single named statements of a store, for tests that read or prepare rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.store.store import Store
 
 
 async def query(store: Store, statement: str, **params: Any) -> list[Any]:
-    """The rows of a statement that reads."""
+    """Runs a statement that reads, and returns its rows."""
     return await store.read(lambda: one(call(statement, **params)))
 
 

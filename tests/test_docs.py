@@ -1,6 +1,6 @@
-"""The reference pages say everything that the code knows, and nothing that it does not.
+"""The reference pages agree with the code.
 
-python -m tests.test_docs        # writes the pages that are generated
+python -m tests.test_docs        # writes the generated pages
 """
 
 from __future__ import annotations
@@ -48,38 +48,38 @@ def page(name: str) -> str:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """The rows of a page's tables, by the code word in their first cell."""
-    found = {}
+    """The rows of the tables of a page, by the code in their first cell."""
+    by_name = {}
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if line.startswith("| `"):
-            found[cells[0].strip("`")] = cells[1:]
-    return found
+            by_name[cells[0].strip("`")] = cells[1:]
+    return by_name
 
 
 def test_every_setting_is_documented() -> None:
-    found = rows(page("settings.md"))
-    assert list(found) == list(Settings.__struct_fields__)
-    for name, (default, _) in found.items():
+    documented = rows(page("settings.md"))
+    assert list(documented) == list(Settings.__struct_fields__)
+    for name, (default, _) in documented.items():
         value = getattr(Settings(), name)
-        said = default.split(" (")[0].replace(" ", "").strip("`")
-        assert said == str(value if value is None else f"{value:g}" if value < 1e6 else int(value))
+        shown = default.split(" (")[0].replace(" ", "").strip("`")
+        assert shown == str(value if value is None else f"{value:g}" if value < 1e6 else int(value))
 
 
 def emitted() -> dict[str, set[str]]:
-    """The kinds of events in the sources, with the fields given where they are made."""
-    found: dict[str, set[str]] = {}
+    """The kinds of events in the sources, with the fields that the code sets."""
+    kinds: dict[str, set[str]] = {}
     for folder in ("core", "store", "engine", "queue"):
         for path in (SRC / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Constant) and KIND.match(str(node.value)):
-                    found.setdefault(str(node.value), set())
+                    kinds.setdefault(str(node.value), set())
                 if isinstance(node, ast.Call) and node.args:
                     first = node.args[0]
                     if isinstance(first, ast.Constant) and KIND.match(str(first.value)):
                         names = {k.arg for k in node.keywords if k.arg}
-                        found.setdefault(str(first.value), set()).update(names)
-    return found
+                        kinds.setdefault(str(first.value), set()).update(names)
+    return kinds
 
 
 def test_every_event_is_documented() -> None:
@@ -92,7 +92,7 @@ def test_every_event_is_documented() -> None:
 
 
 async def test_events_have_the_fields_that_are_documented() -> None:
-    """A life with a bit of everything, and each event compared with its row."""
+    """Produces most kinds of events, and compares each event with its row."""
     queue = TaskQueue("sqlite://")
     documented = {
         kind: set(re.findall(r"`(\w+)`", cells[1]))
@@ -125,10 +125,10 @@ async def test_events_have_the_fields_that_are_documented() -> None:
         await queue.cancel(waiting)
         await queue.resume_queue()
         await h.run_until_idle()
-        seen = [event async for event in queue.events(follow=False)]
-    for event in seen:
+        events = [event async for event in queue.events(follow=False)]
+    for event in events:
         assert set(event.data) <= documented[event.kind], event
-    assert len({event.kind for event in seen}) > 12
+    assert len({event.kind for event in events}) > 12
 
 
 def test_every_error_code_is_documented() -> None:
@@ -162,7 +162,7 @@ def test_every_file_that_an_explanation_names_exists() -> None:
 
 
 def test_pages_that_are_written_by_hand_have_plain_words() -> None:
-    """Generated pages have the words of the code, which `test_tidy` checks."""
+    """The text of generated pages comes from the code, which `test_tidy` checks."""
     pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]
     assert [
         f"{path.name}:{number} {match[0]}"
@@ -177,7 +177,7 @@ EXAMPLE = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
-    """Each block is a piece of one test file, which a plain pytest runs."""
+    """Together the blocks are one test file, which pytest runs without plugins of this repository."""
     text = (DOCS / "howto" / "testing.md").read_text("utf-8")
     (tmp_path / "test_examples.py").write_text("\n\n".join(EXAMPLE.findall(text)))
     ran = subprocess.run(
@@ -197,24 +197,23 @@ def test_the_examples_of_the_testing_page_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["README.md", "docs/howto/tasks.md"])
 def test_the_first_program_of_a_page_runs_as_it_stands(path: str, tmp_path: Path) -> None:
-    """It has the guard, so it is also what a worker, or a handler's process, may import."""
+    """The program has a main guard, so a worker or a handler process can import it."""
     text = (ROOT / path).read_text("utf-8")
     (tmp_path / "program.py").write_text(EXAMPLE.findall(text)[0])
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, *how], capture_output=True, text=True, cwd=tmp_path, check=True
         ).stdout
         for how in (("program.py",), ("-c", "import program"))
     ]
     promised = re.search(r"It prints:\n\n```\n(.*?)```", text, re.DOTALL)
-    assert said == [promised[1] if promised else "sent 'Hello' to a@example.com\n", ""]
+    assert outputs == [promised[1] if promised else "sent 'Hello' to a@example.com\n", ""]
 
 
 def programs(path: Path) -> dict[str, str]:
-    """The Python of a page as files: blocks that begin with `# NAME.py` are files of their own, the others
-    are one program in several pieces. Blocks that cannot be compiled (an `await` outside of a function)
-    are fragments."""
-    found: dict[str, str] = {}
+    """The Python blocks of a page as files. A block that begins with `# NAME.py` is a file, and the others
+    together are one program. Blocks that do not compile (an `await` outside a function) are skipped."""
+    files: dict[str, str] = {}
     for block in EXAMPLE.findall(path.read_text("utf-8")):
         try:
             compile(block, path.name, "exec")
@@ -222,8 +221,8 @@ def programs(path: Path) -> dict[str, str]:
             continue
         named = re.match(r"# (\w+\.py)\n", block)
         name = named[1] if named else f"page_{path.stem.lower()}.py"
-        found[name] = f"{found[name]}\n\n{block}" if name in found else block
-    return found
+        files[name] = f"{files[name]}\n\n{block}" if name in files else block
+    return files
 
 
 def test_the_programs_of_the_pages_pass_a_strict_type_check(tmp_path: Path) -> None:
@@ -232,7 +231,7 @@ def test_the_programs_of_the_pages_pass_a_strict_type_check(tmp_path: Path) -> N
             assert not (tmp_path / name).exists(), f"{path.name}: a second {name}"
             (tmp_path / name).write_text(text, "utf-8")
     assert len(list(tmp_path.iterdir())) >= 17
-    # With a cache: what the pages import (Holdfast itself) is checked once for each change of it.
+    # The cache avoids a new check of Holdfast, which the pages import, unless it has changed.
     cache = ROOT / ".mypy_cache" / "pages"
     ran = subprocess.run(
         [
@@ -248,7 +247,7 @@ def test_the_programs_of_the_pages_pass_a_strict_type_check(tmp_path: Path) -> N
 
 
 def test_every_command_that_a_page_names_exists() -> None:
-    """`holdfast NOUN VERB`; nouns and verbs of the tree."""
+    """Checks each `holdfast NOUN VERB` against the command tree."""
     wrong = []
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "ARCHITECTURE.md"]:
         for words in re.findall(r"`holdfast ([a-z][a-z -]*)", path.read_text("utf-8")):
@@ -329,27 +328,27 @@ def table_of(module: str) -> list[str]:
 
 
 def tree(error: error_tree.Error, here: str = "", below: str = "") -> list[str]:
-    """A line for each error, with what happened."""
-    says = (error.__doc__ or "").splitlines()[0]
-    found = [f"{here + error.__name__:<32} {says}"]
+    """One line for each error, with the first line of its docstring."""
+    summary = (error.__doc__ or "").splitlines()[0]
+    lines = [f"{here + error.__name__:<32} {summary}"]
     children = error_tree.children(error)
     for child in children:
         is_last = child is children[-1]
-        found += tree(
+        lines += tree(
             child, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  ")
         )
-    return found
+    return lines
 
 
 def all_families() -> dict[str, list[Family]]:
-    """The `FAMILIES` that parts declare, by the module that does; those are found by import."""
-    found: dict[str, list[Family]] = {}
+    """The `FAMILIES` of all modules that declare them, by module."""
+    by_module: dict[str, list[Family]] = {}
     for path in sorted(SRC.rglob("*.py")):
         if not re.search(r"^FAMILIES\b", path.read_text("utf-8"), re.MULTILINE):
             continue
         name = ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
-        found[name] = list(importlib.import_module(name).FAMILIES)
-    return found
+        by_module[name] = list(importlib.import_module(name).FAMILIES)
+    return by_module
 
 
 def metrics_page() -> str:
@@ -363,9 +362,9 @@ def metrics_page() -> str:
     ]
     for module, families in all_families().items():
         lines += ["", f"## `{module}`", "", "| name | kind | labels | what |", "|---|---|---|---|"]
-        for each in families:
-            labels = ", ".join(f"`{label}`" for label in each.labels)
-            lines.append(f"| `{each.name}` | {each.kind.value} | {labels} | {each.help} |")
+        for family in families:
+            labels = ", ".join(f"`{label}`" for label in family.labels)
+            lines.append(f"| `{family.name}` | {family.kind.value} | {labels} | {family.help} |")
     return "\n".join([*lines, ""])
 
 
@@ -401,23 +400,23 @@ def queue_page() -> str:
 
 
 def public_names(cls: type) -> list[str]:
-    """In the order in which they are defined, the base classes of Holdfast included."""
-    found: dict[str, None] = {}
-    for each in reversed(cls.__mro__):
-        if each.__module__.startswith("holdfast."):
-            found.update(dict.fromkeys(n for n in vars(each) if not n.startswith("_")))
-    return [name for name in found if name not in INNER]
+    """The public names of a class and its bases in Holdfast, in the order of their definition."""
+    names: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("holdfast."):
+            names.update(dict.fromkeys(n for n in vars(base) if not n.startswith("_")))
+    return [name for name in names if name not in INNER]
 
 
 def member(cls: type, name: str) -> list[str]:
-    found = inspect.getattr_static(cls, name)
+    attribute = inspect.getattr_static(cls, name)
     text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
-    if callable(found):
-        shown = signature_of(found).replace("(self, ", "(").replace("(self)", "()")
+    if callable(attribute):
+        shown = signature_of(attribute).replace("(self, ", "(").replace("(self)", "()")
         shown = shown.replace("holdfast.", "")
-        kind = "async " if is_async(found) else ""
+        kind = "async " if is_async(attribute) else ""
         return ["```", f"{kind}{name}{shown}", "```", "", text]
-    return [text] if isinstance(found, property) else []
+    return [text] if isinstance(attribute, property) else []
 
 
 class Bare(str):
@@ -430,10 +429,16 @@ class Bare(str):
 
 
 def signature_of(function: Callable[..., object]) -> str:
-    """As it is written: annotations are bare, texts that are defaults have their quotes."""
-    found = inspect.signature(function)
-    given = [p.replace(annotation=bare(p.annotation)) for p in found.parameters.values()]
-    shown = str(found.replace(parameters=given, return_annotation=bare(found.return_annotation)))
+    """The signature as in the source: annotations without quotes, string defaults with quotes."""
+    signature = inspect.signature(function)
+    bare_parameters = [
+        p.replace(annotation=bare(p.annotation)) for p in signature.parameters.values()
+    ]
+    shown = str(
+        signature.replace(
+            parameters=bare_parameters, return_annotation=bare(signature.return_annotation)
+        )
+    )
     return re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", shown)
 
 
@@ -450,7 +455,7 @@ def test_the_page_of_the_queue_is_up_to_date() -> None:
 
 
 def test_the_signatures_of_the_page_are_python() -> None:
-    """What a reader may copy: no default is missing, nothing is shown as an object of this process."""
+    """A reader can copy the signatures: all defaults are shown, and none as an object of this process."""
     text = page("queue.md")
     shown = re.findall(r"^```\n(?:async )?(\w+\(.*)\n```", text, re.MULTILINE)
     assert len(shown) > 40

@@ -1,8 +1,8 @@
-"""Rules of style that the linter does not check, measured over the sources.
+"""Rules of style that the linter does not check.
 
     pytest tests/test_tidy.py -s        # also shows the five largest functions and files
 
-The rules are in CONTRIBUTING.md; a number here is the rule, there is no list of exceptions.
+The rules are in CONTRIBUTING.md. The numbers here are the rules, without a list of exceptions.
 """
 
 import ast
@@ -22,13 +22,13 @@ UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 WITH_STATEMENTS = ("src/holdfast/store/", "src/holdfast/orders/sqlstore/", "src/holdfast/sim/")
 STATEMENT_CALLS = ("call", "call_rows", "StatementCall")
 READ_TOGETHER = ("core", "store", "engine", "queue")
-"""Packages that are read together: a class name stands for one thing in all of them."""
+"""Packages that are read together: a class name has one meaning in all of them."""
 NOT_PLAIN = re.compile(
     r"(?<![a-z])(?:whoever|somebody|nobody(?![`\"])|anybody|told|anew|in[ _]vain|"
     r"come[ _]what[ _]may|so[ _]many|so[ _]much|of[ _]its[ _]own|be[ _]it)(?![a-z])",
     re.IGNORECASE,
 )
-"""In prose and in names: a component is the subject, in standard words (CONTRIBUTING.md)."""
+"""Words that prose and names avoid: the component is the subject, in standard words (CONTRIBUTING.md)."""
 # `nobody` and "nobody" are the name of a Unix user.
 SCHEME = re.compile(r"(?:sqlite|postgres(?:ql)?|rediss?|unix|memory)(?::|$)")
 SERVER_PREFIX = re.compile(r"sqlite:|(?:postgres(?:ql)?|rediss?|unix):(?://)?")
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 
 class Source(NamedTuple):
-    """One file, read and parsed once."""
+    """One file with its text and its syntax tree."""
 
     name: str
     text: str
@@ -109,8 +109,8 @@ def test_the_wheel_has_no_ablation() -> None:
 
 
 def test_statements_are_named_in_the_store() -> None:
-    """Other packages get structs from the verbs of the store. Those in `WITH_STATEMENTS` have SQL of their
-    own, or break that of the store."""
+    """Other packages get structs from the verbs of the store. Those in `WITH_STATEMENTS` have statements, or
+    break those of the store."""
     others = [source for source in SRC if not source.name.startswith(WITH_STATEMENTS)]
     assert len(others) > 100
     assert [
@@ -131,18 +131,18 @@ def test_every_module_says_what_it_is() -> None:
 
 
 def test_nothing_is_left_unfinished() -> None:
-    found = [
+    places = [
         f"{source.name}:{number}"
         for source in OURS
         if source.name != "tests/test_tidy.py"
         for number, line in enumerate(source.text.splitlines(), start=1)
         if UNFINISHED.search(line)
     ]
-    assert found == []
+    assert places == []
 
 
 def test_no_class_name_stands_twice() -> None:
-    """Two classes of one name in these packages would be one word for two things."""
+    """Two classes with one name in these packages would give it two meanings."""
     places: dict[str, list[str]] = {}
     for source in SRC:
         if source.name.startswith(tuple(f"src/holdfast/{package}/" for package in READ_TOGETHER)):
@@ -154,7 +154,7 @@ def test_no_class_name_stands_twice() -> None:
 
 
 def test_parameters_beyond_the_first_are_named() -> None:
-    """A call with more positional arguments does not say what each one is."""
+    """A call with more positional arguments does not show the meaning of each."""
     assert [
         f"{source.at(node)} {node.name}"
         for source in SRC
@@ -165,7 +165,7 @@ def test_parameters_beyond_the_first_are_named() -> None:
 
 
 def test_words_are_plain() -> None:
-    """In docstrings, comments, messages and names."""
+    """Checks docstrings, comments, messages and names."""
     assert [
         f"{source.name}:{number} {match[0]}"
         for source in OURS
@@ -184,7 +184,7 @@ def test_tests_wait_for_events_not_for_time() -> None:
 
 
 def test_no_test_sets_a_deadline() -> None:
-    """Whether a test is quick is never asserted; the one profile in tests/conftest.py turns it off."""
+    """No test asserts how fast it is. The profile in tests/conftest.py turns deadlines off."""
     others = [source for source in TESTS if source.name != "tests/conftest.py"]
     assert [s.at(node) for s in others for node in calls(s.tree) if sets_deadline(node)] == []
 
@@ -284,13 +284,13 @@ def names_scheme(node: ast.AST) -> bool:
 
 
 def sleeps(call: ast.Call) -> bool:
-    """True for a sleep of a fixed time; `asyncio.sleep(0)` only lets others run."""
+    """True for a sleep of a fixed time. `asyncio.sleep(0)` only yields to other tasks."""
     if ast.unparse(call.func) not in SLEEPS:
         return False
     return any(isinstance(a, ast.Constant) and a.value != 0 for a in call.args[:1])
 
 
 def sets_deadline(call: ast.Call) -> bool:
-    """True for `settings(deadline=…)` and what is made from it, by any name it was imported under."""
+    """True for `settings(deadline=…)` and `register_profile(deadline=…)`, under any import name."""
     is_settings = ast.unparse(call.func).split(".")[-1] in {"settings", "register_profile"}
     return is_settings and any(keyword.arg == "deadline" for keyword in call.keywords)

@@ -1,1 +1,1 @@
-"""Applications that the tests run as processes of their own, and what is needed to steer them."""
+"""Applications that the tests run as separate processes, and helpers to control them."""

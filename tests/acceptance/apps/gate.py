@@ -1,8 +1,8 @@
-"""Handlers that wait until the test lets them go, across threads and processes.
+"""A gate at which handlers wait until the test opens it, across threads and processes.
 
-A handler calls `wait_at(address, name)`; the test awaits `gate.arrived(...)` and then opens it.
-Without sleeps, the test knows that a handler runs, because it is at the gate, and that it has ended, because
-its connection is closed.
+A handler calls `wait_at(address, name)`. The test awaits `gate.arrived(...)` and then opens the gate.
+The test needs no sleeps: a handler runs while it is connected to the gate, and has ended when its connection
+is closed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ SECONDS = 20.0
 
 
 class Gate:
-    """One server for any number of handlers; each connection names who stands there."""
+    """One server for any number of handlers. Each connection sends the name of its handler."""
 
     def __init__(self) -> None:
         self.address = ""
         self.names: list[str] = []
-        """Everyone who ever arrived, in order."""
+        """The names of all arrivals, in order."""
         self.present: dict[str, list[asyncio.StreamWriter]] = {}
         self._changed = asyncio.Condition()
         self._server: asyncio.Server | None = None
@@ -42,20 +42,20 @@ class Gate:
         await self._server.wait_closed()
 
     async def arrived(self, count: int = 1, name: str | None = None) -> list[str]:
-        """Until `count` arrivals (of that name) have been seen."""
+        """Waits for `count` arrivals, of this name if given, and returns them."""
 
-        def found() -> list[str]:
-            return [each for each in self.names if name in (None, each)]
+        def arrivals() -> list[str]:
+            return [arrival for arrival in self.names if name in (None, arrival)]
 
-        await self._until(lambda: len(found()) >= count)
-        return found()
+        await self._until(lambda: len(arrivals()) >= count)
+        return arrivals()
 
     async def left(self, name: str) -> None:
         """Waits until no handler of that name is at the gate."""
         await self._until(lambda: not self.present.get(name))
 
     def open(self, name: str | None = None) -> None:
-        """Lets go who stands here: those of a name, or all, and all who come later."""
+        """Releases the waiting handlers of one name. Without a name, releases all, and later arrivals too."""
         if name is None:
             self._is_open = True
         for writer in [w for n, ws in self.present.items() if name in (None, n) for w in ws]:
@@ -76,7 +76,7 @@ class Gate:
         try:
             await reader.read()
         except ConnectionError:
-            pass  # killed while it stood here
+            pass  # The handler was killed at the gate.
         writer.close()
         async with self._changed:
             self.present[name].remove(writer)
@@ -84,7 +84,7 @@ class Gate:
 
 
 def wait_at(address: str, name: str) -> None:
-    """For threads and processes."""
+    """Waits at the gate, for threads and processes."""
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(f"{name}\n".encode())
@@ -92,7 +92,7 @@ def wait_at(address: str, name: str) -> None:
 
 
 async def async_wait_at(address: str, name: str) -> None:
-    """For handlers in the event loop; cancelling it closes the connection."""
+    """Waits at the gate, for handlers in the event loop. Its cancellation closes the connection."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:

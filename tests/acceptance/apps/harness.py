@@ -1,4 +1,4 @@
-"""Steers worker processes and looks at what they left in the feed."""
+"""Controls worker processes, and checks their events in the feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 20.0
 
 
 class Worker:
-    """A worker process; whatever happens to the test, it does not outlive it."""
+    """A worker process, which is killed at the end of the test."""
 
     def __init__(self, url: str, *types: str, **settings: Any) -> None:
         self._arguments = (url, json.dumps(settings), *types)
@@ -45,13 +45,13 @@ class Worker:
         assert await self.line() == "ready"
 
     async def line(self) -> str:
-        """The next thing that it says; '' when it is gone."""
+        """Reads the next line of its output. '' if it has ended."""
         assert self.process.stdout is not None
         async with asyncio.timeout(SECONDS):
             return (await self.process.stdout.readline()).decode().strip()
 
     async def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """Sends SIGKILL, and waits until the process has ended."""
         if self.process.returncode is None:
             self.process.kill()
         await self.ended()
@@ -63,13 +63,13 @@ class Worker:
         return self.process.returncode
 
     async def stop(self) -> dict[str, int]:
-        """SIGTERM, and wait until it is gone; the statistics that it leaves."""
+        """Sends SIGTERM, waits until the process has ended, and returns its statistics."""
         await self.begin_to_stop()
         word, _, rest = (await self.line()).partition(" ")
         assert word == "stopped", f"the worker said '{word} {rest}'"
         assert await self.ended() == 0
-        found: dict[str, int] = json.loads(rest)
-        return found
+        statistics: dict[str, int] = json.loads(rest)
+        return statistics
 
     async def begin_to_stop(self) -> None:
         if not self._stop_sent:
@@ -85,7 +85,7 @@ class Worker:
 
 
 class Feed:
-    """Reads a queue's feed from its beginning, and waits for what is to come."""
+    """Reads the feed of a queue from its beginning, and waits for new events."""
 
     ENDS = ("task.completed", "task.dead", "task.aborted")
 
@@ -93,7 +93,7 @@ class Feed:
         self._events = queue.events()
         self.seen: list[Event] = []
         self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """For each kind, how often each task has it."""
+        """The number of events by kind and task."""
 
     async def until(self, enough: Callable[[], bool], seconds: float = SECONDS) -> None:
         async with asyncio.timeout(seconds):
@@ -103,18 +103,17 @@ class Feed:
                 self.counts[event.kind][event.task_id] += 1
 
     async def first(self, kind: str, **fields: object) -> Event:
-        """The first event of a kind with these fields, come or to come."""
+        """Returns the first event of a kind with these fields. Waits for it if needed."""
 
-        def found() -> list[Event]:
+        def matching() -> list[Event]:
             return [e for e in self.seen if e.kind == kind and matches(e, fields)]
 
-        await self.until(lambda: bool(found()))
-        return found()[0]
+        await self.until(lambda: bool(matching()))
+        return matching()[0]
 
     async def ended(self, ids: Iterable[str]) -> None:
-        """Until these tasks have ended, in whatever way."""
-        wanted = set(ids)
-        for task_id in wanted:
+        """Waits until these tasks have ended, with any outcome."""
+        for task_id in set(ids):
             await self.until(lambda t=task_id: any(self.counts[k][t] for k in self.ENDS))  # type: ignore[misc]
 
     async def completed(self, count: int) -> None:
@@ -134,12 +133,12 @@ async def eventually(
 
 
 def matches(event: Event, fields: dict[str, object]) -> bool:
-    own = {"task_id": event.task_id, "type": event.type, **event.data}
-    return all(own.get(name) == value for name, value in fields.items())
+    data = {"task_id": event.task_id, "type": event.type, **event.data}
+    return all(data.get(name) == value for name, value in fields.items())
 
 
 async def whole_feed(queue: TaskQueue) -> list[Event]:
-    """Everything that has happened."""
+    """Reads all events."""
     return [event async for event in queue.events(follow=False)]
 
 
@@ -149,7 +148,7 @@ def assert_contiguous(events: list[Event]) -> None:
 
 
 async def assert_each_ended_once(queue: TaskQueue, ids: list[str]) -> None:
-    """Nothing lost, nothing completed twice, nothing between: by the feed and by the counters."""
+    """Checks by the feed and by the counters that each task has completed exactly once."""
     events = await whole_feed(queue)
     assert_contiguous(events)
     enqueued = Counter(e.task_id for e in events if e.kind == "task.enqueued")

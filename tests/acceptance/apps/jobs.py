@@ -1,7 +1,6 @@
-"""The handlers that the tests run: in their own process and in worker processes alike.
+"""The handlers that the tests run, in the process of the test or in worker processes.
 
-Payload fields that all understand: `journal` (a file to note start and end in), `gate` (an address to
-wait at).
+Common payload fields: `journal` (a file that records start and end), `gate` (an address to wait at).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def note(task: Task, what: str) -> None:
 
 
 async def work(task: Task, ctx: Context) -> Any:
-    """Notes its start, waits at the gate if there is one, takes a moment, notes its end."""
+    """Records its start, waits at the gate if there is one, sleeps if requested, records its end."""
     payload = payload_of(task)
     note(task, "start")
     if "gate" in payload:
@@ -72,7 +71,7 @@ def process_pid(task: Task) -> int:
 
 
 async def async_life(task: Task, ctx: Context) -> Any:
-    """Uses everything that a context has."""
+    """Uses all features of a context."""
     before = ctx.saved
     await ctx.progress(0.5, "half")
     await ctx.save({"attempt": ctx.attempt})
@@ -93,7 +92,7 @@ def blocking_life(task: Task, ctx: BlockingContext) -> Any:
 
 
 def leave(task: Task) -> None:
-    """Ends its process in one of several bad ways."""
+    """Ends its process in one of several abnormal ways."""
     how = payload_of(task)["how"]
     note(task, "start")
     if how == "exit":
@@ -117,8 +116,8 @@ def leave(task: Task) -> None:
 
 
 def hang_up() -> None:
-    """Ends what this process may say to its worker, as a handler that tidies up sockets which are not its own
-    would; the process lives on."""
+    """Shuts down the sockets of this process for writing, as a handler would that closes sockets which it
+    does not own. The process continues."""
     for path in list(Path("/dev/fd").iterdir()):
         with contextlib.suppress(OSError):
             end = socket.socket(fileno=os.dup(int(path.name)))
@@ -132,7 +131,7 @@ async def async_leave(task: Task) -> None:
 
 
 async def give_back(task: Task) -> Any:
-    """Returns what cannot be a result."""
+    """Returns values that are not valid results, or just small enough."""
     how = payload_of(task)["how"]
     note(task, "start")
     return {"object": object(), "huge": "x" * 1_100_000, "big": "x" * 900_000, "none": None}[how]
@@ -145,7 +144,7 @@ def process_give_back(task: Task) -> Any:
 
 
 def outcome(task: Task) -> Any:
-    """The answers that are not values."""
+    """Ends with an outcome other than a value."""
     how = payload_of(task)["how"]
     note(task, "start")
     if how == "reject":
@@ -158,7 +157,7 @@ def outcome(task: Task) -> Any:
 
 
 async def overdo(task: Task, ctx: Context) -> Any:
-    """Catches what the context refuses, and goes on."""
+    """Catches an error of the context, and continues."""
     try:
         await ctx.progress(0.5, "x" * 10_000)
     except InvalidInput as error:
@@ -177,14 +176,14 @@ def blocking_overdo(task: Task, ctx: BlockingContext) -> Any:
 
 
 def chatter(task: Task, ctx: BlockingContext) -> Any:
-    """Asks from several threads at once; how many answers were not those to the questions."""
+    """Calls the context from several threads at once. Returns how many answers belong to other calls."""
     note = "x" * 1_500
 
-    def tell(_: int) -> bool:
+    def report(_: int) -> bool:
         return ctx.progress(0.5, note) is not None  # type: ignore[func-returns-value]
 
     with ThreadPoolExecutor(3) as pool:
-        reports = pool.map(tell, range(60))
+        reports = pool.map(report, range(60))
         wrong = [ctx.parents() != {} for _ in range(60)]
         return sum(wrong) + sum(reports)
 
@@ -232,7 +231,7 @@ HANDLERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def make_queue(url: str, *types: str, **settings: Any) -> TaskQueue:
-    """A queue with these handlers, or all."""
+    """Makes a queue with these handlers, or with all."""
     queue = TaskQueue(url, **settings)
     for name in types or HANDLERS:
         handler, options = HANDLERS[name]

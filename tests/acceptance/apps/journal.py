@@ -1,4 +1,4 @@
-"""A file that many processes append to: who ran what, when. A line is written whole or not at all."""
+"""A file to which many processes append the starts and ends of runs. A line is written as a whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read(path: Path | str) -> list[Entry]:
 
 
 def most_at_once(entries: list[Entry], note: str | None = None) -> int:
-    """How many runs overlapped at most."""
+    """The highest number of runs at the same time."""
     now = most = 0
     for entry in sorted(entries, key=lambda e: (e.at, e.what == "start")):
         if note in (None, entry.note):

@@ -1,4 +1,4 @@
-"""Enqueues for ever from several callers, and prints each id once it is acknowledged."""
+"""Enqueues from several callers without end, and prints each id when it is acknowledged."""
 
 from __future__ import annotations
 

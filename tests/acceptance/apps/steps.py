@@ -1,7 +1,7 @@
-"""Handlers with a step that acts once: in an outside that can be asked, or in the queue's own database.
+"""Handlers with a step that acts once, in an external service or in the database of the queue.
 
-Payload: `journal`, `gate`; `url` for the database. Each stands at the gate within its effect (as `acting`),
-after the step (as `acted`), so that a test can kill it there.
+Payload: `journal`, `gate`, and `url` for the database. Each handler waits at the gate within its effect (as
+`acting`) and after the step (as `acted`), so a test can kill it there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.acceptance.apps.gate import async_wait_at, wait_at
 
 
 def act(path: str, turn: EntryLease) -> str:
-    """The service accepts an id once; every attempt but the first looks it up before."""
+    """Charges in the external service. Every attempt after the first looks the id up before."""
     if turn.attempt > 1 and any(entry.task_id == turn.id for entry in journal.read(path)):
         return "was charged"
     journal.write(path, "charge", turn.id, str(turn.fence))
@@ -54,7 +54,7 @@ def pay_outside_blocking(task: Task, ctx: BlockingContext) -> Any:
 
 
 def pay_and_die(task: Task, ctx: BlockingContext) -> Any:
-    """In a separate process, which is killed within the effect the first time, after it the second."""
+    """Runs in a separate process, which is killed within the effect first, and after it the second time."""
     said: Any = task.payload
 
     def effect(turn: EntryLease) -> str:

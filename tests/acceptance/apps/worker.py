@@ -1,7 +1,7 @@
 """A worker process: `python -m tests.acceptance.apps.worker URL SETTINGS-AS-JSON [TYPE ...]`.
 
-Prints `ready` once it works; on SIGTERM it stops in good order: it prints `stopping` once it
-takes no more tasks, and `stopped` with its statistics at the end.
+Prints `ready` when it has started. On SIGTERM it stops: it prints `stopping` when it claims no more tasks,
+and `stopped` with its statistics at the end.
 """
 
 from __future__ import annotations

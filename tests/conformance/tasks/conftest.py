@@ -1,4 +1,4 @@
-"""The stores under test: one suite over every backend, each with a clock that the test moves."""
+"""The stores under test: one suite over every backend, with a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.backends import SHARED, SQL, Bench, make_bench
 
 @pytest.fixture
 def cascade_batch() -> int:
-    """Edges to dependents that one transaction looks at; tests parametrize it."""
+    """Edges to dependents that one transaction reads. Tests parametrize it."""
     return BATCH
 
 

@@ -1,4 +1,4 @@
-"""What the tests of a store say again and again, in short."""
+"""Short forms of calls that many tests of a store make."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _numbers = itertools.count(1)
 
 
 def asked(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
-    """A submission with short ids that sort in the order they were made."""
+    """A submission with a given id. Default ids are short and sort in the order of their creation."""
     return _submitted(store, task_id, id_given=True, **fields)
 
 
 def fresh(store: Store, task_id: str | None = None, **fields: Any) -> Submission:
-    """The same under an id that the queue has made, as the fast path takes them."""
+    """A submission with a generated id, as the shortcuts require."""
     return _submitted(store, task_id, id_given=False, **fields)
 
 
@@ -43,17 +43,17 @@ def after(*parents: str, policy: DependencyPolicy = DependencyPolicy.FAIL) -> tu
 
 
 async def put(store: Store, task_id: str | None = None, **fields: Any) -> str:
-    """Enqueues one task the general way."""
+    """Enqueues one task on the general path."""
     return (await store.insert([asked(store, task_id, **fields)]))[0].task_id
 
 
 async def put_plain(store: Store, count: int, **fields: Any) -> list[str]:
-    """Enqueues tasks in one batch, the fast way."""
+    """Enqueues tasks in one batch, by the shortcut."""
     inserted = await store.insert([fresh(store, **fields) for _ in range(count)])
-    return [each.task_id for each in inserted]
+    return [answer.task_id for answer in inserted]
 
 
-def wanted(
+def claim_request(
     limit: int = 10,
     *,
     node: str = "node-a",
@@ -73,7 +73,7 @@ def wanted(
 
 
 async def claim(store: Store, limit: int = 10, **fields: Any) -> list[Task]:
-    return (await store.claim(wanted(limit, **fields))).tasks
+    return (await store.claim(claim_request(limit, **fields))).tasks
 
 
 async def claim_ids(store: Store, limit: int = 10, **fields: Any) -> list[str]:
@@ -103,7 +103,7 @@ async def order(store: Store, task_id: str, command: Command, **belief: Any) -> 
 
 
 async def runner_says(store: Store, task: Task, command: Command) -> Ruling:
-    """A runner's command under the fence of its claim."""
+    """Sends a command of a runner, with the fence of its claim."""
     return await order(store, task.id, command, fence=task.fence)
 
 
@@ -119,13 +119,13 @@ def failing(message: str = "boom", *, final: bool = False) -> Fail:
 
 
 async def kill(store: Store, task_id: str) -> None:
-    """Into the dead letters: claims it and fails it for good."""
+    """Makes the task a dead letter: claims it and fails it permanently."""
     task = await claim_until(store, task_id)
     assert isinstance(await runner_says(store, task, failing(final=True)), Transition)
 
 
 async def claim_until(store: Store, task_id: str) -> Task:
-    """Claims until the task is got; what is claimed on the way stays running."""
+    """Claims until this task is claimed. Tasks that are claimed before it stay running."""
     while True:
         task = await claim_one(store)
         if task.id == task_id:
@@ -133,7 +133,7 @@ async def claim_until(store: Store, task_id: str) -> Task:
 
 
 async def finish_all(store: Store) -> list[str]:
-    """Runs everything that can be claimed, to its end; the ids in the order of their claims."""
+    """Completes everything that can be claimed. Returns the ids in the order of their claims."""
     done: list[str] = []
     while tasks := await claim(store):
         for task in tasks:
@@ -143,7 +143,7 @@ async def finish_all(store: Store) -> list[str]:
 
 
 async def read_all(store: Store, at: Position | None = None, limit: int = 500) -> list[Event]:
-    """The feed from a position to its head; checks that it has no gaps."""
+    """Reads the feed from a position to its head, and checks that it has no gaps."""
     events: list[Event] = []
     while True:
         page = await store.events(at, limit)
@@ -163,16 +163,16 @@ async def kinds(store: Store, task_id: str) -> list[str]:
 
 
 async def all_tasks(store: Store) -> list[Task]:
-    found: list[Task] = []
+    tasks: list[Task] = []
     at: str | None = None
     while page := await store.find(after=at, limit=100):
-        found += page
+        tasks += page
         at = page[-1].id
-    return found
+    return tasks
 
 
 async def check_counters(store: Store) -> None:
-    """The counters say what a count of the rows says."""
+    """Checks that the counters equal a count of the rows."""
     counted = {tuple(row[:4]): row[4] for row in await store.counters()}
     real = Counter(
         (t.queue, t.type, int(t.priority), t.status.value) for t in await all_tasks(store)
@@ -181,7 +181,7 @@ async def check_counters(store: Store) -> None:
 
 
 async def check_limits(store: Store, *names: str) -> None:
-    """Every limit counts what runs under it and what is parked at it."""
+    """Checks that each limit counts its running and its parked tasks."""
     tasks = await all_tasks(store)
     rows = await query(store, "get_limits", names=list(names))
     for name, _, running, parked, *_ in rows:
@@ -190,7 +190,7 @@ async def check_limits(store: Store, *names: str) -> None:
 
 
 def shown(task: Task) -> dict[str, Any]:
-    """The visible fields; the hash of a request only serves its repeats."""
+    """The visible fields, without the request hash."""
     return {f: getattr(task, f) for f in task.__struct_fields__ if f != "request_hash"}
 
 

@@ -1,4 +1,4 @@
-"""More dependents than one transaction settles: in batches, and a crash between two of them loses none."""
+"""More dependents than one transaction settles: batches, and a crash between two of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ small_batches = pytest.mark.parametrize("cascade_batch", [3])
 
 
 async def settle_all(store: Store) -> int:
-    """As sweepers do; the number of batches."""
+    """Settles as sweepers do. Returns the number of batches."""
     batches = 0
     while parents := await store.cascades():
         for parent_id in parents:
@@ -65,15 +65,15 @@ async def test_a_wide_family_is_settled_in_batches(store: Store, children: int, 
             await runner_says(store, parent, failing(final=True))
         case _:
             await order(store, "p", Abort("me"))
-    found = await statuses(store)
-    wanted = "queued" if ends == "completed" else "failed"
-    assert found["p"] == ends
-    assert [found[name] for name in names[:3]] == [wanted] * min(3, children)
-    assert [found[name] for name in names[3:]] == ["blocked"] * max(0, children - 3)
+    by_id = await statuses(store)
+    expected = "queued" if ends == "completed" else "failed"
+    assert by_id["p"] == ends
+    assert [by_id[name] for name in names[:3]] == [expected] * min(3, children)
+    assert [by_id[name] for name in names[3:]] == ["blocked"] * max(0, children - 3)
     assert bool(cut_short) == (children >= 3)
     await settle_all(store)
-    found = await statuses(store)
-    assert [found[name] for name in names] == [wanted] * children
+    by_id = await statuses(store)
+    assert [by_id[name] for name in names] == [expected] * children
     settled = [
         e.task_id for e in await read_all(store) if e.kind in ("task.unblocked", "task.dead")
     ]
@@ -95,15 +95,15 @@ async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> Non
 
 @small_batches
 async def test_a_parent_that_comes_back_stops_its_cascade(store: Store) -> None:
-    """Replayed in the middle: those that fell come back, the others have not noticed anything."""
+    """A replay between two batches: failed dependents return, the others have not changed."""
     names = await family(store, 8)
     await runner_says(store, await claim_one(store), failing(final=True))
     assert isinstance(await order(store, "p", Replay("me")), Transition)
-    found = await statuses(store)
-    assert {found[name] for name in names} == {"blocked"}
+    by_id = await statuses(store)
+    assert {by_id[name] for name in names} == {"blocked"}
     await settle_all(store)
-    found = await statuses(store)
-    assert {found[name] for name in names} == {"blocked"}
+    by_id = await statuses(store)
+    assert {by_id[name] for name in names} == {"blocked"}
     await complete(store, await claim_until(store, "p"))
     await settle_all(store)
     assert sorted(await finish_all(store)) == names
@@ -125,7 +125,7 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_batches_of_any_size_come_to_the_same_end(bench: Bench, seed: int) -> None:
-    """A drawn graph whose roots end in drawn ways: with any batch each task ends the same."""
+    """In a random graph whose roots end in random ways, the batch size does not change how tasks end."""
     draw = random.Random(seed)
     size = 24
     edges = {
@@ -159,8 +159,8 @@ async def test_batches_of_any_size_come_to_the_same_end(bench: Bench, seed: int)
             else:
                 await complete(store, task)
         await check_counters(store)
-        found = await statuses(store)
-        return {k.removeprefix(prefix): v for k, v in found.items() if k.startswith(prefix)}
+        by_id = await statuses(store)
+        return {k.removeprefix(prefix): v for k, v in by_id.items() if k.startswith(prefix)}
 
     whole = await run(1_000, "w-")
     assert set(whole.values()) <= {"completed", "failed"}

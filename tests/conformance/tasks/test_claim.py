@@ -1,4 +1,4 @@
-"""Claims: who is next, who is not, and what a claim makes of a task."""
+"""Claims: the order of tasks, tasks that are not claimed, and the state of a claimed task."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.conformance.tasks.helpers import (
     claim,
     claim_ids,
     claim_one,
+    claim_request,
     get,
     put,
     put_plain,
     read_all,
-    wanted,
 )
 
 
@@ -118,7 +118,7 @@ async def test_a_paused_queue_hands_out_nothing(store: Store) -> None:
         )
     )
     assert await claim_ids(store, queues=("default", "mail")) == ["b"]
-    aged = await store.claim_aged(wanted(), ageing_seconds=0.0)
+    aged = await store.claim_aged(claim_request(), ageing_seconds=0.0)
     assert aged.tasks == []
     await store.run(
         lambda dialect, ids, now: admin.resume_queue(dialect, ids, now, name="default", actor="bob")
@@ -131,16 +131,16 @@ async def test_the_aged_share_takes_the_longest_waiting(store: Store, clock: Vir
         await put(store, f"{n}", priority=priority)
         clock.set(clock.now() + 1.0)
     clock.set(clock.now() + 58.0)
-    # Waited: 62, 61, 60 and 59 seconds; critical never needs the share.
-    first = await store.claim_aged(wanted(2), ageing_seconds=60.0)
+    # They have waited 62, 61, 60 and 59 seconds. Critical tasks need no aged claim.
+    first = await store.claim_aged(claim_request(2), ageing_seconds=60.0)
     assert [(task.id, task.priority) for task in first.tasks] == [
         ("0", Priority.LOW),
         ("1", Priority.HIGH),
     ]
     assert all(task.status is Status.RUNNING and task.fence == 1 for task in first.tasks)
-    more = await store.claim_aged(wanted(5), ageing_seconds=60.0)
+    more = await store.claim_aged(claim_request(5), ageing_seconds=60.0)
     assert [task.id for task in more.tasks] == ["2"]
-    assert (await store.claim_aged(wanted(5), ageing_seconds=0.0)).tasks == []
+    assert (await store.claim_aged(claim_request(5), ageing_seconds=0.0)).tasks == []
     await check_counters(store)
 
 
@@ -159,7 +159,7 @@ async def test_concurrent_claims_never_share_a_task(shared_bench: Bench) -> None
         *(drain(number, stores[number % len(stores)]) for number in range(16))
     )
     together = [task_id for got in claimed for task_id in got]
-    # A claimer may find nothing while others hold the last rows; nothing is lost by that.
+    # A claim may return nothing while other claims hold the last rows.
     together += await drain(99, stores[0])
     assert sorted(together) == sorted(ids)
     assert len([e for e in await read_all(stores[0]) if e.kind == "task.started"]) == 300

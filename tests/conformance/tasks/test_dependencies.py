@@ -1,4 +1,4 @@
-"""Tasks that wait for tasks: settled in the parent's transaction, failing and coming back together."""
+"""Dependencies: children are settled in the transaction of the parent, and fail and return with it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_the_end_of_a_parent_and_of_its_wait_are_one_transaction(store: St
 
 
 async def test_a_child_that_came_after_the_claim_is_seen(store: Store) -> None:
-    """The runner's copy of the parent has no dependents; the store has one."""
+    """The runner's copy of the parent has no dependents, but the store has one."""
     await put(store, "p")
     running = await claim_one(store)
     assert not running.has_dependents
@@ -148,7 +148,7 @@ async def test_bad_dependencies_are_refused(store: Store) -> None:
 async def test_a_child_dies_with_its_parent_whichever_of_the_two_came_first(
     store: Store, end: str, is_first: bool, key: str | None
 ) -> None:
-    """The enqueue of a child races with the end of its parent; what comes of it is the same."""
+    """The enqueue of a child races with the end of its parent. The result is the same in either order."""
     await put(store, "p")
     child = asked(store, "c", depends_on=after("p"), idempotency_key=key)
     if is_first:

@@ -1,7 +1,6 @@
-"""The shortcuts of a store are copies of the core's rules: `core.decide` is the oracle of every one.
+"""The shortcuts of a store, compared with the rules of the core (`core.decide`).
 
-The row that a shortcut leaves is the one that the rule gives, and its events are those of the rule. What a
-shortcut cannot do goes the general way.
+A shortcut writes the row and the events of the rule. A case that it does not cover takes the general path.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from tests.conformance.tasks.helpers import (
     asked,
     check_counters,
     claim,
+    claim_request,
     complete,
     fresh,
     get,
@@ -36,7 +36,6 @@ from tests.conformance.tasks.helpers import (
     put_plain,
     read_all,
     shown,
-    wanted,
 )
 
 STRANGE: dict[str, Any] = {
@@ -54,7 +53,7 @@ FIELDS = pytest.mark.parametrize(
 
 
 class Spy:
-    """Notes which shortcuts were taken."""
+    """Records the shortcuts that were used."""
 
     def __init__(self, store: Store) -> None:
         self._fast: Any = store._dialect.fast
@@ -67,7 +66,7 @@ class Spy:
 
 
 def born(submission: Submission, now: float) -> Task:
-    """What an insert makes of a request: a delay counts from then."""
+    """The task as an insert stores it. A delay counts from the insert."""
     task = submission.task
     due_at = now + (task.due_at - task.created_at)
     return replace(task, created_at=now, updated_at=now, due_at=due_at)
@@ -81,7 +80,7 @@ async def recorded(store: Store, task_id: str) -> list[NewEvent]:
 
 
 async def check_row(store: Store, after: Task, events: Sequence[NewEvent]) -> None:
-    """The store has this task, with these as its latest events."""
+    """Checks that the store has this task, and that these are its latest events."""
     assert await get(store, after.id) == after
     decided = NEW_EVENTS.decode(msgspec.json.encode(events))
     assert (await recorded(store, after.id))[-len(events) :] == decided
@@ -99,7 +98,9 @@ async def test_an_insert_writes_what_the_core_decides(
     spy = Spy(store)
     group = [fresh(store, f"t{n}", **fields) for n in range(count)]
     inserted = await store.insert(group)
-    assert [(each.status, each.created) for each in inserted] == [(Status.QUEUED, True)] * count
+    assert [(answer.status, answer.created) for answer in inserted] == [
+        (Status.QUEUED, True)
+    ] * count
     assert set(spy.taken) <= {"insert_one", "insert_plain"}
     assert spy.taken
     for submission in group:
@@ -123,9 +124,9 @@ async def test_the_general_path_writes_the_same_rows(store: Store) -> None:
 async def test_a_repeated_insert_writes_nothing_twice(store: Store) -> None:
     first, second = fresh(store, "a"), fresh(store, "b")
     answers = [(await store.insert([first]))[0] for _ in range(2)]
-    assert [each.created for each in answers] == [True, False]
+    assert [answer.created for answer in answers] == [True, False]
     inserted = await store.insert([first, second])
-    assert [each.created for each in inserted] == [False, True]
+    assert [answer.created for answer in inserted] == [False, True]
     assert await kinds(store, "a") == ["task.enqueued"]
     assert len(await read_all(store)) == 2
     await check_counters(store)
@@ -142,7 +143,7 @@ async def test_a_claim_writes_what_the_core_decides(
     before = await get(store, "t")
     clock.set(clock.now() + 1)
     spy = Spy(store)
-    asked_for = wanted(
+    asked_for = claim_request(
         1 if expected == 1 else 10,
         node='a "node"',
         queues=("default", "ünï"),
@@ -158,8 +159,8 @@ async def test_a_claim_writes_what_the_core_decides(
 
 
 async def first_ids(store: Store, **fields: Any) -> list[str]:
-    """The first in line, when it is expected to be the only one."""
-    return [task.id for task in (await store.claim(wanted(1, expected=1, **fields))).tasks]
+    """Claims the first task in line, with the shortcut for a single one."""
+    return [task.id for task in (await store.claim(claim_request(1, expected=1, **fields))).tasks]
 
 
 async def test_claim_next_takes_the_most_urgent_then_the_oldest(
@@ -220,9 +221,9 @@ async def test_a_locked_task_is_not_waited_for(shared_bench: Bench) -> None:
 
 
 async def take_in(store: Store, *names: str, limit: int = 10, **fields: Any) -> list[str]:
-    """The ids of what started."""
+    """Returns the ids of the started tasks."""
     group = [fresh(store, name, **fields) for name in names]
-    _, claimed = await store.insert_and_claim(group, wanted(limit))
+    _, claimed = await store.insert_and_claim(group, claim_request(limit))
     for task in claimed.tasks:
         assert task == await get(store, task.id), "what the runner gets is what the store has"
     await check_counters(store)
@@ -234,9 +235,9 @@ async def test_a_direct_start_writes_what_the_core_decides(
     store: Store, clock: VirtualClock, count: int
 ) -> None:
     group = [fresh(store, f"t{n}", payload=[n]) for n in range(count)]
-    clock.set(clock.now() + 1)  # Handed in a while after it was made.
-    inserted, claimed = await store.insert_and_claim(group, wanted(lease_seconds=7.0))
-    assert [each.created for each in inserted] == [True] * count
+    clock.set(clock.now() + 1)  # Inserted some time after its creation.
+    inserted, claimed = await store.insert_and_claim(group, claim_request(lease_seconds=7.0))
+    assert [answer.created for answer in inserted] == [True] * count
     assert len(claimed.tasks) == count
     for submission, after in zip(group, claimed.tasks, strict=True):
         task = born(submission, clock.now())
@@ -276,9 +277,9 @@ async def test_a_paused_queue_starts_nothing(store: Store) -> None:
 
 async def test_an_insert_that_is_repeated_starts_nothing_twice(store: Store) -> None:
     task = fresh(store, "a")
-    await store.insert_and_claim([task], wanted())
-    inserted, claimed = await store.insert_and_claim([task], wanted())
-    assert ([each.created for each in inserted], claimed.tasks) == ([False], [])
+    await store.insert_and_claim([task], claim_request())
+    inserted, claimed = await store.insert_and_claim([task], claim_request())
+    assert ([answer.created for answer in inserted], claimed.tasks) == ([False], [])
     assert (await get(store, "a")).fence == 1
 
 
@@ -314,12 +315,12 @@ async def test_a_stale_outcome_does_not_block_others(store: Store, clock: Virtua
     await store.finish(
         [(running[1], Instruction(running[1].id, Complete("0"), fence=running[1].fence))]
     )
-    kept = await get(store, running[1].id)
+    untouched = await get(store, running[1].id)
     clock.set(clock.now() + 1)
     ended = [(task, Instruction(task.id, Complete("1"), fence=task.fence)) for task in running]
     rulings = await store.finish(ended)
     assert isinstance(rulings[1], Refusal)
-    assert await get(store, kept.id) == kept
+    assert await get(store, untouched.id) == untouched
     for n in (0, 2):
         move = decide.decide(*ended[n], clock.now())
         assert isinstance(move, Transition)

@@ -1,4 +1,4 @@
-"""The feed and the counters: in order, without gaps, resumable from anywhere; and what pruning does."""
+"""The feed and the counters: order, gaps, resuming from any position, pruning."""
 
 from __future__ import annotations
 

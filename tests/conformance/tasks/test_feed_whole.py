@@ -1,4 +1,4 @@
-"""The feed stays whole: pruned from the front, numbered in batches, started over after a restore."""
+"""The feed stays complete when it is pruned, numbered in batches, or restarted after a restore."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from tests.statements import query
 
 
 async def insert(store: Store, count: int) -> None:
-    """A record for each."""
+    """Writes a record for each task."""
     for _ in range(count):
         await store.insert([fresh(store)])
 
 
 async def page(store: Store, after: Position | None = None, limit: int = 500) -> Page:
-    found = await store.events(after, limit)
-    assert isinstance(found, Page), found
-    return found
+    answer = await store.events(after, limit)
+    assert isinstance(answer, Page), answer
+    return answer
 
 
-def offsets(found: Page) -> list[int]:
-    return [event.position.offset for event in found.events]
+def offsets(answer: Page) -> list[int]:
+    return [event.position.offset for event in answer.events]
 
 
 async def test_only_a_prefix_is_pruned(store: Store, bench: Bench) -> None:
-    """The times of records are not in the order of their offsets: a young one keeps what lies behind it."""
+    """Records are not ordered by time: a young record also keeps the old ones with higher offsets."""
     await insert(store, 6)
     await page(store)
     old = store.now() - 1_000
@@ -72,9 +72,9 @@ async def test_a_page_fetches_the_records_that_it_shows(store: Store) -> None:
     read: list[int] = []
     position = None
     while len(read) < 300:
-        found = await page(store, position, 7)
-        read += offsets(found)
-        position = found.position
+        part = await page(store, position, 7)
+        read += offsets(part)
+        position = part.position
     assert read == list(range(1, 301))
 
 
@@ -87,8 +87,8 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_batches")
 async def test_a_backlog_is_numbered_and_counted_in_batches(store: Store) -> None:
     await insert(store, 11)
-    found = await page(store)
-    assert offsets(found) == list(range(1, len(found.events) + 1))
+    part = await page(store)
+    assert offsets(part) == list(range(1, len(part.events) + 1))
     assert (await store.head()).offset == 11
     assert offsets(await page(store)) == list(range(1, 12))
     assert [row[4] for row in await store.counters()] == [11]
@@ -100,8 +100,8 @@ async def test_figures_behind_a_long_backlog_are_late_and_not_an_error(
 ) -> None:
     monkeypatch.setattr(store_module, "COUNT_BATCHES", 2)
     await insert(store, 14)
-    seen = [sum(row[4] for row in await store.counters()) for _ in range(4)]
-    assert seen == [6, 12, 14, 14]
+    totals = [sum(row[4] for row in await store.counters()) for _ in range(4)]
+    assert totals == [6, 12, 14, 14]
 
 
 @pytest.mark.usefixtures("small_batches")
@@ -117,9 +117,9 @@ async def test_batches_beside_racing_writers_leave_no_hole(shared_bench: Bench) 
     async def follow() -> None:
         position = None
         while len(read) < 90:
-            found = await page(reader, position)
-            read.extend(offsets(found))
-            position = found.position
+            part = await page(reader, position)
+            read.extend(offsets(part))
+            position = part.position
             await asyncio.sleep(0)
 
     async with asyncio.timeout(30):
@@ -134,9 +134,9 @@ async def test_a_new_epoch_resets_every_reader(shared_bench: Bench) -> None:
     head = await store.new_epoch()
     assert head.offset == 3
     assert head.epoch != old.epoch
-    found = await reader.events(old)
-    assert isinstance(found, Reset)
-    assert (found.reason, found.head) == (ResetReason.EPOCH, head)
+    reset = await reader.events(old)
+    assert isinstance(reset, Reset)
+    assert (reset.reason, reset.head) == (ResetReason.EPOCH, head)
     assert offsets(await page(reader, head)) == []
 
 
@@ -144,7 +144,7 @@ async def test_a_new_epoch_resets_every_reader(shared_bench: Bench) -> None:
 
 
 async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_dsn: str) -> None:
-    """A copy is what a restore of a dump makes."""
+    """A copy stands for a database that was restored from a dump."""
     bench = PostgresBench(VirtualClock(), pg_dsn)
     store = await bench.open()
     await insert(store, 2)
@@ -159,19 +159,19 @@ async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_dsn: 
     restored = PostgresBench(bench.clock, pg_server.dsn("restored"))
     store = await restored.open()
     await insert(store, 6)
-    found = await store.events(position)
-    assert isinstance(found, Reset)
-    assert found.reason is ResetReason.EPOCH
+    reset = await store.events(position)
+    assert isinstance(reset, Reset)
+    assert reset.reason is ResetReason.EPOCH
     await restored.close()
-    again = await restored.open()  # nothing has changed since
-    assert (await again.head()).epoch == found.head.epoch
+    again = await restored.open()  # Nothing has changed since.
+    assert (await again.head()).epoch == reset.head.epoch
     await restored.close()
     await admin.execute("DROP DATABASE restored")
     await admin.close()
 
 
 async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connected() -> None:
-    """Recovery from a backup, or the promotion of a standby: the same cluster on another timeline."""
+    """Recovery from a backup and the promotion of a standby put the same cluster on another timeline."""
     with Postgres(restore_command="false", hot_standby="off") as server:
         bench = PostgresBench(VirtualClock(), server.dsn())
         store = await bench.open()
@@ -189,20 +189,20 @@ async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connec
             shutil.chown(path, *server_owner(server))
         server.start()
         await insert(store, 6)
-        found = await store.events(position)
-        assert isinstance(found, Reset)
-        assert found.reason is ResetReason.EPOCH
+        reset = await store.events(position)
+        assert isinstance(reset, Reset)
+        assert reset.reason is ResetReason.EPOCH
         await bench.close()
 
 
 def server_owner(server: Postgres) -> tuple[int, int]:
-    found = server.root.stat()
-    return found.st_uid, found.st_gid
+    owner = server.root.stat()
+    return owner.st_uid, owner.st_gid
 
 
 @asynccontextmanager
 async def role_without_rights(dsn: str, name: str) -> AsyncIterator[str]:
-    """The address with which it uses the tables of this database but sees no control data."""
+    """The address of a role that can use the tables of this database but not read its control data."""
     admin = await asyncpg.connect(dsn)
     await admin.execute(f"CREATE ROLE {name} LOGIN")
     await admin.execute(f"GRANT ALL ON SCHEMA public TO {name}")
@@ -241,7 +241,7 @@ async def test_a_role_with_more_rights_that_comes_later_starts_no_epoch(pg_dsn: 
 
 
 async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> None:
-    """The question which database it is must not break the caller's transaction."""
+    """The query for the identity of the database must not break the caller's transaction."""
     bench = PostgresBench(VirtualClock(), pg_dsn)
     store = await bench.open()
     async with role_without_rights(pg_dsn, "plain_four") as theirs:

@@ -1,4 +1,4 @@
-"""A runner's writes: fenced, echoed when repeated, kept as evidence when late; leases and deaths."""
+"""Writes of a runner: fenced, answered alike when repeated, recorded when late. Leases and deaths."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ RUNNER_COMMANDS: dict[str, Command] = {
 
 
 async def taken_over(store: Store, clock: VirtualClock) -> tuple[Task, Task]:
-    """A claim whose lease ran out, and the claim after it."""
+    """A claim whose lease has expired, and the claim after it."""
     await put(store, "a", options=TaskOptions(max_deaths=10))
     old = await claim_one(store, node="old")
     clock.set(clock.now() + 10.0)
@@ -75,13 +75,13 @@ async def test_an_old_fence_changes_nothing(store: Store, clock: VirtualClock, n
     assert await get(store, "a") == new
     late = [event for event in await store.history("a") if event.kind == "task.late"]
     is_result = name in ("complete", "fail", "fail for good")
-    found = [event for event in await read_all(store) if event.kind == "task.late"]
-    assert len(found) == (2 if is_result else 0)
-    assert len(late) <= len(found)
+    late_events = [event for event in await read_all(store) if event.kind == "task.late"]
+    assert len(late_events) == (2 if is_result else 0)
+    assert len(late) <= len(late_events)
     if is_result:
-        assert found[0].data["fence"] == old.fence
-        assert found[0].data["current_fence"] == new.fence
-        assert "late" in (found[0].data.get("result"), found[0].data.get("error"))
+        assert late_events[0].data["fence"] == old.fence
+        assert late_events[0].data["current_fence"] == new.fence
+        assert "late" in (late_events[0].data.get("result"), late_events[0].data.get("error"))
     await check_counters(store)
 
 
@@ -117,7 +117,7 @@ async def test_a_fast_completion_equals_the_general_one(store: Store) -> None:
         [(first, Instruction(first.id, Complete('{"x":1}', 0.5), fence=first.fence))]
     )
     await store.apply([Instruction(second.id, Complete('{"x":1}', 0.5), fence=second.fence)])
-    rows = [shown(await get(store, each.id)) | {"id": ""} for each in (first, second)]
+    rows = [shown(await get(store, task.id)) | {"id": ""} for task in (first, second)]
     assert rows[0] == rows[1]
     assert rows[0]["status"] is Status.COMPLETED
     ends = [event for event in await read_all(store) if event.kind == "task.completed"]
@@ -154,7 +154,7 @@ async def test_finish_takes_good_and_bad_together(store: Store, clock: VirtualCl
 
 
 async def test_an_outcome_after_a_report_still_counts(store: Store) -> None:
-    """A report raises the version; a runner that did not hear of it is still the runner."""
+    """A report raises the version. A runner that did not get the answer still holds the task."""
     await put(store, "a")
     task = await claim_one(store)
     await runner_says(store, task, Report(progress_json='{"done":0.5}'))
@@ -212,16 +212,16 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     tasks = await claim(store, 3, lease_seconds=9.0)
     leases = [task.run for task in tasks]
     await complete(store, tasks[1])
-    await store.heartbeat("node-a", "{}", [], 9.0)  # A node that comes is an event.
+    await store.heartbeat("node-a", "{}", [], 9.0)  # A new node writes an event.
     head = await store.head()
     clock.set(clock.now() + 5.0)
     believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("unknown", 1)]
     beat = await store.heartbeat("node-a", "{}", believed, 9.0)
     assert beat.lost == set(believed[1:])
     assert {row[0] for row in beat.owned} == {ids[0], ids[2]}
-    kept = await get(store, ids[0])
-    assert kept.lease_until == clock.now() + 9.0
-    assert kept.version == tasks[0].version
+    renewed = await get(store, ids[0])
+    assert renewed.lease_until == clock.now() + 9.0
+    assert renewed.version == tasks[0].version
     assert await store.head() == head, "a renewal is no event"
     assert (await store.heartbeat("node-a", "{}", [], 9.0)).lost == set()
     clock.set(clock.now() + 5.0)
@@ -230,7 +230,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
 
 
 async def test_two_runs_of_one_task_are_renewed_apart(store: Store, clock: VirtualClock) -> None:
-    """A process that has claimed a task again, and has not heard yet that its first run is lost."""
+    """A process has claimed a task again and does not know yet that its first run is lost."""
     old, new = await taken_over(store, clock)
     beat = await store.heartbeat("new", "{}", [old.run, new.run], 9.0)
     assert beat.lost == {old.run}
@@ -246,7 +246,7 @@ async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
     late = (old, Instruction("a", RUNNER_COMMANDS[name], fence=old.fence))
     good = (new, Instruction("a", Complete('"good"'), fence=new.fence))
     batch = [late, good] if old_first else [good, late]
-    answers = [code(each) for each in await store.finish(batch)]
+    answers = [code(ruling) for ruling in await store.finish(batch)]
     assert answers == (["lease-lost", "moved"] if old_first else ["moved", "lease-lost"])
     task = await get(store, "a")
     assert (task.status, task.result) == (Status.COMPLETED, "good")
@@ -256,15 +256,15 @@ async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
 async def test_a_report_whose_answer_was_lost_is_answered_not_repeated(store: Store) -> None:
     await put(store, "a")
     task = await claim_one(store)
-    seen = task.version
-    first = Report(progress_json="0.5", seen_version=seen)
+    version = task.version
+    first = Report(progress_json="0.5", seen_version=version)
     assert code(await runner_says(store, task, first)) == "moved"
     again = await runner_says(store, task, first)
     assert code(again) == "already-applied"
     assert applied(again) == await get(store, "a")
-    checkpoint = Report(checkpoint_json="1", seen_version=seen)
+    checkpoint = Report(checkpoint_json="1", seen_version=version)
     assert code(await runner_says(store, task, checkpoint)) == "moved", "another report"
-    later = Report(progress_json="0.5", seen_version=seen + 2)
+    later = Report(progress_json="0.5", seen_version=version + 2)
     assert code(await runner_says(store, task, later)) == "moved", "the same words, said again"
     assert (await kinds(store, "a")).count("task.progress") == 2
     assert (await kinds(store, "a")).count("task.checkpoint") == 1
@@ -350,9 +350,9 @@ async def test_an_operator_stops_a_runner(store: Store) -> None:
 
 async def test_a_version_that_was_seen_guards_an_order(store: Store) -> None:
     await put(store, "a")
-    seen = await get(store, "a")
-    assert code(await order(store, "a", Edit("ann", "2"), version=seen.version)) == "moved"
-    assert code(await order(store, "a", Edit("bob", "3"), version=seen.version)) == "conflict"
+    before = await get(store, "a")
+    assert code(await order(store, "a", Edit("ann", "2"), version=before.version)) == "moved"
+    assert code(await order(store, "a", Edit("bob", "3"), version=before.version)) == "conflict"
     assert (await get(store, "a")).payload == 2
 
 

@@ -1,4 +1,4 @@
-"""Enqueueing: what is written, what is answered from before, and what is refused without a trace."""
+"""Inserts: the rows, answers to repeated requests, and refusals that write nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_every_field_of_a_task_comes_back(store: Store, fast: bool) -> Non
         options=TaskOptions(timeout_seconds=3.0, retry_base_seconds=0.5, max_deaths=9),
     )
     inserted = await store.insert([submission])
-    assert [(each.task_id, each.status, each.created) for each in inserted] == [
+    assert [(answer.task_id, answer.status, answer.created) for answer in inserted] == [
         ("one", Status.QUEUED, True)
     ]
     task = await get(store, "one")
@@ -120,8 +120,8 @@ async def test_an_idempotency_key_belongs_to_a_type(store: Store) -> None:
 
 async def test_one_key_twice_in_a_batch_is_one_task(store: Store) -> None:
     inserted = await store.insert([asked(store, idempotency_key="k") for _ in range(3)])
-    assert len({each.task_id for each in inserted}) == 1
-    assert [each.created for each in inserted] == [True, False, False]
+    assert len({answer.task_id for answer in inserted}) == 1
+    assert [answer.created for answer in inserted] == [True, False, False]
     with pytest.raises(IdempotencyConflict):
         await store.insert(
             [asked(store, idempotency_key="j", payload=n, type="other") for n in range(2)]
@@ -146,7 +146,7 @@ async def test_a_batch_is_all_or_nothing(store: Store) -> None:
 
 
 async def test_a_failed_batch_leaves_its_neighbours_alone(store: Store) -> None:
-    """Writes that wait together commit together; one that fails takes nothing with it."""
+    """Writes that wait together share a commit. One that fails does not affect the others."""
     import asyncio
 
     await put(store, "taken", payload="old")

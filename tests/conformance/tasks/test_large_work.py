@@ -1,4 +1,4 @@
-"""Large work goes in parts: no statement grows with what one call brings."""
+"""Large work is split: the size of a statement does not grow with the size of a call."""
 
 from __future__ import annotations
 

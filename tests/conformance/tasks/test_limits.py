@@ -22,6 +22,7 @@ from tests.conformance.tasks.helpers import (
     claim,
     claim_ids,
     claim_one,
+    claim_request,
     code,
     complete,
     failing,
@@ -30,7 +31,6 @@ from tests.conformance.tasks.helpers import (
     put,
     read_all,
     runner_says,
-    wanted,
 )
 from tests.statements import execute, query
 
@@ -92,24 +92,24 @@ async def test_other_keys_are_never_delayed(store: Store, clock: VirtualClock) -
 
 
 async def test_a_claim_reports_that_more_may_follow_parked_tasks(store: Store) -> None:
-    """A claim that parked tasks got fewer than it asked for although more may be ready."""
+    """A claim that parks tasks returns fewer than requested, although more may be ready."""
     for n in range(5):
         await put_limited(store, f"a{n}", "a", ONE)
     await put(store, "free", priority="low")
-    first = await store.claim(wanted(3))
+    first = await store.claim(claim_request(3))
     assert [task.id for task in first.tasks] == ["a0"]
     assert first.parked == 2
-    second = await store.claim(wanted(3))
+    second = await store.claim(claim_request(3))
     assert [task.id for task in second.tasks] == ["free"]
     assert second.parked == 2
-    assert (await store.claim(wanted(3))).parked == 0
+    assert (await store.claim(claim_request(3))).parked == 0
 
 
 async def test_a_claim_reports_that_other_claims_came_first(
     clock: VirtualClock, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On PostgreSQL tasks under limits are seen first and then taken; what another node took meanwhile
-    is not all that is ready."""
+    """On PostgreSQL tasks with limits are read first and claimed later. If another node claims them in
+    between, more tasks may be ready."""
     bench = PostgresBench(clock, pg_dsn)
     mine, others = await bench.open(), await bench.open()
     for n in range(6):
@@ -122,9 +122,9 @@ async def test_a_claim_reports_that_other_claims_came_first(
         return await write(script, **options)
 
     monkeypatch.setattr(mine._driver, "write", late)
-    first = await mine.claim(wanted(3))
+    first = await mine.claim(claim_request(3))
     assert (first.tasks, first.parked, first.look_again) == ([], 0, True)
-    second = await mine.claim(wanted(3))
+    second = await mine.claim(claim_request(3))
     assert (len(second.tasks), second.parked, second.look_again) == (1, 2, False)
     await bench.close()
 
@@ -202,11 +202,11 @@ async def test_a_rate_starts_tasks_one_by_one(store: Store, clock: VirtualClock)
     rule = LimitRule(rate_count=2, rate_seconds=1.0)
     for n in range(4):
         await put_limited(store, f"{n}", "limited", rule)
-    begun = clock.now()
+    started_at = clock.now()
     starts: list[float] = []
     for _ in range(100):
-        claimed = await store.claim(wanted(10))
-        starts += [clock.now() - begun for _ in claimed.tasks]
+        claimed = await store.claim(claim_request(10))
+        starts += [clock.now() - started_at for _ in claimed.tasks]
         for task in claimed.tasks:
             assert task.attempts == 1
             await complete(store, task)
@@ -224,7 +224,7 @@ async def test_a_closed_limit_reports_when_it_opens(store: Store, clock: Virtual
     rule = LimitRule(rate_count=1, rate_seconds=10.0)
     await put_limited(store, "0", "limited", rule)
     await put_limited(store, "1", "limited", rule)
-    claimed = await store.claim(wanted(10))
+    claimed = await store.claim(claim_request(10))
     assert [task.id for task in claimed.tasks] == ["0"]
     assert claimed.opens_at == clock.now() + 10.0
     assert await store.open_gates() == (0, clock.now() + 10.0)
@@ -265,7 +265,7 @@ async def test_the_aged_share_keeps_limits_too(store: Store, clock: VirtualClock
     for n in range(3):
         await put_limited(store, f"{n}", "key", ONE)
     clock.set(clock.now() + 100.0)
-    aged = await store.claim_aged(wanted(10), ageing_seconds=60.0)
+    aged = await store.claim_aged(claim_request(10), ageing_seconds=60.0)
     assert [task.id for task in aged.tasks] == ["0"]
     await check_limits(store, "key")
 
@@ -281,7 +281,7 @@ async def test_a_changed_rule_holds_from_the_next_enqueue_on(store: Store) -> No
 
 
 async def test_a_limit_outlives_its_pruning(store: Store, clock: VirtualClock) -> None:
-    """An unused limit is removed; tasks that name it create it again when they start."""
+    """An unused limit is pruned. Tasks that name it create it again when they start."""
     for n in range(4):
         await put_limited(store, f"{n}", "key", ONE, delay_seconds=7200.0)
     await execute(store, "prune_limits", before=clock.now(), limit=100)
@@ -330,7 +330,7 @@ async def test_a_limit_holds_across_stores(shared_bench: Bench) -> None:
                     pass
                 done += 1
             if (await store.next_due(["default"])).opens_at is not None:
-                # What was locked when its turn came is let in by the look that is due then.
+                # The task was locked when a permit came back. The claim that is due then unparks it.
                 shared_bench.clock.set(shared_bench.clock.now() + 0.1)
                 await store.open_gates()
             if not await store.find(status=Status.QUEUED, limit=1):

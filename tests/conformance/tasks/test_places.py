@@ -1,4 +1,4 @@
-"""What surrounds tasks: queues, types, nodes, schedules, dead letters; opening, migrating, carrying."""
+"""Queues, types, nodes, schedules and dead letters. Opening, migrating, callers' transactions."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_schedule_fires_once_however_many_try(
     stores = [await shared_bench.open() for _ in range(4)]
     schedule = await put_schedule(stores[0], clock.now())
     fired = await asyncio.gather(*(fire(store, schedule) for store in stores * 3))
-    assert len([each for each in fired if each is not None]) == 1
+    assert len([answer for answer in fired if answer is not None]) == 1
     assert len(await all_tasks(stores[0])) == 1
     after = Schedule(*(await query(stores[0], "schedules"))[0])
     assert (after.next_at, after.fired_at) == (clock.now() + 60.0, clock.now())
@@ -141,16 +141,16 @@ async def test_dead_letters_by_group_and_filter(store: Store, clock: VirtualCloc
     groups = [tuple(row)[:4] for row in await query(store, "dead_groups", limit=10)]
     assert [(g[0], g[1]) for g in groups] == [("print a", 3), ("print b", 1)]
 
-    async def found(**wanted: object) -> list[str]:
-        fields = {"fingerprint": None, "type": None, "queue": None, "before": None} | wanted
+    async def dead(**filters: object) -> list[str]:
+        fields = {"fingerprint": None, "type": None, "queue": None, "before": None} | filters
         tasks = await query(store, "find_dead", **{"limit": 10, "skip": 0, **fields})
         return [task.id for task in tasks]
 
-    assert len(await found()) == 4
-    assert await found(type="other") == ["other"] == await found(queue="mail")
-    assert len(await found(fingerprint="print a")) == 3
-    assert len(await found(before=clock.now() - 1)) == 2
-    assert len(await found(limit=2, skip=3)) == 1
+    assert len(await dead()) == 4
+    assert await dead(type="other") == ["other"] == await dead(queue="mail")
+    assert len(await dead(fingerprint="print a")) == 3
+    assert len(await dead(before=clock.now() - 1)) == 2
+    assert len(await dead(limit=2, skip=3)) == 1
 
 
 async def test_a_second_opening_finds_everything(shared_bench: Bench) -> None:
@@ -209,7 +209,7 @@ async def test_a_closed_store_raises_not_running(bench: Bench) -> None:
 
 
 async def test_closing_answers_every_caller(bench: Bench) -> None:
-    """A call that comes while the store closes is answered or refused, never left hanging."""
+    """A call during the close of the store is answered or refused, and does not hang."""
     store = await bench.open()
     closing = asyncio.create_task(store.close())
     calls: list[asyncio.Task[str]] = []

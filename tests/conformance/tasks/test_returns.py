@@ -1,4 +1,4 @@
-"""More dead letters come back with a parent than one transaction brings back: the rest follows in batches."""
+"""More dead letters return with a parent than one transaction revives: the rest follows in batches."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ async def test_a_wide_dead_family_comes_back_in_batches(store: Store, children: 
     cut_short: list[int] = []
     store.on_cut_short = lambda: cut_short.append(1)
     await replay(store, "p")
-    found = await statuses(store)
-    assert [found[name] for name in names[:3]] == ["blocked"] * min(3, children)
-    assert [found[name] for name in names[3:]] == ["failed"] * max(0, children - 3)
+    by_id = await statuses(store)
+    assert [by_id[name] for name in names[:3]] == ["blocked"] * min(3, children)
+    assert [by_id[name] for name in names[3:]] == ["failed"] * max(0, children - 3)
     assert bool(cut_short) == (children >= 3)
     await settle_all(store)
-    found = await statuses(store)
-    assert [found[name] for name in names] == ["blocked"] * children
+    by_id = await statuses(store)
+    assert [by_id[name] for name in names] == ["blocked"] * children
     revived = [e.task_id for e in await read_all(store) if e.kind == "task.revived"]
     assert sorted(revived) == names, "once each"
     await complete(store, await claim_until(store, "p"))
@@ -81,7 +81,7 @@ async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: 
 @small_batches
 @pytest.mark.parametrize("batches", [0, 1, 2])
 async def test_a_parent_that_completes_first_takes_all_along(store: Store, batches: int) -> None:
-    """Its return has not reached all of its dependents when it ends."""
+    """The parent ends before all its dependents are revived."""
     names = await family(store, 11)
     await put(store, "below", depends_on=after(names[-1]))
     await runner_says(store, await claim_one(store), failing(final=True))
@@ -92,9 +92,9 @@ async def test_a_parent_that_completes_first_takes_all_along(store: Store, batch
         await store.settle("p")
     await complete(store, await claim_until(store, "p"))
     await settle_all(store)
-    found = await statuses(store)
-    assert {found[name] for name in names} == {"queued"}
-    assert found["below"] == "blocked"
+    by_id = await statuses(store)
+    assert {by_id[name] for name in names} == {"queued"}
+    assert by_id["below"] == "blocked"
     done = []
     while more := await finish_all(store):
         done += more
@@ -118,9 +118,9 @@ async def test_a_parent_that_dies_again_takes_all_along(
     else:
         await order(store, "p", Abort("me"))
     await settle_all(store)
-    found = [await get(store, name) for name in names]
-    assert {task.status for task in found} == {Status.FAILED}
-    assert {task.failure.cause for task in found if task.failure} == {"p"}
+    tasks = [await get(store, name) for name in names]
+    assert {task.status for task in tasks} == {Status.FAILED}
+    assert {task.failure.cause for task in tasks if task.failure} == {"p"}
     if ends == "failed":
         await replay(store, "p")
         await settle_all(store)
@@ -152,9 +152,9 @@ async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: S
     await settle_all(store)
     await replay(store, "p")
     await settle_all(store)
-    found = {name: await get(store, name) for name in names}
-    assert [n for n in names if found[n].status is Status.FAILED] == of_both
-    assert {f.cause for n in of_both if (f := found[n].failure)} == {"q"}
+    tasks = {name: await get(store, name) for name in names}
+    assert [n for n in names if tasks[n].status is Status.FAILED] == of_both
+    assert {f.cause for n in of_both if (f := tasks[n].failure)} == {"q"}
     assert isinstance(await order(store, of_both[0], Replay("me")), Transition), "run without it"
     await replay(store, "q")
     await settle_all(store)
@@ -165,8 +165,8 @@ async def test_a_child_with_another_dead_parent_stays_dead_and_names_it(store: S
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("cascade_batch", [1, 2, 1_000])
 async def test_every_family_ends_in_any_interleaving(bench: Bench, seed: int) -> None:
-    """A drawn graph whose tasks fail, are replayed and end while earlier batches are under way: in the end
-    everything has completed, each task after its parents."""
+    """In a random graph tasks fail, are replayed and end while earlier batches are in progress. In the end
+    all tasks have completed, each after its parents."""
     draw = random.Random(seed)
     store = await bench.open()
     size = 16
@@ -177,14 +177,14 @@ async def test_every_family_ends_in_any_interleaving(bench: Bench, seed: int) ->
     for n in range(size):
         edges = tuple(Edge(p, DependencyPolicy.FAIL) for p in parents.get(f"t{n:02}", []))
         await put(store, f"t{n:02}", depends_on=edges)
-    left = 60  # failures, so that it comes to an end
+    left = 60  # A limit of failures, so that the test ends.
     while True:
-        found = await statuses(store)
+        by_id = await statuses(store)
         waiting = await store.cascades()
-        dead = sorted(name for name, status in found.items() if status == "failed")
+        dead = sorted(name for name, status in by_id.items() if status == "failed")
         own = [d for d in dead if not failed_with_parent(await get(store, d))]
         choices = ["settle"] * bool(waiting) + ["replay"] * bool(own)
-        choices += ["run"] * ("queued" in found.values())
+        choices += ["run"] * ("queued" in by_id.values())
         if not choices:
             break
         match draw.choice(choices):

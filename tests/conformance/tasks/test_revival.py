@@ -1,4 +1,4 @@
-"""Dead letters that come back with the tasks they failed with: all that can go on, nothing that cannot."""
+"""Dead letters return with the parent that they failed with, unless another parent is still dead."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def replay(store: Store, *ids: str) -> None:
 
 
 async def two_dead_parents(store: Store) -> None:
-    """c failed with p1; p2 died after it."""
+    """Task c failed with p1, and p2 died later."""
     await put(store, "p1")
     await put(store, "p2")
     await put(store, "c", depends_on=after("p1", "p2"))
@@ -149,7 +149,7 @@ async def test_a_diamond_comes_back_as_a_whole(store: Store) -> None:
 
 
 async def test_a_short_way_and_a_long_way_to_one_child(store: Store) -> None:
-    """Seen first over the short way, when the long way is not revived yet."""
+    """The task is reached by the short path first, when the long path is not revived yet."""
     await put(store, "a")
     await put(store, "b", depends_on=after("a"))
     await put(store, "c", depends_on=after("b"))
@@ -339,8 +339,8 @@ async def test_a_child_that_was_replayed_by_itself_brings_its_own_children_back(
 async def test_parents_that_come_back_at_the_same_time_bring_their_child_back(
     shared_bench: Bench,
 ) -> None:
-    """Neither sees what the other has not committed yet; the one that gets to the child last does, or the
-    sweeper for the one that found the child held."""
+    """Neither transaction sees the uncommitted changes of the other. The last one to reach the child revives
+    it, or the sweeper does if the child was held."""
     stores = [await shared_bench.open(), await shared_bench.open()]
     families = [(f"p{n}", f"q{n}", f"c{n}") for n in range(10)]
     for one, other, child in families:

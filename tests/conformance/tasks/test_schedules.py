@@ -1,4 +1,4 @@
-"""Schedules: their events, who fires them, and what a node does with one that it cannot evaluate."""
+"""Schedules: events, the node that fires, and schedules that a node cannot evaluate."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ async def put(store: Store, schedule: Schedule) -> bool:
 
 
 async def put_unchecked(store: Store, schedule: Schedule, next_at: float) -> None:
-    """As a newer version would, whose specs this one does not know."""
+    """Stores a schedule of a newer version, whose spec this version cannot parse."""
     fields = {name: getattr(schedule, name) for name in schedule.__struct_fields__}
     del fields["fired_at"], fields["paused"]
     await execute(store, "put_schedule", **fields | {"next_at": next_at})
 
 
 async def row(store: Store, name: str) -> Schedule | None:
-    found = [Schedule(*each) for each in await query(store, "schedules")]
-    return next((each for each in found if each.name == name), None)
+    schedules = [Schedule(*values) for values in await query(store, "schedules")]
+    return next((schedule for schedule in schedules if schedule.name == name), None)
 
 
 async def events(store: Store) -> list[Event]:
@@ -68,7 +68,7 @@ async def events(store: Store) -> list[Event]:
 
 
 class Node:
-    """A scheduler over a store, with the types and the schedules that its code has."""
+    """A scheduler on a store, with the types and schedules of its code."""
 
     def __init__(
         self, store: Store, clock: VirtualClock, code: Sequence[Schedule] = (), knows: str = "work"
@@ -88,7 +88,7 @@ class Node:
 
 async def test_every_change_of_a_schedule_has_its_event(store: Store, clock: VirtualClock) -> None:
     assert await put(store, every("s"))
-    assert not await put(store, every("s"))  # nothing changed, nothing to tell
+    assert not await put(store, every("s"))  # Nothing has changed, so there is no event.
     assert await put(store, every("s", 30))
 
     def pause(dialect: Dialect, ids: Ids, now: float) -> Script[Schedule]:
@@ -109,7 +109,7 @@ async def test_every_change_of_a_schedule_has_its_event(store: Store, clock: Vir
     assert (resumed.paused, resumed.next_at) == (
         0,
         clock.now() + 30,
-    )  # what was missed is not made up
+    )  # Missed fires are not repeated.
     await store.run(
         lambda dialect, ids, now: schedules.remove(
             dialect, ids, now, name="s", actor="ann", reason="done"
@@ -166,8 +166,8 @@ async def test_a_schedule_that_cannot_be_evaluated_affects_no_other(
             await node.tick()
     assert node.scheduler.fired == 5
     assert list(node.scheduler.skipped) == ["a"]
-    assert len([each for each in caplog.records if "'a'" in each.getMessage()]) == 1
-    assert await row(store, "a") == before  # as it was, for nodes that can
+    assert len([record for record in caplog.records if "'a'" in record.getMessage()]) == 1
+    assert await row(store, "a") == before  # Unchanged, for nodes that can evaluate it.
     if trouble != "a newer version's spec":
         able = Node(store, clock, knows="work elsewhere")
         await able.tick()
@@ -186,21 +186,23 @@ async def test_a_schedule_of_the_code_fires_only_where_the_code_has_it(
         await old.tick()
     assert (old.scheduler.fired, new.scheduler.fired) == (3, 0)
     with caplog.at_level(logging.WARNING):
-        for _ in range(5):  # the last node that has it is gone
+        for _ in range(5):  # The last node with this code has gone.
             clock.set(clock.now() + SILENT_SECONDS)
             await new.tick()
     assert new.scheduler.fired == 0
-    assert [each.getMessage()[:30] for each in caplog.records] == ["schedule 'tick' does not fire:"]
-    again = Node(
-        store, clock, [tick]
-    )  # an old version comes back: one fire for all that was missed
+    assert [record.getMessage()[:30] for record in caplog.records] == [
+        "schedule 'tick' does not fire:"
+    ]
+    again = Node(store, clock, [tick])  # An old version starts again: one fire for all missed ones.
     await again.tick()
     assert again.scheduler.fired == 1
     clock.set(clock.now() + FORGET_SECONDS + 1)
     await asyncio.gather(new.tick(), Node(store, clock).tick())
     assert await row(store, "tick") is None
-    removed = [each for each in await events(store) if each.kind == "schedule.removed"]
-    assert [(each.schedule, each.reason) for each in removed] == [("tick", "it has left the code")]
+    removed = [event for event in await events(store) if event.kind == "schedule.removed"]
+    assert [(event.schedule, event.reason) for event in removed] == [
+        ("tick", "it has left the code")
+    ]
 
 
 async def test_a_schedule_of_the_code_is_put_while_running_and_keeps_its_pause(
@@ -218,37 +220,37 @@ async def test_a_schedule_of_the_code_is_put_while_running_and_keeps_its_pause(
         )
     )
     await put(store, every("tick", 30, owner=CODE))
-    found = await row(store, "tick")
-    assert found is not None
-    assert (found.paused, found.spec) == (1, "@every 30")
+    schedule = await row(store, "tick")
+    assert schedule is not None
+    assert (schedule.paused, schedule.spec) == (1, "@every 30")
     with pytest.raises(Conflict, match="belongs to the code"):
         await put(store, every("tick"))
 
 
 async def specs(store: Store, clock: VirtualClock, *nodes: Node) -> list[str]:
-    """What is in force after each look of these nodes, for a while."""
-    found = []
+    """Returns the spec in force after each tick of these nodes."""
+    specs = []
     for _ in range(10):
         clock.set(clock.now() + ANNOUNCE_SECONDS + 1)
         for node in nodes:
             await node.tick()
         current = await row(store, "tick")
         assert current is not None
-        found.append(current.spec)
-    return found
+        specs.append(current.spec)
+    return specs
 
 
 async def test_a_definition_that_no_running_node_has_gives_way(
     store: Store, clock: VirtualClock
 ) -> None:
-    """During a roll-out an old node starts last and puts its definition back; then it ends."""
+    """During a roll-out an old node starts last, restores its definition, and then ends."""
     old = Node(store, clock, [every("tick", 7_200, owner=CODE)])
     new = Node(store, clock, [every("tick", 3_600, owner=CODE)])
     await new.tick()
     await old.tick()
     assert set(await specs(store, clock, new, old)) == {"@every 7200"}, "the last start decides"
     assert (await specs(store, clock, new))[-1] == "@every 3600"
-    put_again = [each for each in await events(store) if each.kind == "schedule.put"]
+    put_again = [event for event in await events(store) if event.kind == "schedule.put"]
     assert len(put_again) == 3, "definitions do not alternate"
     await old.tick()
     assert set(await specs(store, clock, new, old)) == {"@every 3600"}
@@ -263,9 +265,9 @@ async def test_a_changed_definition_of_a_running_node_is_put(
     for changed in (every("tick", 30, owner=CODE), every("tick", 30, owner=CODE, type="other")):
         code[0] = changed
         await node.tick()
-        found = await row(store, "tick")
-        assert found is not None
-        assert (found.spec, found.type) == (changed.spec, changed.type)
+        schedule = await row(store, "tick")
+        assert schedule is not None
+        assert (schedule.spec, schedule.type) == (changed.spec, changed.type)
 
 
 async def test_a_schedule_made_at_run_time_stays_without_any_code(

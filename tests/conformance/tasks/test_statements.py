@@ -1,4 +1,4 @@
-"""The statements: alike in both dialects, all used, each honest about the index that it relies on."""
+"""The statements: the same names in both dialects, all in use, with the index that they rely on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SRC = Path(__file__).parents[3] / "src" / "holdfast"
 ORDERS = "holdfast.orders.sqlstore"
 DIALECTS = ("sqlite", "postgres")
 OWN = {
-    # One writer: reads inside a transaction need no locks, and rows are taken by their place.
+    # With one writer, reads in a transaction need no locks, and rows are claimed by row id.
     "sqlite": {
         *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
         *(
@@ -39,7 +39,7 @@ OWN = {
             "take_rows",
         ),
     },
-    # Whole verbs in one statement, and offsets that are given when the feed is read.
+    # Verbs of one statement, and offsets that are assigned when the feed is read.
     "postgres": {
         *(
             "adopt_feed",
@@ -71,17 +71,17 @@ class Text(NamedTuple):
 
 
 def texts(dialect: str) -> dict[str, Text]:
-    found = {}
+    texts = {}
     for package, folder in packages(dialect):
         for file in files(package).joinpath(folder).iterdir():
             for name, body in BLOCK.findall(file.read_text("utf-8")):
                 index = re.search(r"^-- index: *(.*)$", body, re.MULTILINE)
-                found[name] = Text(name, body, index[1] if index else None)
-    return found
+                texts[name] = Text(name, body, index[1] if index else None)
+    return texts
 
 
 def packages(dialect: str) -> list[tuple[str, str]]:
-    """The store's own statements, and those that parts above it bring."""
+    """The statements of the store, and those of packages above it."""
     return [
         (f"holdfast.store.{dialect}", "statements"),
         (ORDERS, f"statements/{dialect}"),
@@ -89,10 +89,10 @@ def packages(dialect: str) -> list[tuple[str, str]]:
 
 
 def loaded(dialect: str) -> dict[str, Statement]:
-    found: dict[str, Statement] = {}
+    statements: dict[str, Statement] = {}
     for package, folder in packages(dialect):
-        found |= load_statements(package, lambda _: "r", folder)
-    return found
+        statements |= load_statements(package, lambda _: "r", folder)
+    return statements
 
 
 def names(dialect: str) -> set[str]:
@@ -113,7 +113,7 @@ def test_every_statement_is_used(dialect: str) -> None:
 
 def test_same_results_under_the_same_names() -> None:
     ours, theirs = loaded("sqlite"), loaded("postgres")
-    # A fast path may answer in the way that suits its dialect.
+    # A shortcut may return what suits its dialect.
     differing = {"insert_plain", "insert_one", "complete_plain"}
     differing |= {"count_records", "prune_feed", "prune_tasks"}
     for name in (ours.keys() & theirs.keys()) - differing:
@@ -123,7 +123,7 @@ def test_same_results_under_the_same_names() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
-    """Tables of one row, and lists that are read whole, need none."""
+    """Tables of one row and lists that are read as a whole need no index."""
     whole = {
         *(
             "adopt_feed",
@@ -143,11 +143,11 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
     missing = {text.name for text in texts(dialect).values() if text.relies_on is None}
     assert missing <= whole
     made = "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
-    known = {*CREATED.findall(made), *TABLES.findall(made)}
-    known |= {f"{table}_pkey" for table in TABLES.findall(made)}
+    names = {*CREATED.findall(made), *TABLES.findall(made)}
+    names |= {f"{table}_pkey" for table in TABLES.findall(made)}
     for text in texts(dialect).values():
         for word in re.findall(r"holdfast_\w+", text.relies_on or ""):
-            assert word in known, f"{text.name} relies on {word}, which does not exist"
+            assert word in names, f"{text.name} relies on {word}, which does not exist"
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -179,8 +179,8 @@ def test_both_dialects_have_the_same_tables_and_columns() -> None:
         dialect: "\n".join(m.text for m in load_migrations(f"holdfast.store.{dialect}"))
         for dialect in DIALECTS
     }
-    own = "holdfast_commit"  # the answer of a commit cannot be lost on its way from a file
-    locking = "holdfast_lease_fence"  # a transaction on a file locks all of it
+    own = "holdfast_commit"  # The answer of a commit to a file cannot be lost.
+    locking = "holdfast_lease_fence"  # A transaction locks the whole file.
     shared = [name for name in TABLES.findall(made["postgres"]) if name != own]
     assert TABLES.findall(made["sqlite"]) == shared
     assert CREATED.findall(made["sqlite"]) == [
@@ -361,7 +361,7 @@ async def pg(clock: VirtualClock, pg_dsn: str) -> AsyncIterator[postgres.Connect
 
 
 async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connection) -> None:
-    """With the settings of our connections, and generic plans: on statistics of any age."""
+    """Plans statements with the settings of the driver and generic plans, regardless of statistics."""
     for analysed in (False, True):
         if analysed:
             await pg.execute("ANALYZE")
@@ -377,14 +377,14 @@ async def test_postgres_plans_use_the_index_that_is_named(pg: postgres.Connectio
 
 CHANGES = re.compile(r"(?:Insert|Update|Delete|Merge) on ")
 HARMLESS = {
-    # They set an option of the transaction, send a hint, or ask about the server: no change of a row.
+    # They set an option, send a hint, or query the server. They change no row.
     *("set_config", "pg_notify"),
     *("pg_control_system", "pg_current_wal_lsn", "pg_is_in_recovery"),
 }
 
 
 async def test_statements_marked_as_reads_change_nothing(pg: postgres.Connection) -> None:
-    """A transaction whose statements all read leaves no proof of its commit."""
+    """A transaction that only reads stores no proof of its commit."""
     volatile = {
         row[0] for row in await pg.fetch("SELECT proname FROM pg_proc WHERE provolatile = 'v'")
     }
@@ -453,10 +453,10 @@ def test_a_statement_that_stands_twice_is_refused(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("dialect", [sqlite, postgres], ids=DIALECTS)
 def test_a_part_brings_its_own_statements(dialect: ModuleType) -> None:
-    known = dialect.statements()
+    loaded = dialect.statements()
     with pytest.raises(KeyError):
-        known["lock_orders"]
+        loaded["lock_orders"]
     with pytest.raises(KeyError):
-        known[f"{ORDERS}:claim"]
-    assert "holdfast_order" in known[f"{ORDERS}:lock_orders"].text
-    assert f"{ORDERS}:write_orders" in known
+        loaded[f"{ORDERS}:claim"]
+    assert "holdfast_order" in loaded[f"{ORDERS}:lock_orders"].text
+    assert f"{ORDERS}:write_orders" in loaded

@@ -1,4 +1,4 @@
-"""Steps of tasks on every store: one effect for all attempts; a runner that lost its task is refused."""
+"""Steps of tasks: one effect for all attempts, and refusals of a runner that lost its task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.conformance.tasks.helpers import claim_one, complete, failing, put, r
 
 
 class Desk:
-    """What a context asks of the engine, straight from the store."""
+    """The calls of a context to the engine, answered by the store directly."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -77,12 +77,12 @@ class Effect:
 
 
 async def context(store: Store) -> Context:
-    """Of the next claim."""
+    """The run of the next claim."""
     return Context(await claim_one(store), Desk(store))
 
 
 async def taken_over(store: Store, clock: VirtualClock) -> Context:
-    """The lease of the runner expires, and the next claim gets the task."""
+    """Lets the lease of the runner expire, and claims the task again."""
     clock.set(clock.now() + 10.0)
     await store.sweep()
     return await context(store)
@@ -126,9 +126,9 @@ async def test_steps_belong_to_their_task(store: Store, first: Context) -> None:
 async def test_a_dead_runner_is_taken_over_and_the_next_attempt_is_numbered(
     store: Store, clock: VirtualClock, first: Context
 ) -> None:
-    """The task's own lease decides: as soon as another claim has it, the step is free."""
+    """The lease of the task decides: as soon as another claim has the task, the step is free."""
     desk = Desk(store)
-    await desk.begin_step(first.step_request("charge", None), None)  # and then it died
+    await desk.begin_step(first.step_request("charge", None), None)  # Then the runner died.
     second = await taken_over(store, clock)
     effect = Effect()
     assert await second.once("charge", effect) == "charged"
@@ -157,7 +157,7 @@ async def test_a_zombie_is_refused_before_it_acts(
 async def test_a_zombie_that_acts_late_writes_nothing(
     store: Store, clock: VirtualClock, first: Context, when: str
 ) -> None:
-    """It wakes up before the new runner began the step, while that runs it, or after its end."""
+    """The old runner continues before the new one starts the step, during the step, or after it."""
     late, good = Effect("late"), Effect("good")
 
     async def freeze() -> None:
@@ -173,11 +173,11 @@ async def test_a_zombie_that_acts_late_writes_nothing(
     late.during = freeze
     with pytest.raises(LeaseLost):
         await first.once("charge", late)
-    found = await entry(store)
+    stored = await entry(store)
     if when == "before":
-        assert (found.state, found.outcome_json) == (State.IN_PROGRESS, None)
+        assert (stored.state, stored.outcome_json) == (State.IN_PROGRESS, None)
     else:
-        assert (found.state, found.outcome_json) == (State.DONE, '"good"')
+        assert (stored.state, stored.outcome_json) == (State.DONE, '"good"')
 
 
 async def test_an_ended_task_takes_no_more_steps(store: Store, first: Context) -> None:

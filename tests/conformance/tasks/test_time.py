@@ -1,4 +1,4 @@
-"""Clocks that were wrong and were put right: the processes of one store agree, and their time goes on."""
+"""Corrected clocks: the processes of one store agree on the time, which never goes back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.conformance.tasks.helpers import claim, put
 
 
 class Settable(VirtualClock):
-    """A machine whose wall clock an operator sets; the monotonic one goes on."""
+    """A machine whose wall clock is set, while the monotonic clock continues."""
 
     def step(self, seconds: float) -> None:
         self._time += seconds

@@ -17,12 +17,12 @@ from tests.conformance.tasks.helpers import (
     claim,
     claim_ids,
     claim_one,
+    claim_request,
     complete,
     failing,
     get,
     put,
     runner_says,
-    wanted,
 )
 
 ONE = LimitRule(max_running=1)
@@ -34,7 +34,7 @@ async def put_limited(store: Store, task_id: str, rule: LimitRule, **fields: obj
 
 
 async def put_unjudged(store: Store, task_id: str, rule: LimitRule) -> None:
-    """In line without a look at the limit: what a caller's transaction brings in."""
+    """Inserts a task without checking its limit, as in a caller's transaction."""
     submission = asked(store, task_id, type="limited", rules=(("key", rule),))
     await store.run(
         lambda dialect, ids, now: insert(
@@ -58,14 +58,14 @@ async def test_a_task_that_the_insert_parks_says_when_it_may_start(
     store: Store, clock: VirtualClock
 ) -> None:
     await put_limited(store, "first", SLOW)
-    begun = clock.now()
+    started_at = clock.now()
     await claim_one(store)
     assert await opening(store) is None, "nothing waits at the limit"
-    clock.set(begun + 3.0)
+    clock.set(started_at + 3.0)
     await put_limited(store, "second", SLOW)
     assert (await get(store, "second")).gate == "key"
-    assert await opening(store) == begun + 10.0
-    clock.set(begun + 10.0)
+    assert await opening(store) == started_at + 10.0
+    clock.set(started_at + 10.0)
     assert (await store.open_gates())[0] == 1
     assert await claim_ids(store) == ["second"]
     assert await opening(store) is None
@@ -86,7 +86,7 @@ async def test_a_full_limit_opens_with_the_end_of_a_run_not_with_time(store: Sto
 async def test_an_unparked_task_that_does_not_start_blocks_the_next_only_briefly(
     store: Store, clock: VirtualClock
 ) -> None:
-    """Its queue is not served here; the permit it was let in for is not taken."""
+    """This node does not serve the queue of the unparked task, so the permit stays unused."""
     await put_limited(store, "first", ONE)
     running = await claim_one(store)
     await put_limited(store, "elsewhere", ONE, queue="elsewhere")
@@ -135,7 +135,7 @@ async def test_new_tasks_do_not_delay_the_next_claim(store: Store, clock: Virtua
 
 
 async def test_ends_and_aborts_in_one_batch_unpark_the_next_task(store: Store) -> None:
-    """Those that this very transaction takes out of the line are not counted as let in."""
+    """Tasks that the same transaction removes from the line do not count as unparked."""
     for n in range(5):
         await put_limited(store, f"{n}", ONE)
     running = await claim_one(store)
@@ -154,7 +154,7 @@ async def test_a_later_arrival_does_not_take_the_turn_of_a_parked_one(
     await claim(store)
     clock.set(clock.now() + 10.0)
     await put_unjudged(store, "late", SLOW)
-    claimed = await store.claim(wanted(1))
+    claimed = await store.claim(claim_request(1))
     assert (claimed.tasks, claimed.parked, claimed.look_again) == ([], 1, True)
     assert await claim_ids(store, 1) == ["parked"]
     assert (await get(store, "late")).gate == "key"
@@ -189,7 +189,7 @@ async def test_a_more_urgent_arrival_goes_first(store: Store, clock: VirtualCloc
 async def test_a_parked_task_that_is_held_is_looked_for_again(
     clock: VirtualClock, pg_dsn: str
 ) -> None:
-    """Another transaction has locked the row at the moment at which the permit comes back."""
+    """Another transaction holds the row when the permit comes back."""
     bench = PostgresBench(clock, pg_dsn)
     store = await bench.open()
     await put_limited(store, "first", ONE)
@@ -214,7 +214,7 @@ async def test_a_parked_task_that_is_held_is_looked_for_again(
 async def test_every_task_gets_its_turn_however_it_was_enqueued(
     store: Store, clock: VirtualClock
 ) -> None:
-    """A stream of tasks that were not judged never starves those that are parked."""
+    """A stream of tasks whose limit was not checked does not starve the parked ones."""
     await put_limited(store, "first", SLOW)
     await claim(store)
     for n in range(5):
@@ -253,11 +253,11 @@ def test_a_parked_task_that_may_start_has_a_claim_scheduled(
     waits: float,
     look_in: float | None,
 ) -> None:
-    begun = 1_800_000_000.0
-    now = begun + waits
+    started_at = 1_800_000_000.0
+    now = started_at + waits
     limit = Limit("key", LimitRule(max_running, rate_count, 1.0, burst))
     for _ in range(starts):
-        limit = take(limit, begun)
+        limit = take(limit, started_at)
     look_at = None if look_in is None else now + look_in
     limit = Limit("key", limit.rule, running, parked, limit.full_until, look_at)
     at = next_look(limit, now)

@@ -34,6 +34,7 @@ from tests.conformance.tasks.helpers import (
     claim,
     claim_ids,
     claim_one,
+    claim_request,
     complete,
     failing,
     fresh,
@@ -44,7 +45,6 @@ from tests.conformance.tasks.helpers import (
     read_all,
     runner_says,
     status,
-    wanted,
 )
 
 ONE = LimitRule(max_running=1)
@@ -128,7 +128,7 @@ async def test_a_limit_locked_by_holdfast_is_skipped_briefly(store: Store, calle
     first = await claim_one(store)
     await put(store, "plain", priority="low")
     await caller.connection.execute("SELECT FROM holdfast_limit WHERE name = 'key' FOR UPDATE")
-    claimed = await soon(store.claim(wanted(2)))
+    claimed = await soon(store.claim(claim_request(2)))
     assert [task.id for task in claimed.tasks] == ["plain"]
     assert claimed.blind_seconds > 0.0, "look again soon"
     assert not claimed.look_again, "but not at once"

@@ -23,10 +23,10 @@ from tests.conformance.tasks.helpers import (
     claim,
     claim_ids,
     claim_one,
+    claim_request,
     complete,
     put_plain,
     runner_says,
-    wanted,
 )
 
 LOOK_SECONDS = 0.001
@@ -226,9 +226,9 @@ async def test_no_worker_idles_while_a_task_waits_below_a_floor(
     await put_plain(store, 10)
     assert len(await claim(store, 5)) == 5
     await runner_says(other, held[0], Release("not here"))
-    rest = await store.claim(wanted(10))
+    rest = await store.claim(claim_request(10))
     assert (len(rest.tasks), rest.look_again) == (5, True)
-    again = await store.claim(wanted(10))
+    again = await store.claim(claim_request(10))
     assert ([task.id for task in again.tasks], again.look_again) == ([held[0].id], False)
     assert await claim_ids(store) == []
     await runner_says(other, held[1], Release("not here"))
@@ -246,7 +246,7 @@ async def test_a_claim_that_may_have_missed_a_task_says_when_to_claim_again(
     clock.set(clock.now() + 5)
     assert await claim_ids(store) == []
     await runner_says(other, held, Release("not here"))
-    missed = await store.claim(wanted(10))
+    missed = await store.claim(claim_request(10))
     assert (missed.tasks, missed.look_again) == ([], False)
     assert 0.0 < missed.blind_seconds < 1.0
     clock.set(clock.now() + missed.blind_seconds)

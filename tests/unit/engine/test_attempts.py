@@ -15,7 +15,7 @@ from holdfast.core.command import Abort, Instruction
 from holdfast.core.task import FailureKind
 from holdfast.errors import IllegalTransition, LeaseLost, NotFound, TaskFailed
 from holdfast.testing import harness
-from tests.conformance.tasks.helpers import wanted
+from tests.conformance.tasks.helpers import claim_request
 
 
 async def test_a_task_runs_and_returns_its_result(queue: TaskQueue) -> None:
@@ -268,7 +268,7 @@ async def test_tasks_of_a_dead_node_are_queued_again_when_the_lease_ends(queue: 
         handle = await queue.enqueue("work")
         await queue.resume_queue()
         backend = await queue.open()
-        await backend.store.claim(wanted(1, node="dead", lease_seconds=9.0))
+        await backend.store.claim(claim_request(1, node="dead", lease_seconds=9.0))
         await h.run_until_idle()
         assert (await handle.get()).node == "dead"
         await h.advance(8.9)

@@ -11,7 +11,7 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, Status, Task
 from holdfast.store.scripts import schedules as scripts
-from tests.conformance.tasks.helpers import wanted
+from tests.conformance.tasks.helpers import claim_request
 from tests.conformance.tasks.model.machine import QUEUES, Hands
 from tests.statements import query
 
@@ -56,7 +56,7 @@ class Enqueueing(Hands):
     def insert_and_claim(self) -> None:
         self.tick()
         submission = self.asked(id_given=False)
-        claim = wanted(100, queues=QUEUES)
+        claim = claim_request(100, queues=QUEUES)
         _, claimed = self.both(lambda store: store.insert_and_claim([submission], claim))
         self.model.add(submission.task.id, {})
         self.took(claimed.tasks, "insert_and_claim")
@@ -205,7 +205,7 @@ class Enqueueing(Hands):
     @rule(queues=st.sampled_from([QUEUES, ("default",)]), node=st.sampled_from("xy"))
     def claim(self, queues: tuple[str, ...], node: str) -> None:
         self.tick()
-        claimed = self.both(lambda store: store.claim(wanted(100, queues=queues, node=node)))
+        claimed = self.both(lambda store: store.claim(claim_request(100, queues=queues, node=node)))
         self.took(claimed.tasks, "claim")
 
     @precondition(lambda self: self.has(Status.QUEUED))
@@ -213,7 +213,7 @@ class Enqueueing(Hands):
     def claim_next(self, queues: tuple[str, ...], node: str) -> None:
         self.tick()
         if self.is_first_certain(queues):
-            first = wanted(1, queues=queues, node=node, expected=1)
+            first = claim_request(1, queues=queues, node=node, expected=1)
             self.took(self.both(lambda store: store.claim(first)).tasks, "claim_next")
 
     def is_first_certain(self, queues: tuple[str, ...]) -> bool:
@@ -232,6 +232,6 @@ class Enqueueing(Hands):
         """After a while without a claim."""
         self.tick(3.0)
         claimed = self.both(
-            lambda store: store.claim_aged(wanted(100, queues=QUEUES), ageing_seconds=2.0)
+            lambda store: store.claim_aged(claim_request(100, queues=QUEUES), ageing_seconds=2.0)
         )
         self.took(claimed.tasks, "claim_aged")
