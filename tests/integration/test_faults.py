@@ -215,7 +215,7 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
         assert (stats.fenced, stats.restarts) == (0, 0)
         assert queue.parts.sessions.engine is not None
         pool = queue.parts.sessions.engine.pool
-        await eventually(lambda: not pool.held)
+        await eventually(lambda: not pool.runs)
     assert sum(entry.what == "start" for entry in journal.read(runs)) == 5
 
 

@@ -29,8 +29,8 @@ EMPTY_TIMES: Final = 10
 many times its duration. On a slow network, searches must not delay claims."""
 GATES_SECONDS: Final = 1.0
 """While claims are saturated, limits are checked at this interval."""
-HELD_SECONDS: Final = 0.05
-"""Pause before another try while another transaction holds the limits."""
+HELD_RETRY_SECONDS: Final = 0.05
+"""Pause before another try while another transaction holds the rows."""
 SHORT_SECONDS: Final = 0.01
 """Tasks that take less than this on average are claimed ahead of free workers."""
 SMALL: Final = 8
@@ -218,7 +218,7 @@ def after_gates(state: ClaimState, opened: int, now: float, took_seconds: float)
     if opened:
         return replace(state, gates_at=now + GATES_SECONDS, gates_not_before=0.0)
     pause = max(GATES_SECONDS, EMPTY_TIMES * took_seconds)
-    return replace(state, gates_at=now + pause, gates_not_before=now + HELD_SECONDS)
+    return replace(state, gates_at=now + pause, gates_not_before=now + HELD_RETRY_SECONDS)
 
 
 def is_due(upcoming: Upcoming, now: float) -> bool:

@@ -29,7 +29,7 @@ from holdfast.store.store import Store, is_held
 BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
 IDLE_SECONDS: Final = 60.0
-HELD_SECONDS: Final = 0.1
+OUTCOME_RETRY_SECONDS: Final = 0.1
 """The pause before the next try of an outcome whose rows are held."""
 HELD_TRIES: Final = 8
 """Held outcomes that are tried one by one before new outcomes are written."""
@@ -138,7 +138,7 @@ class Completer(Loop):
         if self._failed_writes:
             return await self._try_again()
         if self._held or self._waiting:
-            return 0.0 if self._waiting else HELD_SECONDS
+            return 0.0 if self._waiting else OUTCOME_RETRY_SECONDS
         self._empty.set()
         return IDLE_SECONDS
 

@@ -250,7 +250,7 @@ class Engine:
         if not tasks:
             return
         for task in tasks:
-            self.pool.held.pop(task.run, None)
+            self.pool.runs.pop(task.run, None)
         instructions = [Instruction(task.id, Release(reason), fence=task.fence) for task in tasks]
         try:
             answers = await self._own.apply(instructions, wait=False)
@@ -312,9 +312,9 @@ class Engine:
         if self._measures.has_meter:
             self._measures.ended(answers)
         more_work = False
-        held, ended = self.pool.held, list[Task]()
+        runs, ended = self.pool.runs, list[Task]()
         for task, ruling in answers:
-            held.pop(task.run, None)
+            runs.pop(task.run, None)
             now = ruling.after if type(ruling) is Transition else applied(ruling)
             if now is not None:
                 ended.append(now)

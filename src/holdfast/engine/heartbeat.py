@@ -1,8 +1,8 @@
 """The heartbeat of a node: renews its leases and reports that it is alive.
 
-Promises: every held lease is renewed each third of its duration; the pool cancels a run that lost its
-lease at once; a run that the store assigns to this node but the node does not hold (the answer of its
-claim was lost) is given back without spending an attempt.
+Promises: the lease of every owned run is renewed each third of its duration; the pool cancels a run that
+lost its lease at once; a run that the store assigns to this node but the node does not own (the answer of
+its claim was lost) is given back without spending an attempt.
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class Heartbeat(Loop):
             await self.guard("announcing handlers", self._announce())
         else:
             await self._announce()  # If this raises, the start fails.
-        renewed = [run for run, held in self._pool.held.items() if held.is_renewed]
+        renewed = [run for run, owned in self._pool.runs.items() if owned.is_renewed]
         info_json = dumps(self._describe())
         now = self._store.now()
         answer = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
         # A run whose outcome was committed during the renewal is done, not lost.
-        held = self._pool.held
-        lost = {run for run in answer.lost if run in held and not held[run].has_ended}
+        runs = self._pool.runs
+        lost = {run for run in answer.lost if run in runs and not runs[run].has_ended}
         if lost:
             self.lost += len(lost)
-            tasks = [held[run].task for run in sorted(lost)]
+            tasks = [runs[run].task for run in sorted(lost)]
             self._pool.lose(lost)
             await self.guard("looking up what was lost", self._log_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
@@ -114,7 +114,7 @@ class Heartbeat(Loop):
             self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:
-        """Gives back runs that the store assigns to this node, but that the node does not hold."""
+        """Gives back runs that the store assigns to this node, but that the node does not own."""
         now = self._store.now()
         await self._release(await self._store.owned(self._node), now)
 
@@ -124,7 +124,7 @@ class Heartbeat(Loop):
         unknown = [
             Instruction(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
-            if RunId(task_id, fence) not in self._pool.held and started_at <= before
+            if RunId(task_id, fence) not in self._pool.runs and started_at <= before
         ]
         if unknown:
             await self._store.apply(unknown, wait=False)

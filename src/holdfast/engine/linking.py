@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.core.claiming import HELD_SECONDS
+from holdfast.core.claiming import HELD_RETRY_SECONDS
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
 from holdfast.store.inserts import LINK_BATCH
@@ -29,7 +29,7 @@ class Linking:
         self._loop = loop
         self._store = store
         self._on_linked = on_linked
-        self._pause_seconds = HELD_SECONDS
+        self._pause_seconds = HELD_RETRY_SECONDS
         self._left_out: set[str] = set()
         """Children that could not be linked."""
 
@@ -44,7 +44,7 @@ class Linking:
             if linked.done:
                 self._on_linked()
             if linked.done or linked.is_all:
-                self._pause_seconds = HELD_SECONDS
+                self._pause_seconds = HELD_RETRY_SECONDS
             if linked.is_all:
                 return None
             if not linked.done:

@@ -21,7 +21,7 @@ from holdfast.engine.context import Context, Services
 from holdfast.engine.deadlines import Deadlines
 from holdfast.engine.execute import Executor, timed_out
 from holdfast.engine.handlers import IN_THREAD, Handlers
-from holdfast.engine.held_run import LOST, RELEASED, TIMEOUT, HeldRun
+from holdfast.engine.owned_run import LOST, RELEASED, TIMEOUT, OwnedRun
 from holdfast.engine.supervisor import Supervisor
 from holdfast.errors import LeaseLost
 
@@ -69,8 +69,8 @@ class WorkerPool:
         self._surplus = 0
         """Workers that leave as soon as they are idle."""
         self._default_timeout = default_timeout
-        self.held: dict[RunId, HeldRun] = {}
-        self._buffer: deque[HeldRun] = deque()
+        self.runs: dict[RunId, OwnedRun] = {}
+        self._buffer: deque[OwnedRun] = deque()
         self._idle: deque[asyncio.Future[bool]] = deque()
         self._woken = 0
         """Workers that were woken and have not taken a task yet."""
@@ -82,11 +82,11 @@ class WorkerPool:
         self._freed_at = float("-inf")
         self._owes_signal = False
         """A worker became free while tasks waited in the buffer. `on_free` is called once they are taken."""
-        self._deaf: list[HeldRun] = []
+        self._deaf: list[OwnedRun] = []
         self._quiet = asyncio.Event()
         self._hurried = False
-        self.deadlines: Deadlines[HeldRun] = Deadlines(
-            lambda held: self._cancel(held, TIMEOUT), clock.monotonic
+        self.deadlines: Deadlines[OwnedRun] = Deadlines(
+            lambda owned: self._cancel(owned, TIMEOUT), clock.monotonic
         )
 
     # -- capacity --------------------------------------------------------------------------------
@@ -162,9 +162,9 @@ class WorkerPool:
                 tasks = self._set_apart(tasks)
             self._lose_older({task.id for task in tasks})
         for task in tasks:
-            held = HeldRun(task)
-            self.held[held.run] = held
-            self._buffer.append(held)
+            owned = OwnedRun(task)
+            self.runs[owned.run] = owned
+            self._buffer.append(owned)
         self._busy_at = self._clock.monotonic()
         self._hand_out()
         if len(self._buffer) > self._woken and self.workers < self.maximum:
@@ -172,19 +172,19 @@ class WorkerPool:
 
     def _lose_older(self, claimed_again: set[str]) -> None:
         """Cancels the earlier runs of tasks that were claimed again. No heartbeat is needed to know."""
-        older = {run for run in self.held if run.task_id in claimed_again}
-        self.lose({run for run in older if not self.held[run].has_ended})
+        older = {run for run in self.runs if run.task_id in claimed_again}
+        self.lose({run for run in older if not self.runs[run].has_ended})
 
     def _set_apart(self, tasks: list[Task]) -> list[Task]:
         """The tasks to start now. Tasks on their last chance start one at a time, so that a task that
         kills its process does not make the others dead letters. Those others are snoozed, without
         spending an attempt."""
         last = [task for task in tasks if on_last_chance(task)]
-        before = sum(on_last_chance(held.task) for held in self.held.values())
+        before = sum(on_last_chance(owned.task) for owned in self.runs.values())
         if before + len(last) <= 1:
             return tasks
         for n, task in enumerate(last, start=min(1, before)):
-            self.held[task.run] = HeldRun(task)
+            self.runs[task.run] = OwnedRun(task)
             snooze = Snooze(n * APART_SECONDS, "its workers have died: it runs apart from others")
             self._deliver(task, Instruction(task.id, snooze, fence=task.fence))
         return [task for task in tasks if not on_last_chance(task)]
@@ -200,7 +200,7 @@ class WorkerPool:
                 self._woken += 1
                 waiter.set_result(True)
 
-    async def _next(self) -> HeldRun | None:
+    async def _next(self) -> OwnedRun | None:
         """Waits for the next task. None when this worker must leave."""
         while not self._buffer:
             if self._surplus:
@@ -217,14 +217,14 @@ class WorkerPool:
                     self._woken -= 1
         return self._take()
 
-    def _take(self) -> HeldRun:
+    def _take(self) -> OwnedRun:
         self.busy += 1
-        held = self._buffer.popleft()
+        owned = self._buffer.popleft()
         if self._owes_signal and not self._buffer:
             self._signal_free()
         if self._idle and len(self._buffer) > self._woken:
             self._hand_out()
-        return held
+        return owned
 
     def _signal_free(self) -> None:
         self._owes_signal = False
@@ -234,21 +234,21 @@ class WorkerPool:
         """The loop of a worker. The supervisor replaces a worker that dies."""
         runs = 0
         me = asyncio.current_task()
-        while (held := self._take() if self._buffer else await self._next()) is not None:
-            held.started = True
-            held.worker = me
+        while (owned := self._take() if self._buffer else await self._next()) is not None:
+            owned.started = True
+            owned.worker = me
             try:
-                command = None if held.cancelled is not None else await self._run(held)
+                command = None if owned.cancelled is not None else await self._run(owned)
             finally:
                 self.busy -= 1
-                held.worker = None
+                owned.worker = None
                 self._busy_at = self._freed_at = self._clock.monotonic()
             if command is not None:
-                task = held.current
+                task = owned.current
                 if not self._deliver(task, Instruction(task.id, command, fence=task.fence)):
                     await self._room()
-            elif held.cancelled == LOST:
-                self.held.pop(held.run, None)
+            elif owned.cancelled == LOST:
+                self.runs.pop(owned.run, None)
             if self._buffer:
                 self._owes_signal = True
             else:
@@ -259,28 +259,28 @@ class WorkerPool:
             if runs % RUNS_MAX == 0:
                 await asyncio.sleep(0)
 
-    async def _run(self, held: HeldRun) -> RunnerCommand | None:
-        """Runs the handler. Returns the outcome, or None when the task is not held here any more."""
-        task = held.task
+    async def _run(self, owned: OwnedRun) -> RunnerCommand | None:
+        """Runs the handler. Returns the outcome, or None when the process does not own the run any more."""
+        task = owned.task
         handler = self._handlers.get(task.type)
         if handler is None:
             message = f"no handler for '{task.type}' in this process"
             return Fail(failures.plain(task.type, FailureKind.ERROR, message))
         if handler.isolation is IN_THREAD and not self._executor.has_threads:
             return Release("too many threads of this process do not return")
-        held.context = Context(task, self._services)
+        owned.context = Context(task, self._services)
         timeout = timeout_of(task.options, self._default_timeout)
         if timeout is not None:
-            self.deadlines.add(held, timeout)
+            self.deadlines.add(owned, timeout)
         started_at = self._clock.monotonic()
         command: RunnerCommand | None
         try:
-            command = await self._executor.run(handler, held.context, started_at)
+            command = await self._executor.run(handler, owned.context, started_at)
         except LeaseLost:
             command = None
-            held.cancelled = held.cancelled or LOST
+            owned.cancelled = owned.cancelled or LOST
         except asyncio.CancelledError as error:
-            if held.cancelled is None and _is_cancelled():
+            if owned.cancelled is None and _is_cancelled():
                 raise
             # The handler awaited a task that it had cancelled itself: a failure of the handler.
             command = Fail(failures.from_exception(task.type, error))
@@ -291,13 +291,13 @@ class WorkerPool:
             command = Fail(failures.from_exception(task.type, error))
         finally:
             if timeout is not None:
-                self.deadlines.remove(held)
-        if held.cancelled is not None:
+                self.deadlines.remove(owned)
+        if owned.cancelled is not None:
             # The run counts as cancelled, whatever the handler returned or raised.
-            held.go_on()
-            if held.is_given_up:
+            owned.go_on()
+            if owned.is_given_up:
                 return None
-            return timed_out(task, timeout) if held.cancelled == TIMEOUT and timeout else None
+            return timed_out(task, timeout) if owned.cancelled == TIMEOUT and timeout else None
         self.mean_seconds = capacity.smoothed(
             self.mean_seconds, self._clock.monotonic() - started_at
         )
@@ -306,49 +306,49 @@ class WorkerPool:
     # -- taking away -----------------------------------------------------------------------------
 
     def lose(self, runs: set[RunId]) -> None:
-        """Cancels runs whose leases were lost."""
-        for held in [held for run, held in self.held.items() if run in runs]:  # In a stable order.
-            self._cancel(held, LOST)
-            if not held.started:
-                del self.held[held.run]
+        """Cancels runs whose leases were lost, in the order of their claims."""
+        for owned in [owned for run, owned in self.runs.items() if run in runs]:
+            self._cancel(owned, LOST)
+            if not owned.started:
+                del self.runs[owned.run]
 
-    def _cancel(self, held: HeldRun, why: str) -> None:
-        held.cancel(why, self._clock.monotonic())
+    def _cancel(self, owned: OwnedRun, why: str) -> None:
+        owned.cancel(why, self._clock.monotonic())
 
     def cancel_again(self) -> None:
         """Cancels handlers again that go on after their cancellation. After `GIVE_UP_SECONDS` a handler
         is given up: it keeps its worker, but not its lease."""
         now = self._clock.monotonic()
-        for held in [held for held in self.held.values() if held.cancelled and held.worker]:
-            if held.is_deaf(now):
-                if not held.is_given_up:
-                    self._give_up(held, now - held.cancelled_at)
-            elif held.may_cancel_again(now):
-                held.cancel_worker()
+        for owned in [owned for owned in self.runs.values() if owned.cancelled and owned.worker]:
+            if owned.is_deaf(now):
+                if not owned.is_given_up:
+                    self._give_up(owned, now - owned.cancelled_at)
+            elif owned.may_cancel_again(now):
+                owned.cancel_worker()
 
-    def _give_up(self, held: HeldRun, seconds: float) -> None:
-        held.give_up()
-        self._deaf.append(held)
-        outcome_log.stuck(held.task, seconds, held.stack())
-        timeout = timeout_of(held.task.options, self._default_timeout)
-        if held.cancelled == TIMEOUT and timeout:
-            failed = timed_out(held.task, timeout)
-            self._deliver(held.current, Instruction(held.task.id, failed, fence=held.task.fence))
+    def _give_up(self, owned: OwnedRun, seconds: float) -> None:
+        owned.give_up()
+        self._deaf.append(owned)
+        outcome_log.stuck(owned.task, seconds, owned.stack())
+        timeout = timeout_of(owned.task.options, self._default_timeout)
+        if owned.cancelled == TIMEOUT and timeout:
+            failed = timed_out(owned.task, timeout)
+            self._deliver(owned.current, Instruction(owned.task.id, failed, fence=owned.task.fence))
         else:
-            self.held.pop(held.run, None)
+            self.runs.pop(owned.run, None)
         self._check_quiet()
 
     @property
     def deaf(self) -> int:
         """Handlers that were given up and still keep a worker."""
-        self._deaf = [held for held in self._deaf if held.worker is not None]
+        self._deaf = [owned for owned in self._deaf if owned.worker is not None]
         return len(self._deaf)
 
     def named(self, worker: asyncio.Task[Any] | None) -> str:
         """The task of a worker, in words. Another thread may call this while the event loop is blocked."""
-        for held in list(self.held.values()):
-            if held.worker is not None and held.worker is worker:
-                return f"the handler of task {held.task.id} ({held.task.type})"
+        for owned in list(self.runs.values()):
+            if owned.worker is not None and owned.worker is worker:
+                return f"the handler of task {owned.task.id} ({owned.task.type})"
         return "something that is not a handler of this queue"
 
     def take_stalled(self) -> list[Task]:
@@ -357,9 +357,9 @@ class WorkerPool:
 
     def take_unstarted(self) -> list[Task]:
         """Removes and returns the tasks that were claimed but not started."""
-        waiting = [held for held in self._buffer if not held.cancelled]
+        waiting = [owned for owned in self._buffer if not owned.cancelled]
         self._buffer.clear()
-        return [held.task for held in waiting]
+        return [owned.task for owned in waiting]
 
     async def wait_quiet(self, seconds: float) -> bool:
         """Waits until no handler runs, except those that were given up, at most this long."""
@@ -384,10 +384,10 @@ class WorkerPool:
 
     def abandon(self) -> list[Task]:
         """Cancels every running handler. Returns the tasks, which the caller gives back."""
-        running = [held for held in self.held.values() if held.worker is not None]
-        for held in running:
-            self._cancel(held, RELEASED)
-        return [held.current for held in running]
+        running = [owned for owned in self.runs.values() if owned.worker is not None]
+        for owned in running:
+            self._cancel(owned, RELEASED)
+        return [owned.current for owned in running]
 
 
 def on_last_chance(task: Task) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.core.claiming import HELD_SECONDS
+from holdfast.core.claiming import HELD_RETRY_SECONDS
 from holdfast.engine.loop import Loop, log
 from holdfast.store.store import Store
 
@@ -23,7 +23,7 @@ class Settling:
         self._loop = loop
         self._store = store
         self._on_settled = on_settled
-        self._pause_seconds = HELD_SECONDS
+        self._pause_seconds = HELD_RETRY_SECONDS
         self._named: set[str] = set()
         """Held tasks that were logged."""
 
@@ -32,7 +32,7 @@ class Settling:
         for _ in range(ROUNDS_MAX):
             if not await self._batches():
                 return await self._held()
-            self._pause_seconds = HELD_SECONDS
+            self._pause_seconds = HELD_RETRY_SECONDS
             self._on_settled()
         return 0.0
 
@@ -47,7 +47,7 @@ class Settling:
     async def _held(self) -> float | None:
         cascades = await self._store.held_cascades()
         if not cascades:
-            self._pause_seconds = HELD_SECONDS
+            self._pause_seconds = HELD_RETRY_SECONDS
             self._named.clear()
             return None
         pause = self._pause_seconds

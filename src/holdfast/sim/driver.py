@@ -14,7 +14,7 @@ from holdfast.clock import Clock
 from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
 from holdfast.sim.net import Net
 from holdfast.sim.server import NAME, Database
-from holdfast.store.port import HELD_SECONDS, Rank, RowExists
+from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RowExists
 from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.server_clock import ServerClock
 
@@ -65,7 +65,7 @@ class RemoteDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
         def serve() -> T:
             return self._database.run(make, self._node, self._true_now())

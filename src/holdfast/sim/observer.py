@@ -28,9 +28,9 @@ PACE: Final = 0.5
 """Least advance of store time per second of loop time, over `PACE_SECONDS`."""
 CLOCK_LAG_SECONDS_MAX: Final = 1.0
 """How far a node's reading may be behind store time: its leases end early by as much."""
-HELD_BASE: Final = capacity.CLAIM_MAX
+RUNS_BASE: Final = capacity.CLAIM_MAX
 """Runs in memory: one claim whose tasks are all released because their workers have died."""
-HELD_PER_WORKER: Final = 4
+RUNS_PER_WORKER: Final = 4
 """Further runs for each worker: running, claimed ahead, unwinding, being written."""
 TASKS_BASE: Final = 60
 TASKS_PER_WORKER: Final = 6
@@ -210,13 +210,13 @@ class Observer:
                 f"a loop of {node.life} died before {self._record.time():.1f}"
             )
         pool = engine.pool
-        held, tasks = len(pool.held), self._cluster.loop.tasks_of(node.life)
+        runs, tasks = len(pool.runs), self._cluster.loop.tasks_of(node.life)
         if (
-            held > HELD_BASE + HELD_PER_WORKER * pool.maximum
+            runs > RUNS_BASE + RUNS_PER_WORKER * pool.maximum
             or tasks > TASKS_BASE + TASKS_PER_WORKER * pool.maximum
         ):
             self._record.oversized.append(
-                f"{node.life} holds {held} runs and {tasks} coroutines with {pool.maximum} workers "
+                f"{node.life} owns {runs} runs and {tasks} coroutines with {pool.maximum} workers "
                 f"at {self._record.time():.1f}"
             )
 

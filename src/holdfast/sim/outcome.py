@@ -35,8 +35,8 @@ class Outcome(msgspec.Struct, frozen=True):
     left: list[Left]
     """Unfinished cascades after each transaction that changed the set."""
     counters: list[tuple[str, str, int, str, int]]
-    held: dict[str, int]
-    """Number of tasks that each worker still holds."""
+    in_memory: dict[str, int]
+    """Number of tasks that are still in the memory of each node."""
     lost: list[str]
     """Acknowledged commits that a power loss destroyed."""
     unfinished: list[Task]
@@ -69,14 +69,14 @@ async def all_events(store: Store) -> list[Event]:
         events += page.events
 
 
-def held(nodes: Iterable[Node]) -> dict[str, int]:
+def in_memory(nodes: Iterable[Node]) -> dict[str, int]:
     """Tasks, unwritten outcomes and pending new tasks in the memory of each node. Scheduled tasks do not
     count: the schedules continue, so one of them may be there at any time."""
     counts = {}
     for node in nodes:
         engine = node.queue.parts.sessions.engine if node.queue is not None else None
         if engine is not None:
-            tasks = [run.task for run in engine.pool.held.values()]
+            tasks = [run.task for run in engine.pool.runs.values()]
             tasks += [task for task, _ in engine.completer._waiting]
             taking = engine.direct_start.in_progress
             counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking

@@ -144,7 +144,7 @@ class Record:
         self.false_deaths: list[str] = []
         """Deaths counted for tasks whose runner was alive."""
         self.oversized: list[str] = []
-        """Nodes that held more runs or coroutines than their bound."""
+        """Nodes that owned more runs or coroutines than their bound."""
         self.aborted: set[str] = set()
         """Tasks whose cancellation was acknowledged."""
 

@@ -27,7 +27,7 @@ from holdfast.sim.loop import SimLoop
 from holdfast.sim.net import Net
 from holdfast.sim.node import Cluster, Main, Node, idle
 from holdfast.sim.observer import Observer
-from holdfast.sim.outcome import Outcome, all_events, all_tasks, describe_failures, held
+from holdfast.sim.outcome import Outcome, all_events, all_tasks, describe_failures, in_memory
 from holdfast.sim.primitives import PAID, Holders, run_primitives
 from holdfast.sim.record import Record
 from holdfast.sim.schedules import SCHEDULED
@@ -242,7 +242,7 @@ class World:
             edges=self.database.edges(),
             left=self.database.left,
             counters=await store.counters(),
-            held=held(self.cluster.nodes.values()),
+            in_memory=in_memory(self.cluster.nodes.values()),
             lost=self.database.lost,
             unfinished=list(unfinished),
             failures=describe_failures(self.loop.failures),

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from holdfast.core.claiming import HELD_SECONDS, Claimed, ClaimRequest, Upcoming
+from holdfast.core.claiming import HELD_RETRY_SECONDS, Claimed, ClaimRequest, Upcoming
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.task import Priority
 from holdfast.errors import StoreUnavailable
@@ -51,7 +51,7 @@ class Claims:
             _earliest(claimed.opens_at, behind.opens_at),
             claimed.parked + behind.parked,
             behind.look_again,
-            HELD_SECONDS,
+            blind_seconds=HELD_RETRY_SECONDS,
         )
 
     async def _claim(self, claim: ClaimRequest) -> Claimed:

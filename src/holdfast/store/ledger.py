@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 from holdfast.core import ledger as rules
 from holdfast.core.ledger import Entry, EntryKey, EntryLease, EntryRequest, EntryVerdict, Outcome
-from holdfast.store.port import HELD_SECONDS, RowHeld
+from holdfast.store.port import ROW_WAIT_SECONDS, RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import ledger as scripts
 from holdfast.store.store import Store
@@ -31,7 +31,7 @@ class EntryStore:
                 lambda now: scripts.begin(ask, now, carried=tx is not None),
                 tx=tx,
                 # A step of a task has no other way to wait.
-                wait_seconds=WAIT_SECONDS if ask.runner is None else HELD_SECONDS,
+                wait_seconds=WAIT_SECONDS if ask.runner is None else ROW_WAIT_SECONDS,
             )
         except RowHeld:
             return rules.uncommitted(ask, self._store.now())
@@ -71,7 +71,7 @@ class EntryStore:
         *,
         tx: object = None,
         repeatable: bool = True,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
         """Runs a script that writes. An entry stores its owner and fence, so a second run recognizes the
         entry of the first one."""

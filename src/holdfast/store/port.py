@@ -18,7 +18,7 @@ from holdfast.errors import StoreBusy
 from holdfast.store.script import Rows, Script, StatementCall
 
 T = TypeVar("T")
-HELD_SECONDS: Final = 2.0
+ROW_WAIT_SECONDS: Final = 2.0
 """How long a caller waits for a row that another transaction holds."""
 
 
@@ -100,7 +100,7 @@ class Driver(Protocol):
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
         """Runs a script in one transaction, durable when this returns. `small`: it takes no longer than a
         commit, so a driver may run it inline. `wait_seconds`: how long a caller's transaction is retried

@@ -21,7 +21,7 @@ from holdfast.store.access import Access
 from holdfast.store.claims import Claims
 from holdfast.store.fast.insert import FastInserts
 from holdfast.store.inserts import LINK_BATCH, Inserts
-from holdfast.store.port import HELD_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
+from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
 from holdfast.store.reads import Reads
 from holdfast.store.runs import HELD_LEASE_SECONDS, Swept, ending, finish, held_up, is_held
 from holdfast.store.schedules import ScheduleStore
@@ -229,7 +229,7 @@ class Store:
         return await self._driver.read(lambda: self._dialect.owned(node))
 
     async def heartbeat(
-        self, node: str, info_json: str, held: Sequence[RunId], lease_seconds: float
+        self, node: str, info_json: str, runs: Sequence[RunId], lease_seconds: float
     ) -> HeartbeatAnswer:
         """Renews the leases of a node, records that it is live, and returns what it owns."""
 
@@ -237,7 +237,7 @@ class Store:
             # The time when the database is reached: a machine that has just woken knows it by then.
             now = self.now()
             return beats.heartbeat(
-                self._dialect, node, info_json, held=held, until=now + lease_seconds, now=now
+                self._dialect, node, info_json, runs=runs, until=now + lease_seconds, now=now
             )
 
         answer = await self._driver.write_one(script)
@@ -336,7 +336,7 @@ class Store:
         *,
         small: bool = False,
         repeatable: bool = False,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
         """Runs a script that writes, in one transaction. `small`: it takes no longer than a commit.
         `repeatable`: a second run of a committed script returns the same answer and changes nothing, so the

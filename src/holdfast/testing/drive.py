@@ -88,11 +88,11 @@ class Driver:
             upcoming.opens_at,
             *[s.next_at for s in await self._schedules() if not s.paused],
         ]
-        held = engine.pool.held
-        if held:
+        runs = engine.pool.runs
+        if runs:
             times.append(now + engine.config.lease_seconds / 3)
         running = await self._store.find(status=Status.RUNNING, limit=1_000)
-        times += [task.lease_until for task in running if task.run not in held]
+        times += [task.lease_until for task in running if task.run not in runs]
         deadline = engine.pool.deadlines.next_at()
         if deadline is not None:
             times.append(now + deadline - self._clock.monotonic())
@@ -113,7 +113,7 @@ class Driver:
             if self._state() != before:
                 waited = 0.0
                 continue
-            busy = frozenset(run.run for run in self.engine.pool.held.values() if run.worker)
+            busy = frozenset(run.run for run in self.engine.pool.runs.values() if run.worker)
             limit = THREAD_SECONDS if self._is_elsewhere() else PATIENCE_SECONDS
             if not busy or busy == self._waiting or waited >= limit:
                 self._waiting = busy
@@ -125,10 +125,10 @@ class Driver:
         """A value that changes whenever a handler makes progress."""
         pool = self.engine.pool
         woken = tuple(loop.is_woken for loop in self.engine.loops)
-        return pool.busy, len(pool.held), woken, self._clock.next_wake()
+        return pool.busy, len(pool.runs), woken, self._clock.next_wake()
 
     def _is_elsewhere(self) -> bool:
         """Whether a handler runs in a thread or a process, which needs real time."""
         pool = self.engine.pool
-        busy = (held.task.type for held in pool.held.values() if held.worker)
+        busy = (owned.task.type for owned in pool.runs.values() if owned.worker)
         return any(self.engine.runs_elsewhere(task_type) for task_type in busy)

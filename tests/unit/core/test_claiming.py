@@ -137,7 +137,7 @@ def test_limits_that_are_held_are_tried_again_after_a_pause(
         assert not claiming.are_gates_due(state, opens_at, NOW)
     else:
         assert claiming.are_gates_due(after, opens_at, NOW) == (opened > 0)
-        assert claiming.are_gates_due(after, opens_at, NOW + claiming.HELD_SECONDS)
+        assert claiming.are_gates_due(after, opens_at, NOW + claiming.HELD_RETRY_SECONDS)
 
 
 @given(states)

@@ -12,7 +12,7 @@ import pytest
 from holdfast import Event, Status, Task, TaskQueue
 from holdfast.engine import execute, supervisor
 from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
-from holdfast.engine.held_run import GIVE_UP_SECONDS
+from holdfast.engine.owned_run import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.queue import feed
 from holdfast.testing import drive, harness
@@ -73,7 +73,7 @@ async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
         assert task is not None
         assert (task.status, task.deaths) == (Status.FAILED, 0)
         assert "timeout of 5 s" in str(task.error)
-        assert (h.engine.pool.busy, len(h.engine.pool.held)) == (1, 0)
+        assert (h.engine.pool.busy, len(h.engine.pool.runs)) == (1, 0)
         assert (await queue.get_stats()).deaf_handlers == 1
         assert "has ignored its cancellation" in caplog.text
         assert "await self.go.wait()" in caplog.text, "the stack"

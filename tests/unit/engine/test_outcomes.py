@@ -90,7 +90,7 @@ async def test_a_task_whose_outcome_and_failure_cannot_be_written_is_left_to_its
         for _ in range(TRIES_MAX):
             await h.engine.completer.step()
         assert h.engine.completer.given_up == 1
-        assert dict(h.engine.pool.held) == {}
+        assert dict(h.engine.pool.runs) == {}
 
 
 @pytest.mark.parametrize(
@@ -336,12 +336,12 @@ async def test_a_lost_lease_and_a_late_write_are_logged(
         queue.register_handler("stubborn", stubborn, timeout=10_000.0)
         await queue.enqueue("stubborn")
         await h.run_until_idle()
-        held = next(iter(h.engine.pool.held.values()))
+        owned = next(iter(h.engine.pool.runs.values()))
         h.clock.set(h.now() + 20)
         store = (await queue.open()).store
         await store.sweep()
         h.engine.completer.deliver(
-            held.task, Instruction(held.task.id, Complete("1"), fence=held.task.fence)
+            owned.task, Instruction(owned.task.id, Complete("1"), fence=owned.task.fence)
         )
         await h.engine.completer.step()
         await h.engine.heartbeat.step()

@@ -111,9 +111,9 @@ def cancel_is_final(outcome: Outcome) -> Iterator[str]:
 
 def memory_is_released(outcome: Outcome) -> Iterator[str]:
     """At the end no node holds a task."""
-    for node, held in outcome.held.items():
-        if held:
-            yield f"{node} still holds {held} tasks"
+    for node, count in outcome.in_memory.items():
+        if count:
+            yield f"{node} still holds {count} tasks"
 
 
 def no_uncaught_errors(outcome: Outcome) -> Iterator[str]:

@@ -19,7 +19,7 @@ import asyncpg
 from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
 from holdfast.store import schema
-from holdfast.store.port import HELD_SECONDS, Rank, RecordExists, RowExists, RowHeld
+from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RecordExists, RowExists, RowHeld
 from holdfast.store.postgres import connection as postgres, in_tx
 from holdfast.store.postgres.commits import CommitMarks, CommitProof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
@@ -119,7 +119,7 @@ class PostgresDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> Coroutine[Any, Any, T]:
         if self._rank is Rank.LOOPS:
             # Loops wait on the server: they wait for short transactions, and the server serves in order.

@@ -42,25 +42,25 @@ def heartbeat(
     node: str,
     info_json: str,
     *,
-    held: Sequence[RunId],
+    runs: Sequence[RunId],
     until: float,
     now: float,
 ) -> Script[HeartbeatAnswer]:
-    """Runs one heartbeat. `held`: the runs to renew."""
-    lost, is_whole = yield from _extend(held, until)
+    """Runs one heartbeat. `runs`: the runs to renew."""
+    lost, is_whole = yield from _extend(runs, until)
     beat = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
     latest = beat or (yield call("latest_seen"))
     return HeartbeatAnswer(lost, owned, latest[0][0] or now, is_known=bool(beat), is_whole=is_whole)
 
 
-def _extend(held: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
+def _extend(runs: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:
     """Renews leases. Returns the runs whose leases were lost, and whether all others were renewed."""
-    rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in held]
+    rows: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in runs]
     renewed = (yield call_rows("extend_leases", rows, until=until)) if rows else []
-    missing = set(held) - {RunId(*row) for row in renewed}
+    missing = set(runs) - {RunId(*row) for row in renewed}
     if not missing:
         return missing, True
     tasks: list[Task] = yield call("get_tasks", ids=sorted({run.task_id for run in missing}))
-    held_still = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
-    return missing - held_still, not missing & held_still
+    still_owned = {RunId(t.id, t.fence) for t in tasks if t.lease_until is not None}
+    return missing - still_owned, not missing & still_owned

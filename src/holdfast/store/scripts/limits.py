@@ -16,7 +16,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.core import codec, limit as rules
-from holdfast.core.claiming import HELD_SECONDS
+from holdfast.core.claiming import HELD_RETRY_SECONDS
 from holdfast.core.decide import Transition, left_running
 from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
@@ -233,7 +233,7 @@ def let_in(work: Work, limits: Limits) -> Script[int]:
         parked: list[Task] = yield call("parked_tasks", gate=name, limit=most + loaded[name])
         tasks = [task for task in parked if task.id not in work.versions][:most]
         work.load(tasks)
-        pause = rules.LET_IN_SECONDS if len(tasks) == most else HELD_SECONDS
+        pause = rules.LET_IN_SECONDS if len(tasks) == most else HELD_RETRY_SECONDS
         limits[name] = replace(unpark(work, tasks, limit), look_at=work.now + pause)
         opened += len(tasks)
     return opened

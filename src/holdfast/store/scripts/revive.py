@@ -37,9 +37,9 @@ def bring_back(work: Work, because: Mapping[str, str]) -> Script[None]:
         now_open = [_as_of_now(work, edge) for edge in edges[child_id]]
         dead = [edge.parent_id for edge in now_open if edge.is_dead]
         if dead:
-            work.held[child_id] = dead
+            work.still_dead[child_id] = dead
             continue
-        work.held.pop(child_id, None)
+        work.still_dead.pop(child_id, None)
         _carry_out(work, Instruction(child_id, Revive(because[child_id], len(now_open))))
 
 
@@ -59,7 +59,7 @@ def blame_others(work: Work) -> Script[None]:
     cause is a parent that is dead now."""
     causes = {
         child_id: dead[0]
-        for child_id, dead in work.held.items()
+        for child_id, dead in work.still_dead.items()
         if _cause(work.tasks[child_id]) not in dead
     }
     if not causes:

@@ -43,7 +43,7 @@ class Work:
     """The changes of one transaction."""
 
     __slots__ = (
-        *("_mentioned", "deltas", "events", "held", "is_cut_short", "now", "tasks"),
+        *("_mentioned", "deltas", "events", "still_dead", "is_cut_short", "now", "tasks"),
         *("transitions", "versions"),
     )
 
@@ -56,7 +56,7 @@ class Work:
         self._mentioned: set[str] = set()
         self.deltas: Counter[DeltaKey] = Counter()
         self.transitions: list[Transition] = []
-        self.held: dict[str, list[str]] = {}
+        self.still_dead: dict[str, list[str]] = {}
         """Dead letters that cannot be revived yet, with the dead parents that prevent it."""
         self.is_cut_short = False
         """Whether dependents are left over. They are recorded for a later batch."""

@@ -21,7 +21,7 @@ import apsw
 from holdfast.clock import Clock
 from holdfast.errors import StoreBusy, StoreUnavailable
 from holdfast.forks import follow
-from holdfast.store.port import HELD_SECONDS, Rank, RowExists
+from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RowExists
 from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.sqlite import connection as sqlite, in_tx
 from holdfast.store.sqlite.loops import LoopCommits
@@ -179,7 +179,7 @@ class SqliteDriver:
         *,
         small: bool = False,
         mark: Callable[[], int] | None = None,
-        wait_seconds: float = HELD_SECONDS,
+        wait_seconds: float = ROW_WAIT_SECONDS,
     ) -> T:
         """Ignores the mark: the answer of a commit to a file cannot be lost."""
         if self._inline:

@@ -1,4 +1,4 @@
-"""A run that this process holds, from its claim to the commit of its outcome.
+"""A run that this process owns, from its claim to the commit of its outcome.
 
 Promises: a run is cancelled for one reason, the first. A handler that ignores its cancellation is cancelled
 again, and given up after `GIVE_UP_SECONDS`: its lease is not renewed any more.
@@ -26,7 +26,7 @@ GIVE_UP_SECONDS: Final = 30.0
 """A handler that still runs this long after its cancellation is given up."""
 
 
-class HeldRun:
+class OwnedRun:
     """A run in this process, from claim to commit."""
 
     __slots__ = (
