@@ -34,6 +34,7 @@ from holdfast.queue.define import TypeOptions
 from holdfast.queue.settings import Settings
 from holdfast.testing import harness
 from tests import error_tree
+from tests.public import FACES, OTHERS, PUBLIC
 from tests.test_tidy import NOT_PLAIN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -368,6 +369,67 @@ def metrics_page() -> str:
     return "\n".join([*lines, ""])
 
 
+def public_page() -> str:
+    lines = [
+        "# Public names",
+        "",
+        "Generated from `tests/public.py` by `python -m tests.test_docs`. These names are public: a",
+        "change that breaks them is in the [changelog](../../CHANGELOG.md). The command line and the",
+        "pages of this reference are public too. Every other module is internal and may change without",
+        "notice: `holdfast.core`, `.store`, `.bus`, `.engine`, `.queue`, `.primitives`, `.sim`, `.cli`,",
+        "the parts of `holdfast.orders` and `holdfast.testing`, and every name with a leading underscore.",
+        "",
+        "| import from | names |",
+        "|---|---|",
+        *(f"| `{module}` | {names_of(module)} |" for module in FACES),
+        "",
+        "Errors, clocks and metrics:",
+        "",
+        "| import from | names |",
+        "|---|---|",
+        *(f"| `{module}` | {names_of(module)} |" for module in OTHERS),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def names_of(module: str) -> str:
+    return ", ".join(f"`{name}`" for name in PUBLIC[module])
+
+
+def test_the_page_of_public_names_is_up_to_date() -> None:
+    assert page("public.md") == public_page()
+
+
+def test_pages_and_examples_import_public_names_only() -> None:
+    texts = [
+        (f"{path.name}: {block.splitlines()[0]}", block)
+        for path in [ROOT / "README.md", *DOCS.rglob("*.md")]
+        for block in EXAMPLE.findall(path.read_text("utf-8"))
+    ]
+    texts += [(path.name, path.read_text("utf-8")) for path in (ROOT / "examples").glob("*.py")]
+    names = [(place, *name) for place, text in texts for name in imported_names(text)]
+    assert len(names) > 20
+    assert [
+        (place, module, name)
+        for place, module, name in names
+        if name not in PUBLIC.get(module, ()) and f"{module}.{name}".rstrip(".") not in PUBLIC
+    ] == []
+
+
+def imported_names(text: str) -> list[tuple[str, str]]:
+    """Modules and names of Holdfast that a piece of Python imports. It need not be complete. The name is
+    empty for a whole module."""
+    flat = re.sub(r"\(([^)]*)\)", lambda match: match[1].replace("\n", " "), text)
+    found = [
+        (match[1], name.split()[0])
+        for match in re.finditer(r"^\s*from (holdfast[\w.]*) import ([^#\n]+)", flat, re.MULTILINE)
+        for name in match[2].split(",")
+        if name.strip()
+    ]
+    whole = re.findall(r"^\s*import (holdfast[\w.]*)", flat, re.MULTILINE)
+    return found + [(module, "") for module in whole]
+
+
 PRODUCT = {
     "TaskQueue": TaskQueue,
     "Context": Context,
@@ -479,3 +541,4 @@ if __name__ == "__main__":
     (REFERENCE / "states.md").write_text(states_page(), "utf-8")
     (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
     (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")
+    (REFERENCE / "public.md").write_text(public_page(), "utf-8")

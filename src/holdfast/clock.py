@@ -11,6 +11,13 @@ import time
 from functools import partial
 from typing import Final, Protocol
 
+__all__ = [
+    "BlockingClock",
+    "Clock",
+    "SystemClock",
+    "VirtualClock",
+]
+
 
 class Clock(Protocol):
     """Where the time comes from and how to wait for it to pass."""

@@ -11,6 +11,42 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+__all__ = [
+    "BadConfig",
+    "BatchTooLarge",
+    "Conflict",
+    "DependencyCycle",
+    "DiskFull",
+    "DuplicateTask",
+    "EffectFailed",
+    "EngineFailed",
+    "FeedReset",
+    "HoldfastError",
+    "IdempotencyConflict",
+    "IllegalTransition",
+    "InProgress",
+    "InvalidInput",
+    "LeaseLost",
+    "MissingExtra",
+    "NotFound",
+    "NotRunning",
+    "NotSupported",
+    "PayloadTooLarge",
+    "QueueFull",
+    "QueueStopping",
+    "SchemaMismatch",
+    "StoreBusy",
+    "StoreUnavailable",
+    "TaskFailed",
+    "UnknownDependency",
+    "UnknownPriority",
+    "UnknownType",
+    "UnserialisablePayload",
+    "VersionConflict",
+    "WaitTimeout",
+    "WrongLoop",
+]
+
 
 class HoldfastError(Exception):
     """Base of all errors of Holdfast."""

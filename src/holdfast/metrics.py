@@ -14,6 +14,14 @@ from typing import Final, Protocol
 
 import msgspec
 
+__all__ = [
+    "Family",
+    "Kind",
+    "Meter",
+    "Metrics",
+    "NullMeter",
+]
+
 VALUES_MAX: Final = 100
 OTHER: Final = "other"
 SECONDS_BUCKETS: Final = (

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from holdfast.primitives.kv import AsyncRedisKV, RedisKV
-from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
+from holdfast.primitives.kv._memory.twin import AsyncMemoryKV, MemoryKV
 from tests.bad_input import Surface
 from tests.integration.test_bad_input import check_same, codes_of
 

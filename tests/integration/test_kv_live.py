@@ -16,7 +16,7 @@ import pytest
 
 from holdfast.errors import BadConfig, StoreUnavailable
 from holdfast.primitives.kv import AsyncRedisKV, Op, RedisKV
-from holdfast.primitives.kv.commands import (
+from holdfast.primitives.kv._commands import (
     compare,
     hashes,
     keys,

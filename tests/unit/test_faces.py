@@ -8,32 +8,36 @@ from importlib import import_module
 
 import pytest
 
-FACES = {
-    "holdfast": """BlockingContext Cancel Context Edge Event HoldfastError Position Priority Reject Snooze
-        Status Task TaskHandle TaskQueue""",
-    "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
-        OnError State""",
-    "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction Entry MemoryKV Op RedisKV Transaction WatchFailed
-        dumps dumps_line loads""",
-    "holdfast.locks": """FAMILIES AsyncRedlock BlockingEfficiencyLocks BlockingLease BlockingLocks
-        ConcurrentModificationError DistributedLock EfficiencyLease EfficiencyLocks Lease LeaseInfo
-        LockHandle Locks LossReason OptimisticLockError Redlock TaskAlreadyAssignedError
-        update_with_retry""",
-    "holdfast.orders": """CALM ROUGH Alert AsyncOrderStore DurableOrderStore Exchange ExchangeOrder
-        ExchangeState ExecutionLoop Faults Fill FreezeState InMemoryOrderStore Intent Limits Order
-        OrderState OrderStore Quote RecoveryReport Request RiskMonitor Side SimulatedExchange
-        SqlOrderStore SqlOrders""",
-    "holdfast.retry": """FAMILIES Attempt RetryBudget StopReason aretry aretry_with_log is_retryable retry
-        retry_with_log retrying""",
-}
+from tests.public import FACES, PUBLIC
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_a_face_has_these_names_and_no_other(face: str) -> None:
-    module = import_module(face)
-    assert module.__all__ == FACES[face].split()
-    for name in module.__all__:
-        assert getattr(module, name) is not None
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_public_module_has_these_names_and_no_other(name: str) -> None:
+    module = import_module(name)
+    assert tuple(module.__all__) == PUBLIC[name]
+    for public in module.__all__:
+        assert getattr(module, public) is not None
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_are_sorted(name: str) -> None:
+    """Constants first, then classes, then functions, as the linter sorts `__all__`."""
+    constants = [public for public in PUBLIC[name] if public.isupper()]
+    classes = [public for public in PUBLIC[name] if public[0].isupper() and not public.isupper()]
+    functions = [public for public in PUBLIC[name] if public[0].islower()]
+    assert [*PUBLIC[name]] == [*sorted(constants), *sorted(classes), *sorted(functions)]
+
+
+def test_a_module_of_errors_exports_every_error() -> None:
+    for name in PUBLIC:
+        if name.endswith("errors"):
+            module = import_module(name)
+            errors = [key for key, value in vars(module).items() if is_error_of(value, name)]
+            assert sorted(errors) == [*PUBLIC[name]]
+
+
+def is_error_of(value: object, module: str) -> bool:
+    return isinstance(value, type) and issubclass(value, Exception) and value.__module__ == module
 
 
 @pytest.mark.parametrize("face", FACES)

@@ -1,2 +1,2 @@
 """Hints: notifications without data, after which a listener reads the store. A lost hint costs a poll, never
-data."""
+data. An internal package."""

@@ -1,4 +1,4 @@
-"""The rules, as pure functions over plain data.
+"""The rules, as pure functions over plain data. An internal package.
 
 No I/O, no await, no clock, no randomness: `now`, ids and jitter are arguments. Only this package decides
 how a task changes. Stores write the change; engines request it.

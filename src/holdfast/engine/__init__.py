@@ -1,4 +1,4 @@
-"""The loops that run tasks.
+"""The loops that run tasks. An internal package.
 
 The dispatcher claims tasks, the pool runs handlers, the completer commits their outcomes, the heartbeat
 renews leases, the sweeper takes back expired leases, the scheduler fires schedules. The supervisor

@@ -19,6 +19,8 @@ from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import Status, Task
 from holdfast.metrics import Family, Kind, Meter, NullMeter
 
+__all__ = ["FAMILIES"]
+
 TASKS: Final = "holdfast_tasks_total"
 WAIT: Final = "holdfast_task_wait_seconds"
 RUN: Final = "holdfast_task_run_seconds"

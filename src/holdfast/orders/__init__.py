@@ -4,7 +4,8 @@
 
 `model` has the orders and their rules. `logstore` and `sqlstore` store them. `exchange` is the port to an
 exchange, with a simulated one. `execution` places orders and keeps them in step with the exchange. See
-docs/howto/orders.md and docs/howto/execution.md.
+docs/howto/orders.md and docs/howto/execution.md. Public are the names of this package, its `errors` and its
+metrics; its other modules are internal.
 """
 
 from __future__ import annotations

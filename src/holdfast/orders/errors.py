@@ -18,6 +18,23 @@ from holdfast.errors import (
     StoreUnavailable,
 )
 
+__all__ = [
+    "CorruptLog",
+    "CorruptSnapshot",
+    "CorruptState",
+    "ExchangeFailed",
+    "ExchangeTimeout",
+    "InvalidOrder",
+    "NotReconciled",
+    "OrdersFrozen",
+    "OverFill",
+    "RiskRefused",
+    "StateBehind",
+    "StateLocked",
+    "StoreFailed",
+    "UnknownOrder",
+]
+
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

@@ -6,6 +6,8 @@ from typing import Final
 
 from holdfast.metrics import Family, Kind
 
+__all__ = ["FAMILIES"]
+
 IDEMPOTENCY: Final = "holdfast_orders_idempotency_total"
 COMMANDS: Final = "holdfast_orders_commands_total"
 LATE_FILLS: Final = "holdfast_orders_late_fills_total"

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
     from prometheus_client.registry import Collector
 
+__all__ = [
+    "collector",
+]
+
 
 def collector(metrics: Metrics) -> Collector:
     """The collector that the registry calls at each scrape."""

@@ -1,4 +1,5 @@
 """The simulator: the product's code in virtual time, under faults drawn from a seed, checked against laws.
+An internal package: applications use `holdfast simulate` or `holdfast.testing`.
 
 Modules, from the outside in:
 

@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.core.ids import Ids
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.primitives.kv import MemoryKV, Op
-from holdfast.primitives.kv.commands import compare, strings
+from holdfast.primitives.kv._commands import compare, strings
 from holdfast.primitives.locks.efficiency import EfficiencyLocks
 from holdfast.primitives.locks.nodes import KEYS, TIMEOUT_SECONDS
 from holdfast.primitives.locks.quorum import QuorumRequest, Timing, Verb

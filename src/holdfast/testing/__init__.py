@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.clock import VirtualClock
-    from holdfast.testing.drive import NeverIdle
-    from holdfast.testing.simulate import simulated
-    from holdfast.testing.virtual_time import Harness, harness
+    from holdfast.testing._drive import NeverIdle
+    from holdfast.testing._simulate import simulated
+    from holdfast.testing._virtual_time import Harness, harness
 
 _MODULES = {
-    "Harness": "holdfast.testing.virtual_time",
-    "NeverIdle": "holdfast.testing.drive",
+    "Harness": "holdfast.testing._virtual_time",
+    "NeverIdle": "holdfast.testing._drive",
     "VirtualClock": "holdfast.clock",
-    "harness": "holdfast.testing.virtual_time",
-    "simulated": "holdfast.testing.simulate",
+    "harness": "holdfast.testing._virtual_time",
+    "simulated": "holdfast.testing._simulate",
 }
 
 __all__ = ["Harness", "NeverIdle", "VirtualClock", "harness", "simulated"]

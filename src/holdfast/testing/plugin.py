@@ -19,7 +19,7 @@ import pytest
 @pytest.fixture
 def holdfast_harness() -> Any:
     """`holdfast.testing.harness`: an async context manager over a queue."""
-    from holdfast.testing.virtual_time import harness
+    from holdfast.testing._virtual_time import harness
 
     return harness
 
@@ -27,6 +27,6 @@ def holdfast_harness() -> Any:
 @pytest.fixture
 def simulate() -> Any:
     """`holdfast.testing.simulated`: runs a queue under faults and raises when a law is broken."""
-    from holdfast.testing.simulate import simulated
+    from holdfast.testing._simulate import simulated
 
     return simulated

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 
 from holdfast.errors import HoldfastError
 from holdfast.primitives.kv import Answer, RedisKV
-from holdfast.primitives.kv.memory.table import COMMANDS
+from holdfast.primitives.kv._memory.table import COMMANDS
 from proof.lab.servers import Redis
 from tests.backends import REDIS
 from tests.conformance.kv.tour import TOUR, raw

@@ -11,10 +11,10 @@ import pytest
 
 from holdfast.errors import StoreUnavailable
 from holdfast.primitives.kv import AsyncRedisKV, Entry, Op, RedisKV
-from holdfast.primitives.kv.blocking import BLOCK_MS_MAX
+from holdfast.primitives.kv._blocking import BLOCK_MS_MAX
+from holdfast.primitives.kv._memory.twin import AsyncMemoryKV, MemoryKV
+from holdfast.primitives.kv._op import Reply
 from holdfast.primitives.kv.errors import BadCommand
-from holdfast.primitives.kv.memory.twin import AsyncMemoryKV, MemoryKV
-from holdfast.primitives.kv.op import Reply
 from proof.lab.servers import Redis
 from tests.backends import KV
 

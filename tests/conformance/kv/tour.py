@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from holdfast.primitives.kv.commands import compare, keys
-from holdfast.primitives.kv.op import Op, Reply
+from holdfast.primitives.kv._commands import compare, keys
+from holdfast.primitives.kv._op import Op, Reply
 
 MINUTES_MS: Final = 2_000_000
 

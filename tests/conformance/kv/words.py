@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from hypothesis import Phase, given, settings, strategies as st
 
-from holdfast.primitives.kv.commands import (
+from holdfast.primitives.kv._commands import (
     compare,
     hashes,
     keys,
@@ -18,7 +18,7 @@ from holdfast.primitives.kv.commands import (
     strings,
     zsets,
 )
-from holdfast.primitives.kv.op import Op
+from holdfast.primitives.kv._op import Op
 
 AnyOp = Op[Any]
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
 from holdfast.engine.owned_run import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.queue import feed
-from holdfast.testing import drive, harness
+from holdfast.testing import _drive as drive, harness
 from tests.acceptance.apps.harness import eventually
 
 

@@ -10,7 +10,7 @@ from holdfast import Task, TaskQueue
 from holdfast.cli.commands import checks
 from holdfast.cli.commands.checks import Check, Level
 from holdfast.engine.owned_run import GIVE_UP_SECONDS
-from holdfast.testing import Harness, drive, harness
+from holdfast.testing import Harness, _drive as drive, harness
 from tests.acceptance.apps.harness import eventually
 from tests.unit.engine.test_deaf import Deaf
 

@@ -15,8 +15,8 @@ from holdfast.primitives.kv import (
     RedisKV,
     Transaction,
 )
+from holdfast.primitives.kv._memory.glob import matches
 from holdfast.primitives.kv.errors import BadCommand, WatchFailed, WrongType
-from holdfast.primitives.kv.memory.glob import matches
 from tests.unit.kv_support import Clock, clock, kv
 
 __all__ = ["clock", "kv"]  # fixtures

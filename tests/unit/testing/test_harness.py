@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Task, TaskQueue
-from holdfast.testing import NeverIdle, drive, harness
+from holdfast.testing import NeverIdle, _drive as drive, harness
 
 USERS_TEST = """
 from holdfast import TaskQueue

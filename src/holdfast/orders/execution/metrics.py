@@ -6,6 +6,8 @@ from typing import Final
 
 from holdfast.metrics import Family, Kind
 
+__all__ = ["FAMILIES"]
+
 _C, _G, _H = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM
 FAMILIES: Final = (
     Family("holdfast_execution_orders_placed_total", _C, "Orders with a durable intent."),

@@ -10,13 +10,13 @@ See docs/howto/kv.md.
 
 from __future__ import annotations
 
-from holdfast.primitives.kv.answer import Answer
+from holdfast.primitives.kv._answer import Answer
+from holdfast.primitives.kv._fronts import AsyncRedisKV, RedisKV
+from holdfast.primitives.kv._jsonl import dumps, dumps_line, loads
+from holdfast.primitives.kv._memory.twin import MemoryKV
+from holdfast.primitives.kv._op import Entry, Op
+from holdfast.primitives.kv._transaction import AsyncTransaction, Transaction
 from holdfast.primitives.kv.errors import WatchFailed
-from holdfast.primitives.kv.fronts import AsyncRedisKV, RedisKV
-from holdfast.primitives.kv.jsonl import dumps, dumps_line, loads
-from holdfast.primitives.kv.memory.twin import MemoryKV
-from holdfast.primitives.kv.op import Entry, Op
-from holdfast.primitives.kv.transaction import AsyncTransaction, Transaction
 
 __all__ = [
     "Answer",

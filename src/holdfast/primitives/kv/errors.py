@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from holdfast.errors import Conflict, InvalidInput
 
+__all__ = [
+    "BadCommand",
+    "NotAFloat",
+    "NotAnInteger",
+    "NotText",
+    "Overflow",
+    "WatchFailed",
+    "WrongType",
+]
+
 
 class BadCommand(InvalidInput):
     """Redis refuses the command as it is written."""

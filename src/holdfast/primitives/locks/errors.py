@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from holdfast.errors import Conflict
 
+__all__ = [
+    "ConcurrentModification",
+    "TaskAlreadyAssigned",
+]
+
 
 class ConcurrentModification(Conflict):
     """Another process holds the lock of what was to be changed."""

@@ -1,0 +1,49 @@
+"""The public names of Holdfast: docs/reference/public.md is written from them.
+
+A name that is added here is a promise; one that is removed breaks applications.
+"""
+
+from __future__ import annotations
+
+FACES = {
+    "holdfast": """BlockingContext Cancel Context Edge Event HoldfastError Position Priority Reject Snooze
+        Status Task TaskHandle TaskQueue""",
+    "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
+        OnError State""",
+    "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction Entry MemoryKV Op RedisKV Transaction WatchFailed
+        dumps dumps_line loads""",
+    "holdfast.locks": """FAMILIES AsyncRedlock BlockingEfficiencyLocks BlockingLease BlockingLocks
+        ConcurrentModificationError DistributedLock EfficiencyLease EfficiencyLocks Lease LeaseInfo
+        LockHandle Locks LossReason OptimisticLockError Redlock TaskAlreadyAssignedError
+        update_with_retry""",
+    "holdfast.orders": """CALM ROUGH Alert AsyncOrderStore DurableOrderStore Exchange ExchangeOrder
+        ExchangeState ExecutionLoop Faults Fill FreezeState InMemoryOrderStore Intent Limits Order
+        OrderState OrderStore Quote RecoveryReport Request RiskMonitor Side SimulatedExchange
+        SqlOrderStore SqlOrders""",
+    "holdfast.retry": """FAMILIES Attempt RetryBudget StopReason aretry aretry_with_log is_retryable retry
+        retry_with_log retrying""",
+    "holdfast.testing": "Harness NeverIdle VirtualClock harness simulated",
+}
+"""Modules whose names are imported on first use."""
+
+OTHERS = {
+    "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
+    "holdfast.engine.meters": "FAMILIES",
+    "holdfast.errors": """BadConfig BatchTooLarge Conflict DependencyCycle DiskFull DuplicateTask EffectFailed
+        EngineFailed FeedReset HoldfastError IdempotencyConflict IllegalTransition InProgress InvalidInput
+        LeaseLost MissingExtra NotFound NotRunning NotSupported PayloadTooLarge QueueFull QueueStopping
+        SchemaMismatch StoreBusy StoreUnavailable TaskFailed UnknownDependency UnknownPriority UnknownType
+        UnserialisablePayload VersionConflict WaitTimeout WrongLoop""",
+    "holdfast.metrics": "Family Kind Meter Metrics NullMeter",
+    "holdfast.orders.errors": """CorruptLog CorruptSnapshot CorruptState ExchangeFailed ExchangeTimeout
+        InvalidOrder NotReconciled OrdersFrozen OverFill RiskRefused StateBehind StateLocked StoreFailed
+        UnknownOrder""",
+    "holdfast.orders.execution.metrics": "FAMILIES",
+    "holdfast.orders.metrics": "FAMILIES",
+    "holdfast.primitives.kv.errors": """BadCommand NotAFloat NotAnInteger NotText Overflow WatchFailed
+        WrongType""",
+    "holdfast.primitives.locks.errors": "ConcurrentModification TaskAlreadyAssigned",
+    "holdfast.primitives.prometheus": "collector",
+}
+
+PUBLIC = {module: tuple(text.split()) for module, text in (FACES | OTHERS).items()}
