@@ -49,11 +49,11 @@ def _type_rules() -> list[Swap]:
     async def plain(self: Any, schedule: Any, now: float) -> Submission:
         if self._types.handlers.get(schedule.type) is not None:
             return await submission(self, schedule, now)
-        backend = await self._sessions.open()
+        resources = await self._sessions.open()
         request = self._types.request(
             TypeConfig(), type=schedule.type, payload=loads(schedule.payload_json)
         )
-        return submit(request, task_id=backend.ids.task(now), now=now)
+        return submit(request, task_id=resources.ids.task(now), now=now)
 
     submission = Schedules.submission
     return [(Schedules, "submission", plain)]

@@ -16,12 +16,12 @@ from holdfast.core.address import Scheme, scheme_of
 from holdfast.core.ids import Ids
 from holdfast.metrics import Meter
 from holdfast.queue.queue import Queue
-from holdfast.queue.session import Backend
+from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.store.backends import sqlite_path, store_for
 from holdfast.store.store import Store
 
-__all__ = ["TaskQueue", "backend_for", "sqlite_path"]
+__all__ = ["TaskQueue", "resources_for", "sqlite_path"]
 
 
 class TaskQueue(Queue):
@@ -40,19 +40,19 @@ class TaskQueue(Queue):
         **settings: Any,
     ) -> None:
         self.url = url
-        make = backend_for(url, clock or SystemClock(), server_time=clock is None)
+        make = resources_for(url, clock or SystemClock(), server_time=clock is None)
         super().__init__(make, Settings().changed(settings), meter)
 
 
-def backend_for(
+def resources_for(
     url: str,
     clock: Clock,
     *,
     server_time: bool = True,
     inline: bool = False,
     ids: Ids | None = None,
-) -> Callable[[], Backend]:
-    """A function that makes the backend of an event loop on demand. A bad URL is refused at once.
+) -> Callable[[], Resources]:
+    """A function that makes the resources of an event loop on demand. A bad URL is refused at once.
     All loops of a process share one store. Each loop has its own bus, unless the bus has no connection."""
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
     is_sqlite = scheme_of(url) is Scheme.SQLITE
@@ -65,11 +65,11 @@ def backend_for(
     def local() -> Bus:
         return bus_for(url, clock, None, name="")
 
-    def backend() -> Backend:
+    def resources() -> Resources:
         shared = store()
         if is_sqlite and shared.file is None:
-            return Backend(shared, local(), clock, shared.ids)
+            return Resources(shared, local(), clock, shared.ids)
         bus = bus_for(url, clock, shared.file, name=shared.ids.secret())
-        return Backend(shared, bus, clock, shared.ids)
+        return Resources(shared, bus, clock, shared.ids)
 
-    return backend
+    return resources

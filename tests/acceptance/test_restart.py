@@ -146,8 +146,8 @@ async def test_a_database_that_goes_away_under_load_is_survived(
 
 
 def mode(queue: TaskQueue) -> Mode:
-    assert queue.parts.sessions.here.backend is not None
-    return queue.parts.sessions.here.backend.bus.mode()
+    assert queue.parts.sessions.here.resources is not None
+    return queue.parts.sessions.here.resources.bus.mode()
 
 
 async def test_hints_report_an_outage_and_recover(server: Postgres) -> None:

@@ -230,9 +230,9 @@ async def test_a_node_that_unparks_more_than_it_can_run_notifies_others(
 
     queue.register_handler("work", work)
     await queue.start()
-    assert queue.parts.sessions.here.backend is not None
-    queue.parts.sessions.here.backend.bus.subscribe(heard.append, WORK)
-    monkeypatch.setattr(queue.parts.sessions.here.backend.store, "open_gates", open_gates)
+    assert queue.parts.sessions.here.resources is not None
+    queue.parts.sessions.here.resources.bus.subscribe(heard.append, WORK)
+    monkeypatch.setattr(queue.parts.sessions.here.resources.store, "open_gates", open_gates)
     await queue.engine.dispatcher._open_gates(0.0)
     assert heard == [WORK] * is_notified
     await queue.stop()

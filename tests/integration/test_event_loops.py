@@ -226,15 +226,15 @@ async def test_a_start_that_fails_leaves_nothing_open(
     shared_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = TaskQueue(shared_url)
-    make, made = queue.parts.sessions.make_backend, []
+    make, made = queue.parts.sessions.make_resources, []
 
     def failing() -> Any:
-        backend = make()
-        monkeypatch.setattr(backend.bus, "start", _fail)
-        made.append(backend)
-        return backend
+        resources = make()
+        monkeypatch.setattr(resources.bus, "start", _fail)
+        made.append(resources)
+        return resources
 
-    monkeypatch.setattr(queue.parts.sessions, "make_backend", failing)
+    monkeypatch.setattr(queue.parts.sessions, "make_resources", failing)
     with pytest.raises(OSError, match="no bus today"):
         await queue.open()
     with pytest.raises(StoreUnavailable, match="closed"):

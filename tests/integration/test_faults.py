@@ -28,8 +28,8 @@ QUICK: dict[str, Any] = {"lease_seconds": 1.0, "base_retry_delay": 0.01, "shutdo
 
 
 def store_of(queue: TaskQueue) -> Store:
-    assert queue.parts.sessions.here.backend is not None
-    return queue.parts.sessions.here.backend.store
+    assert queue.parts.sessions.here.resources is not None
+    return queue.parts.sessions.here.resources.store
 
 
 def loops_store_of(queue: TaskQueue) -> Store:
@@ -221,7 +221,7 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
 
 async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> None:
     """The wait for a connection does not shorten the leases of a claim."""
-    from holdfast.app import backend_for
+    from holdfast.app import resources_for
 
     clock = VirtualClock()
     queue = make_queue(pg_dsn, "work")
@@ -229,21 +229,21 @@ async def test_a_claim_is_judged_when_it_reaches_the_database(pg_dsn: str) -> No
     await queue.stop()
     producer = TaskQueue(pg_dsn, clock=clock)
     await producer.enqueue("work", {})
-    backend = backend_for(pg_dsn, clock, server_time=False)()
-    await backend.store.open()
-    driver: Any = backend.store._driver
+    resources = resources_for(pg_dsn, clock, server_time=False)()
+    await resources.store.open()
+    driver: Any = resources.store._driver
     claim = ClaimRequest(node="n", queues=("default",), types=("work",), limit=1, lease_seconds=5.0)
     held = [driver._pools.here().connection() for _ in range(driver._pools._size)]
     for each in held:
         await each.__aenter__()
-    claiming = asyncio.create_task(backend.store.claim(claim))
+    claiming = asyncio.create_task(resources.store.claim(claim))
     await asyncio.sleep(0)
     clock.set(clock.now() + 60)
     for each in held:
         await each.__aexit__(None, None, None)
     claimed = await claiming
     assert [task.lease_until for task in claimed.tasks] == [clock.now() + 5.0]
-    await backend.store.close()
+    await resources.store.close()
     await producer.stop()
 
 

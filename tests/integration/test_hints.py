@@ -21,7 +21,7 @@ from holdfast.bus.postgres import (
     PostgresBus,
 )
 from holdfast.clock import VirtualClock
-from holdfast.queue.session import Backend
+from holdfast.queue.session import Resources
 
 
 @pytest.fixture
@@ -57,10 +57,10 @@ async def heard(pg_dsn: str) -> AsyncIterator[asyncio.Event]:
 async def test_a_hint_outside_the_transaction_follows_the_commit(
     queue: TaskQueue, heard: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    backend = await queue.open()
-    let_none_ride(backend, monkeypatch)
+    resources = await queue.open()
+    let_none_ride(resources, monkeypatch)
     done: list[str] = []
-    landed, insert = backend.bus.committed, backend.store.insert
+    landed, insert = resources.bus.committed, resources.store.insert
 
     async def inserting(*args: Any, **kwargs: Any) -> Any:
         found = await insert(*args, **kwargs)
@@ -71,18 +71,18 @@ async def test_a_hint_outside_the_transaction_follows_the_commit(
         done.append(f"{ride.topic} '{ride.hint}'")
         landed(ride)
 
-    monkeypatch.setattr(backend.store, "insert", inserting)
-    monkeypatch.setattr(backend.bus, "committed", landing)
+    monkeypatch.setattr(resources.store, "insert", inserting)
+    monkeypatch.setattr(resources.bus, "committed", landing)
     await queue.enqueue("work")
     async with asyncio.timeout(10):
         await heard.wait()
     assert done == ["committed", "work ''"]
 
 
-def let_none_ride(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+def let_none_ride(resources: Resources, monkeypatch: pytest.MonkeyPatch) -> None:
     """Too many NOTIFYs a moment ago: the next enqueue has no hint in its transaction, unless it must."""
     monkeypatch.setattr("holdfast.bus.postgres.QUIET_SECONDS", 1e9)
-    while backend.bus.notify_in_tx(WORK).hint:
+    while resources.bus.notify_in_tx(WORK).hint:
         pass
 
 
@@ -90,16 +90,16 @@ async def test_an_enqueue_in_a_transaction_has_its_hint_inside(
     queue: TaskQueue, heard: asyncio.Event, pg_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the caller knows when it commits, so no hint may be sent before or after."""
-    backend = await queue.open()
-    let_none_ride(backend, monkeypatch)
+    resources = await queue.open()
+    let_none_ride(resources, monkeypatch)
     hints: list[str] = []
-    insert = backend.store.insert
+    insert = resources.store.insert
 
     async def inserting(*args: Any, hint: str, tx: object) -> Any:
         hints.append(hint)
         return await insert(*args, hint=hint, tx=tx)
 
-    monkeypatch.setattr(backend.store, "insert", inserting)
+    monkeypatch.setattr(resources.store, "insert", inserting)
     connection = await asyncpg.connect(pg_dsn)
     async with connection.transaction():
         await queue.enqueue("work", tx=connection)
@@ -115,15 +115,15 @@ async def test_a_process_without_workers_gets_no_hint_per_enqueue(
 ) -> None:
     received: list[str] = []
     last = asyncio.Event()
-    backend = await queue.open()
+    resources = await queue.open()
 
     def receive(topic: str) -> None:
         received.append(topic)
         last.set()
 
-    backend.bus.subscribe(receive, FEED)
+    resources.bus.subscribe(receive, FEED)
     hinted: list[str] = []
-    LocalBus.subscribe(backend.bus, hinted.append)  # type: ignore[arg-type]
+    LocalBus.subscribe(resources.bus, hinted.append)  # type: ignore[arg-type]
     await queue.enqueue("work")
     other = await asyncpg.connect(pg_dsn)
     async with asyncio.timeout(10):

@@ -62,9 +62,9 @@ async def test_an_unknown_type_is_left_to_others_and_reported(shared_url: str) -
     async with TaskQueue(shared_url) as queue:
         queue.register_handler("idle", idle)
         await queue.schedule("known", "@every 0.02", "idle")
-        backend = await queue.open()
+        resources = await queue.open()
         lost = Schedule("lost", "gone", "default", "@every 0.02", "UTC", "null", 2, 0.0)
-        await put_schedule(backend, lost)
+        await put_schedule(resources, lost)
         before = next(each for each in await queue.get_schedules() if each.name == "lost")
         await until_fired(queue, "known", 5)
         after = next(each for each in await queue.get_schedules() if each.name == "lost")

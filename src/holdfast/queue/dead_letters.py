@@ -190,8 +190,8 @@ class DeadLetters:
         check_flag("dry_run", dry_run)
         if limit is not None:
             check_whole("limit", limit, least=1, most=OFFSET_MAX)
-        backend = await self._sessions.open()
-        store = backend.store
+        resources = await self._sessions.open()
+        store = resources.store
         sweep = _Sweep(store, make, which, store.now(), limit)
         before = await sweep.count()
         if dry_run:
@@ -200,8 +200,8 @@ class DeadLetters:
             await _follow(store)
         await sweep.once(roots_only=False)
         if sweep.done:
-            backend.bus.publish(WORK)
-            backend.bus.publish(FEED)
+            resources.bus.publish(WORK)
+            resources.bus.publish(FEED)
         return max(sweep.done, before - await sweep.count())
 
 

@@ -21,7 +21,7 @@ from holdfast.engine.handlers import TypeConfig
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
-from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.session import Resources, Session, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import KnownTypes
 from holdfast.store.store import Inserted
@@ -109,7 +109,7 @@ class Producer:
     ) -> TaskHandle:
         """Enqueues one task."""
         session = self._sessions.ready or await self._sessions.opened()
-        backend = session.backend or session.store_and_bus
+        resources = session.resources or session.open_resources
         if session.stopping:
             session.check_takes_work()
         try:
@@ -119,45 +119,45 @@ class Producer:
         if handler is not None:
             config = handler.config
         else:
-            config = await self._types.find(backend.store, type)
+            config = await self._types.find(resources.store, type)
         given = {} if options == _UNSAID else _given(options)
-        now = backend.store.now()
-        submission = self._submission(backend, config, type, payload, id=id, given=given, now=now)
+        now = resources.store.now()
+        submission = self._submission(resources, config, type, payload, id=id, given=given, now=now)
         queue = submission.task.queue
         if self._pressure.is_at_ease(queue, now):
             pressure = ACCEPTED
         else:
-            pressure = await self._pressure.judge(backend.store, queue, 1, in_tx=tx is not None)
+            pressure = await self._pressure.judge(resources.store, queue, 1, in_tx=tx is not None)
         if tx is not None:
-            inserted = (await _insert_in_tx(backend, [submission], tx))[0]
+            inserted = (await _insert_in_tx(resources, [submission], tx))[0]
         elif submission.is_plain:
             inserted = await (session.plain or _batcher(session)).put(submission)
         else:
-            inserted = (await _insert(backend, [submission]))[0]
+            inserted = (await _insert(resources, [submission]))[0]
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(
         self, tasks: Iterable[Mapping[str, Any]], tx: object
     ) -> list[TaskHandle]:
         """Enqueues all tasks, or none."""
-        backend = await self._sessions.open()
+        resources = await self._sessions.open()
         self._sessions.here.check_takes_work()
         items = _items(tasks)
         for type_name in _types(items):
-            await self._types.find(backend.store, type_name)
-        group = self._submissions(backend, items)
-        pressure = await self._pressure.judge_group(backend.store, group, in_tx=tx is not None)
+            await self._types.find(resources.store, type_name)
+        group = self._submissions(resources, items)
+        pressure = await self._pressure.judge_group(resources.store, group, in_tx=tx is not None)
         if not group:
             return []
         if tx is not None:
-            inserted = await _insert_in_tx(backend, group, tx)
+            inserted = await _insert_in_tx(resources, group, tx)
         else:
-            inserted = await _insert(backend, group)
+            inserted = await _insert(resources, group)
         return [TaskHandle(answer, pressure, self._source) for answer in inserted]
 
     def _submission(
         self,
-        backend: Backend,
+        resources: Resources,
         config: TypeConfig,
         type: str,
         payload: object,
@@ -172,20 +172,22 @@ class Producer:
         if id is None and not given:
             model = self._models.get(type)
             if model is not None and model[0] is config and model[1] is settings:
-                return submit_like(model[2], payload, backend.ids.task(now), now)
-        task_id = backend.ids.task(now) if id is None else id
+                return submit_like(model[2], payload, resources.ids.task(now), now)
+        task_id = resources.ids.task(now) if id is None else id
         request = self._types.request(config, type=type, payload=payload, **given)
         submission = submit(request, task_id=task_id, now=now, id_given=id is not None)
         if id is None and not given and submission.is_plain:
             self._models[type] = (config, settings, submission)
         return submission
 
-    def _submissions(self, backend: Backend, items: list[Mapping[str, Any]]) -> list[Submission]:
+    def _submissions(
+        self, resources: Resources, items: list[Mapping[str, Any]]
+    ) -> list[Submission]:
         """Makes the rows of a batch. Items with only a type and a payload copy the first one of their
         type."""
         group: list[Submission] = []
         models: dict[str, Submission] = {}
-        now, new_id = backend.store.now(), backend.ids.task
+        now, new_id = resources.store.now(), resources.ids.task
         for item in items:
             task_type = item["type"]
             is_like_others = len(item) == 2 and "payload" in item
@@ -198,7 +200,7 @@ class Producer:
             check_options(fields)
             config = self._types.config(task_type)
             submission = self._submission(
-                backend, config, task_type, payload, id=task_id, given=fields, now=now
+                resources, config, task_type, payload, id=task_id, given=fields, now=now
             )
             group.append(submission)
             if is_like_others and submission.is_plain:
@@ -206,20 +208,22 @@ class Producer:
         return group
 
 
-async def _insert(backend: Backend, group: list[Submission]) -> list[Inserted]:
+async def _insert(resources: Resources, group: list[Submission]) -> list[Inserted]:
     """Inserts the group in one transaction, which also sends the hint."""
-    notification = backend.bus.notify_in_tx(WORK)
-    inserted = await backend.store.insert(group, hint=notification.hint)
-    backend.bus.committed(notification)
+    notification = resources.bus.notify_in_tx(WORK)
+    inserted = await resources.store.insert(group, hint=notification.hint)
+    resources.bus.committed(notification)
     return inserted
 
 
-async def _insert_in_tx(backend: Backend, group: list[Submission], tx: object) -> list[Inserted]:
+async def _insert_in_tx(
+    resources: Resources, group: list[Submission], tx: object
+) -> list[Inserted]:
     """Inserts the group in the caller's transaction. Its commit sends the hint."""
-    hint = backend.bus.notify_in_tx(WORK, must=True).hint
+    hint = resources.bus.notify_in_tx(WORK, must=True).hint
     if any(submission.edges for submission in group):
         hint = of_children(hint)
-    return await backend.store.insert(group, tx=tx, hint=hint)
+    return await resources.store.insert(group, tx=tx, hint=hint)
 
 
 def _batcher(session: Session) -> Batcher[Submission, Inserted]:
@@ -230,25 +234,25 @@ def _batcher(session: Session) -> Batcher[Submission, Inserted]:
 
 async def _flush_one(session: Session, submission: Submission) -> Inserted:
     """Inserts the task of a single caller."""
-    backend = session.backend or session.store_and_bus
-    if backend.store.one_writer and session.engine is not None:
+    resources = session.resources or session.open_resources
+    if resources.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
         if dispatcher.is_idle:
             return (await session.engine.direct_start.insert([submission]))[0]
         # Wakes the dispatcher before the insert: a claim right behind it shares the commit.
         dispatcher.wake()
-    notification = backend.bus.notify_in_tx(WORK, one=True)
-    inserted = await backend.store.insert([submission], hint=notification.hint)
-    backend.bus.committed(notification)
+    notification = resources.bus.notify_in_tx(WORK, one=True)
+    inserted = await resources.store.insert([submission], hint=notification.hint)
+    resources.bus.committed(notification)
     return inserted[0]
 
 
 async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
     """Inserts the tasks of concurrent callers with one statement."""
-    backend = session.store_and_bus
-    if backend.store.one_writer and session.engine is not None:
+    resources = session.open_resources
+    if resources.store.one_writer and session.engine is not None:
         dispatcher = session.engine.dispatcher
         if dispatcher.is_idle:
             return await session.engine.direct_start.insert(group)
         dispatcher.wake()
-    return await _insert(backend, group)
+    return await _insert(resources, group)

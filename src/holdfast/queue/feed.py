@@ -19,7 +19,7 @@ from holdfast.core.check import check_flag, check_name, shown
 from holdfast.core.event import Event, Position
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import FeedReset, InvalidInput, StoreUnavailable
-from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.session import Resources, Session, Sessions
 from holdfast.queue.subscriptions import Unsubscribe
 from holdfast.store.store import Reset, Store
 
@@ -42,19 +42,19 @@ class Feed:
 
     async def position(self) -> Position:
         """The end of the feed."""
-        backend = await self._sessions.open()
-        return await backend.store.head()
+        resources = await self._sessions.open()
+        return await resources.store.head()
 
     async def is_covered(self, position: Position) -> bool:
         """Whether `events` can start after this position."""
-        backend = await self._sessions.open()
-        return not isinstance(await backend.store.events(position, 1), Reset)
+        resources = await self._sessions.open()
+        return not isinstance(await resources.store.events(position, 1), Reset)
 
     async def new_epoch(self) -> Position:
         """Makes every reader start over, e.g. after a restore from a backup. Returns the new end of the
         feed."""
-        backend = await self._sessions.open()
-        return await backend.store.new_epoch()
+        resources = await self._sessions.open()
+        return await resources.store.new_epoch()
 
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
@@ -64,20 +64,20 @@ class Feed:
         position = _position(after)
         check_flag("follow", follow)
         session = await self._sessions.opened()
-        backend = session.store_and_bus
+        resources = session.open_resources
         stir = asyncio.Event()
-        unsubscribe = backend.bus.subscribe(lambda _: stir.set(), FEED)
+        unsubscribe = resources.bus.subscribe(lambda _: stir.set(), FEED)
         try:
             while True:
                 stir.clear()
-                page = await _page(backend.store, position, patient=follow)
+                page = await _page(resources.store, position, patient=follow)
                 for event in page:
                     position = event.position
                     yield event
                 if not page:
                     if not follow or session.subscriptions.is_drained_at(position):
                         return
-                    await backend.clock.wait(stir, POLL_SECONDS)
+                    await resources.clock.wait(stir, POLL_SECONDS)
         finally:
             unsubscribe()
 
@@ -93,13 +93,13 @@ class Feed:
         task.add_done_callback(subscriptions.tasks.discard)
         return Unsubscribe(task)
 
-    async def drain(self, session: Session, backend: Backend) -> None:
+    async def drain(self, session: Session, resources: Resources) -> None:
         """Delivers all committed events to the event handlers, before a stop closes the store."""
         try:
-            session.subscriptions.draining = await backend.store.head()
+            session.subscriptions.draining = await resources.store.head()
         except StoreUnavailable:
             session.subscriptions.draining = Position("", 0)
-        backend.bus.publish(FEED)
+        resources.bus.publish(FEED)
         tasks = list(session.subscriptions.tasks)
         if tasks:
             await asyncio.wait(tasks, timeout=DRAIN_SECONDS)
@@ -130,8 +130,8 @@ class Feed:
         try:
             while True:
                 try:
-                    backend = await self._sessions.connect()
-                    return await backend.store.head()
+                    resources = await self._sessions.connect()
+                    return await resources.store.head()
                 except StoreUnavailable:
                     starting.discard(started)
                     started.set()

@@ -19,7 +19,7 @@ from holdfast.queue.pressure import Backpressure
 from holdfast.queue.queues import Queues
 from holdfast.queue.runtime import START_ENGINE, Runtime, StartEngine
 from holdfast.queue.schedules import Schedules
-from holdfast.queue.session import Backend, Sessions
+from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.stats import Statistics
 from holdfast.queue.tasks import Tasks
@@ -27,11 +27,11 @@ from holdfast.queue.types import KnownTypes
 
 
 class Parts:
-    """The parts of a queue on one backend. Other instances may share the definitions."""
+    """The parts of a queue on one store. Other instances may share the definitions."""
 
     def __init__(
         self,
-        make_backend: Callable[[], Backend],
+        make_resources: Callable[[], Resources],
         settings: Settings,
         definitions: Definitions,
         *,
@@ -41,7 +41,7 @@ class Parts:
         handlers = definitions.handlers
         self.meter = meter
         self.settings = SettingsInForce(settings)
-        self.sessions = Sessions(make_backend)
+        self.sessions = Sessions(make_resources)
         types = KnownTypes(handlers, self.settings)
         self.tasks = Tasks(self.sessions)
         self.queues = Queues(self.sessions, handlers)

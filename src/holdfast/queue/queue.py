@@ -25,7 +25,7 @@ from holdfast.queue.handle import TaskHandle
 from holdfast.queue.nodes import Node
 from holdfast.queue.parts import Parts
 from holdfast.queue.queues import QueueView
-from holdfast.queue.session import Backend
+from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
@@ -39,10 +39,10 @@ class Queue:
     """Defines, enqueues, runs, inspects and changes tasks."""
 
     def __init__(
-        self, backend: Callable[[], Backend], settings: Settings, meter: Meter | None = None
+        self, resources: Callable[[], Resources], settings: Settings, meter: Meter | None = None
     ) -> None:
         self.definitions = Definitions()
-        self.parts = Parts(backend, settings, self.definitions, meter=meter)
+        self.parts = Parts(resources, settings, self.definitions, meter=meter)
         """For the command line, the gateways, the simulator and tests. Applications call the methods."""
 
     async def __aenter__(self) -> Self:
@@ -63,7 +63,7 @@ class Queue:
         """Whether workers run in this process."""
         return self.parts.sessions.is_running()
 
-    async def open(self) -> Backend:
+    async def open(self) -> Resources:
         """Connects to the store without starting workers. The first call that needs the store does this
         implicitly. After a `stop` it must be called explicitly."""
         return await self.parts.runtime.open()

@@ -16,7 +16,7 @@ from holdfast.core.task import Status
 from holdfast.engine.handlers import Handlers
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
-from holdfast.queue.session import Backend, Sessions
+from holdfast.queue.session import Resources, Sessions
 from holdfast.store.rows import QueuePause
 
 
@@ -67,19 +67,19 @@ class Queues:
 
     async def pause(self, name: str, by: By) -> None:
         """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
-        backend = await self._with_queue(name, by)
-        await backend.store.upkeep.pause_queue(name, actor=by.actor, reason=by.reason)
-        backend.bus.publish(FEED)
+        resources = await self._with_queue(name, by)
+        await resources.store.upkeep.pause_queue(name, actor=by.actor, reason=by.reason)
+        resources.bus.publish(FEED)
 
     async def resume(self, name: str, by: By) -> None:
         """Resumes a paused queue."""
-        backend = await self._with_queue(name, by)
-        await backend.store.upkeep.resume_queue(name, actor=by.actor)
-        backend.bus.publish(WORK)
-        backend.bus.publish(FEED)
+        resources = await self._with_queue(name, by)
+        await resources.store.upkeep.resume_queue(name, actor=by.actor)
+        resources.bus.publish(WORK)
+        resources.bus.publish(FEED)
 
-    async def _with_queue(self, name: str, by: By) -> Backend:
-        """Returns the backend. Raises NotFound for a queue that neither the store nor this process has: the
+    async def _with_queue(self, name: str, by: By) -> Resources:
+        """Returns the resources. Raises NotFound for a queue that neither the store nor this process has: the
         name may be misspelt."""
         check_id("queue", name)
         by.of_unversioned("a queue")

@@ -19,7 +19,7 @@ from holdfast.metrics import Meter
 from holdfast.queue.define import Definitions
 from holdfast.queue.feed import Feed
 from holdfast.queue.schedules import Schedules, put_schedule
-from holdfast.queue.session import Backend, Session, Sessions
+from holdfast.queue.session import Resources, Session, Sessions
 from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
 
 StartEngine: TypeAlias = Callable[[Engine], Awaitable[None]]
@@ -49,7 +49,7 @@ class Runtime:
         self._feed = feed
         self._meter = meter
 
-    async def open(self) -> Backend:
+    async def open(self) -> Resources:
         """Connects to the store without starting workers, also after a stop."""
         self._sessions.here.is_stopped = False
         return await self._sessions.open()
@@ -67,27 +67,27 @@ class Runtime:
                 return
             self._sessions.refuse_elsewhere("start and stop them there")
             self._settings.current = self._settings.current.changed(settings)
-            backend = await self.open()
-            session.engine = await self._started(session, backend)
+            resources = await self.open()
+            session.engine = await self._started(session, resources)
 
     async def stop(self) -> None:
         """Stops the workers of this loop and closes its session. A second caller waits for the first stop.
         Other event loops are not affected."""
         for ended in self._sessions.drop_ended():
-            if ended.backend is not None:
-                await ended.backend.store.close()
+            if ended.resources is not None:
+                await ended.resources.store.close()
         session = self._sessions.here
         if session.stopping:
             await session.closed.wait()
             return
         async with session.starting:
-            if session.backend is None:
+            if session.resources is None:
                 self._sessions.refuse_elsewhere("stop them there")
                 return
             if self._sessions.is_current(session) and not session.stopping:
                 session.stopping = True
                 try:
-                    await self._stop(session, session.backend)
+                    await self._stop(session, session.resources)
                 finally:
                     session.closed.set()
 
@@ -135,12 +135,12 @@ class Runtime:
                 "the number of workers with scale_workers"
             )
 
-    async def _started(self, session: Session, backend: Backend) -> Engine:
+    async def _started(self, session: Session, resources: Resources) -> Engine:
         engine = Engine(
-            _engine_config(backend, self._settings.current),
-            clock=backend.clock,
-            store=backend.store,
-            bus=backend.bus,
+            _engine_config(resources, self._settings.current),
+            clock=resources.clock,
+            store=resources.store,
+            bus=resources.bus,
             handlers=self._definitions.handlers,
             make_scheduled=self._schedules.submission,
             on_ended=session.ended,
@@ -149,7 +149,7 @@ class Runtime:
             code_schedules=lambda: self._definitions.schedules,
         )
         for schedule in self._definitions.schedules:
-            await put_schedule(backend, schedule)
+            await put_schedule(resources, schedule)
         try:
             await self.start_engine(engine)
         except BaseException:
@@ -157,24 +157,24 @@ class Runtime:
             raise
         return engine
 
-    async def _stop(self, session: Session, backend: Backend) -> None:
+    async def _stop(self, session: Session, resources: Resources) -> None:
         try:
             if session.engine is not None:
                 await session.engine.stop()
             await session.waiters.close()
-            await self._feed.drain(session, backend)
+            await self._feed.drain(session, resources)
         finally:
             self._sessions.replace(session)
             try:
-                await backend.bus.stop()
+                await resources.bus.stop()
             finally:
-                await backend.store.close()
+                await resources.store.close()
 
 
-def _engine_config(backend: Backend, settings: Settings) -> EngineConfig:
-    host = backend.host or f"{socket.gethostname()}:{os.getpid()}"
+def _engine_config(resources: Resources, settings: Settings) -> EngineConfig:
+    host = resources.host or f"{socket.gethostname()}:{os.getpid()}"
     return EngineConfig(
-        node=f"{host}:{backend.ids.token()}",
+        node=f"{host}:{resources.ids.token()}",
         min_workers=settings.min_workers,
         max_workers=settings.max_workers,
         lease_seconds=settings.lease_seconds,

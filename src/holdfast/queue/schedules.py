@@ -17,7 +17,7 @@ from holdfast.core.submit import Submission, encode_payload, submit
 from holdfast.core.task import Priority
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
-from holdfast.queue.session import Backend, Sessions
+from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.types import KnownTypes
 from holdfast.store.schedules import ScheduleStore
 
@@ -33,8 +33,8 @@ class Schedules:
 
     async def list(self) -> list[Schedule]:
         """Returns all schedules of the store, by name."""
-        backend = await self._sessions.open()
-        return await backend.store.reads.schedules()
+        resources = await self._sessions.open()
+        return await resources.store.reads.schedules()
 
     async def get(self, name: str) -> Schedule:
         """Returns one schedule. Raises NotFound if it does not exist."""
@@ -59,8 +59,8 @@ class Schedules:
         check_name("name", name)
         check_timetable(spec, timezone)
         by.of_unversioned("a schedule")
-        backend = await self._sessions.open()
-        config = await self._types.find(backend.store, type)
+        resources = await self._sessions.open()
+        config = await self._types.find(resources.store, type)
         request = self._types.request(
             config, type=type, payload=payload, queue=queue, priority=priority
         )
@@ -75,7 +75,7 @@ class Schedules:
             int(task.priority),
             0.0,
         )
-        await put_schedule(backend, schedule, by.actor)
+        await put_schedule(resources, schedule, by.actor)
         self._wake_scheduler()
 
     async def remove(self, name: str, by: By) -> None:
@@ -99,32 +99,32 @@ class Schedules:
     async def submission(self, schedule: Schedule, now: float) -> Submission:
         """Makes the task of a due schedule, with the configuration of its type. Raises UnknownType if
         neither this process nor the store has the type."""
-        backend = await self._sessions.open()
+        resources = await self._sessions.open()
         request = self._types.request(
-            await self._types.find(backend.store, schedule.type),
+            await self._types.find(resources.store, schedule.type),
             type=schedule.type,
             payload=loads(schedule.payload_json),
             queue=schedule.queue,
             priority=schedule.priority,
             metadata={"schedule": schedule.name},
         )
-        return submit(request, task_id=backend.ids.task(now), now=now, id_given=False)
+        return submit(request, task_id=resources.ids.task(now), now=now, id_given=False)
 
     async def _change(
         self, name: str, by: By, change: Callable[[ScheduleStore], Awaitable[T]]
     ) -> T:
         check_name("name", name)
         by.of_unversioned("a schedule")
-        backend = await self._sessions.open()
-        answer = await change(backend.store.schedules)
-        backend.bus.publish(FEED)
+        resources = await self._sessions.open()
+        answer = await change(resources.store.schedules)
+        resources.bus.publish(FEED)
         return answer
 
     def _wake_scheduler(self) -> None:
         self._sessions.call_engine(lambda engine: engine.scheduler.wake())
 
 
-async def put_schedule(backend: Backend, schedule: Schedule, actor: str = CODE) -> None:
+async def put_schedule(resources: Resources, schedule: Schedule, actor: str = CODE) -> None:
     """Stores a schedule, and hints at the new event."""
-    await backend.store.schedules.put(schedule, actor=actor)
-    backend.bus.publish(FEED)
+    await resources.store.schedules.put(schedule, actor=actor)
+    resources.bus.publish(FEED)

@@ -29,8 +29,8 @@ from holdfast.store.store import Inserted, Store
 STOPPED = "the queue was stopped: open it or start it again"
 
 
-class Backend(NamedTuple):
-    """A store and its injected dependencies. The composition root (`app.py`) makes it."""
+class Resources(NamedTuple):
+    """A store with its bus, clock and ids. The composition root (`app.py`) makes them."""
 
     store: Store
     bus: Bus
@@ -45,7 +45,6 @@ class Session:
 
     __slots__ = (
         "_waiters",
-        "backend",
         "closed",
         "engine",
         "entered",
@@ -55,6 +54,7 @@ class Session:
         "loop",
         "opening",
         "plain",
+        "resources",
         "starting",
         "stopping",
         "subscriptions",
@@ -64,7 +64,7 @@ class Session:
         self.loop = loop
         self.is_stopped = is_stopped
         """The queue was stopped in this loop and not opened again, so implicit opening is refused."""
-        self.backend: Backend | None = None
+        self.resources: Resources | None = None
         self.engine: Engine | None = None
         self.plain: Batcher[Submission, Inserted] | None = None
         """Collects the plain enqueues of this loop, which share commits."""
@@ -79,16 +79,16 @@ class Session:
         self.subscriptions = Subscriptions()
         self._waiters: Waiters | None = None
 
-    def opened(self, backend: Backend) -> None:
-        self._waiters = Waiters(backend.store, backend.bus, backend.clock)
-        self.backend = backend
+    def opened(self, resources: Resources) -> None:
+        self._waiters = Waiters(resources.store, resources.bus, resources.clock)
+        self.resources = resources
 
     @property
-    def store_and_bus(self) -> Backend:
-        """The backend of an open session. Raises NotRunning after a stop."""
-        if self.backend is None:
+    def open_resources(self) -> Resources:
+        """The resources of an open session. Raises NotRunning after a stop."""
+        if self.resources is None:
             raise NotRunning(STOPPED)
-        return self.backend
+        return self.resources
 
     @property
     def waiters(self) -> Waiters:
@@ -123,8 +123,8 @@ class Session:
 class Sessions(PassiveFollower):
     """The sessions of a queue in this process."""
 
-    def __init__(self, make_backend: Callable[[], Backend]) -> None:
-        self.make_backend = make_backend
+    def __init__(self, make_resources: Callable[[], Resources]) -> None:
+        self.make_resources = make_resources
         self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
         self._inherited: list[Session] = []
         """Sessions of the parent process. They stay referenced, so their tasks do not unwind here."""
@@ -165,18 +165,18 @@ class Sessions(PassiveFollower):
     def ready(self) -> Session | None:
         """The session of this loop if `open` would return at once, otherwise None."""
         session = self._by_loop.get(asyncio.get_running_loop())
-        if session is None or session.backend is None or session.subscriptions.starting:
+        if session is None or session.resources is None or session.subscriptions.starting:
             return None
         return session
 
-    async def open(self) -> Backend:
-        """Returns the backend of this loop. Connects if needed."""
+    async def open(self) -> Resources:
+        """Returns the resources of this loop. Connects if needed."""
         session = self.here
-        backend = await self.connect()
+        resources = await self.connect()
         if session.subscriptions.starting:
             # A subscription made before this call must see what this call does.
             await session.subscriptions.started()
-        return backend
+        return resources
 
     async def now(self) -> float:
         """The store's time."""
@@ -187,25 +187,25 @@ class Sessions(PassiveFollower):
         await self.open()
         return self.here
 
-    async def connect(self) -> Backend:
+    async def connect(self) -> Resources:
         """Like `open`, but does not wait for subscriptions."""
         session = self.here
-        if session.backend is not None:
-            return session.backend
+        if session.resources is not None:
+            return session.resources
         if session.is_stopped:
             raise NotRunning(STOPPED)
         async with session.opening:
-            if session.backend is None:
+            if session.resources is None:
                 refuse_second_run()
-                backend = self.make_backend()
-                await backend.store.open()
+                resources = self.make_resources()
+                await resources.store.open()
                 try:
-                    await backend.bus.start()
+                    await resources.bus.start()
                 except BaseException:
-                    await backend.store.close()
+                    await resources.store.close()
                     raise
-                session.opened(backend)
-        return session.store_and_bus
+                session.opened(resources)
+        return session.open_resources
 
     # -- the engine --------------------------------------------------------------------------------
 

@@ -61,8 +61,8 @@ class Statistics:
 
     async def get(self) -> Stats:
         """Returns exact statistics, and sets the gauges of the meter."""
-        backend = await self._sessions.open()
-        rows = await backend.store.counters()
+        resources = await self._sessions.open()
+        rows = await resources.store.counters()
         nodes = await self._nodes.list()
         by_status = dict.fromkeys(Status, 0)
         by_priority = {priority.name.lower(): 0 for priority in Priority}
@@ -75,7 +75,7 @@ class Statistics:
                 by_priority[Priority(priority).name.lower()] += n
         engine = self._sessions.engine
         if self._meter is not None:
-            await self._measure(backend.store, self._meter, rows)
+            await self._measure(resources.store, self._meter, rows)
         return Stats(
             pending=by_status[Status.QUEUED],
             processing=by_status[Status.RUNNING],
@@ -90,7 +90,7 @@ class Statistics:
             by_type=by_type,
             registered_handlers=list(self._handlers.types()),
             available_workers=engine.pool.workers - engine.pool.busy if engine else 0,
-            hints=backend.bus.mode(),
+            hints=resources.bus.mode(),
             nodes=len(nodes),
             fenced=engine.completer.fenced if engine else 0,
             leases_lost=engine.heartbeat.lost if engine else 0,

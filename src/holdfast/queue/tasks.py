@@ -25,7 +25,7 @@ from holdfast.core.event import Event
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Status, Task
 from holdfast.queue.by import By
-from holdfast.queue.session import Backend, Sessions
+from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.why import Why, explain
 from holdfast.store.rows import Dependency
 
@@ -50,8 +50,8 @@ class Tasks:
     async def look_up(self, task_id: str) -> Task | None:
         """Returns the task, or None if it does not exist."""
         check_name("task_id", task_id)
-        backend = await self._sessions.open()
-        return (await backend.store.get([task_id])).get(task_id)
+        resources = await self._sessions.open()
+        return (await resources.store.get([task_id])).get(task_id)
 
     async def get(self, task_id: str) -> Task:
         """Returns the task. Raises NotFound if it does not exist."""
@@ -81,8 +81,8 @@ class Tasks:
     ) -> list[Task]:
         """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
         page."""
-        backend = await self._sessions.open()
-        return await backend.store.find(
+        resources = await self._sessions.open()
+        return await resources.store.find(
             status=None if status is None else check_choice("status", status, Status),
             type=_name("type", type),
             queue=_name("queue", queue),
@@ -93,26 +93,26 @@ class Tasks:
 
     async def parents(self, task_id: str) -> list[Dependency]:
         """Returns the dependencies of the task."""
-        backend = await self._with_task(task_id)
-        return await backend.store.reads.dependencies(task_id)
+        resources = await self._with_task(task_id)
+        return await resources.store.reads.dependencies(task_id)
 
     async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
         """Returns the ids of the tasks that depend on this one."""
-        backend = await self._with_task(task_id)
-        return await backend.store.reads.dependents(task_id, check_page(limit))
+        resources = await self._with_task(task_id)
+        return await resources.store.reads.dependents(task_id, check_page(limit))
 
     async def history(self, task_id: str) -> list[Event]:
         """Returns the stored events of the task, oldest first."""
-        backend = await self._with_task(task_id)
-        return await backend.store.history(task_id)
+        resources = await self._with_task(task_id)
+        return await resources.store.history(task_id)
 
     async def why(self, task_id: str) -> Why:
         """Explains why the task is not running."""
         check_name("task_id", task_id)
         return await explain((await self._sessions.open()).store, task_id)
 
-    async def _with_task(self, task_id: str) -> Backend:
-        """Returns the backend. Raises NotFound if the task does not exist."""
+    async def _with_task(self, task_id: str) -> Resources:
+        """Returns the resources. Raises NotFound if the task does not exist."""
         await self.get(task_id)
         return await self._sessions.open()
 
@@ -138,13 +138,13 @@ class Tasks:
     async def apply(self, task_id: str, command: OperatorCommand, by: By) -> Task:
         """Applies one command and returns the changed task. Raises an error for a refusal of the core."""
         check_name("task_id", task_id)
-        backend = await self._sessions.open()
+        resources = await self._sessions.open()
         instruction = Instruction(task_id, command, version=by.expected_version)
-        ruling = (await backend.store.apply([instruction]))[0]
+        ruling = (await resources.store.apply([instruction]))[0]
         if isinstance(ruling, Refusal):
             raise REFUSALS.get(ruling.code, errors.Conflict)(ruling.message)
-        backend.bus.publish(WORK)
-        backend.bus.publish(FEED)
+        resources.bus.publish(WORK)
+        resources.bus.publish(FEED)
         self._sessions.here.ended([ruling.after])
         # A runner in this process notices the change at once, one elsewhere with its next heartbeat.
         self._sessions.call_engine(lambda engine: engine.heartbeat.wake())

@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.core.ids import Ids
 from holdfast.queue.queue import Queue
-from holdfast.queue.session import Backend
+from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.sim.bus import SimBus
 from holdfast.sim.clock import NodeClock
@@ -129,7 +129,7 @@ class Node:
         context.run(self._begin)
 
     def _begin(self) -> None:
-        self.queue = Queue(self._backend, self._settings)
+        self.queue = Queue(self._resources, self._settings)
         task = self.cluster.loop.create_task(self.main(self, self.queue), name=self.life)
         task.add_done_callback(self._ended)
 
@@ -139,7 +139,7 @@ class Node:
                 {"message": f"{self.life} died", "exception": error}
             )
 
-    def _backend(self) -> Backend:
+    def _resources(self) -> Resources:
         cluster = self.cluster
         ids = Ids(cluster.draw.stream(self.life))
         driver = RemoteDriver(
@@ -147,7 +147,7 @@ class Node:
         )
         dialect = (SqliteDialect if self._together else ManyWriters)(self._cascade_batch)
         assert self.bus is not None
-        return Backend(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
+        return Resources(Store(driver, dialect, ids), self.bus, self.clock, ids, host=self.life)
 
     def crash(self) -> None:
         """Ends the process as kill -9 does."""

@@ -28,7 +28,7 @@ from holdfast.primitives.locks.backend import StoreBackend
 from holdfast.primitives.locks.base import CLOSE_SECONDS
 from holdfast.primitives.locks.locks import Lease
 from holdfast.queue.queue import Queue
-from holdfast.queue.session import Backend
+from holdfast.queue.session import Resources
 from holdfast.sim.draw import Draw
 from holdfast.sim.node import Node
 from holdfast.sim.record import HolderInterval, Record, Wait
@@ -48,27 +48,27 @@ CALM_SECONDS: Final = 20.0
 
 async def run_primitives(node: Node, queue: Queue, record: Record, draw: Draw) -> None:
     """Runs a holder and a payer while the node is up."""
-    backend: Backend | None = None
-    while backend is None:
+    resources: Resources | None = None
+    while resources is None:
         try:
-            backend = await queue.open()
+            resources = await queue.open()
         except StoreUnavailable:
             await node.clock.sleep(1.0)
     await asyncio.gather(
-        Holder(node, backend, record, draw.stream("holder")).run(),
-        Payer(node, backend, record, draw.stream("payer")).run(),
+        Holder(node, resources, record, draw.stream("holder")).run(),
+        Payer(node, resources, record, draw.stream("payer")).run(),
     )
 
 
 class Holder:
     """Takes a lock, works under it and writes with its fence."""
 
-    def __init__(self, node: Node, backend: Backend, record: Record, draw: Draw) -> None:
+    def __init__(self, node: Node, resources: Resources, record: Record, draw: Draw) -> None:
         self._node = node
-        self._store = backend.store
+        self._store = resources.store
         self._record = record
         self._draw = draw
-        self._bus = backend.bus
+        self._bus = resources.bus
         self._ids = Ids(draw.stream("claims"))
         self._locks = self._make_locks()
 
@@ -223,13 +223,13 @@ async def with_random_cancel(node: Node, draw: Draw, call: Coroutine[Any, Any, T
 class Payer:
     """Pays each bill once, although several nodes pay the same bills and repeat unanswered calls."""
 
-    def __init__(self, node: Node, backend: Backend, record: Record, draw: Draw) -> None:
+    def __init__(self, node: Node, resources: Resources, record: Record, draw: Draw) -> None:
         self._node = node
         self._record = record
         self._draw = draw
         self._ids = Ids(draw.stream("payments"))
-        self._store = backend.store
-        self._ledger = Ledger(backend.store, clock=node.clock, owner=node.life, lease_seconds=5.0)
+        self._store = resources.store
+        self._ledger = Ledger(resources.store, clock=node.clock, owner=node.life, lease_seconds=5.0)
         self._unsure: set[str] = set()
         """Keys that a call may have left in progress because the store did not answer."""
 

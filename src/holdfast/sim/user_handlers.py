@@ -46,7 +46,7 @@ def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserH
             raise BadConfig(
                 f"'{handler.type}' needs {', '.join(missing)}: give --payload '{handler.type}={{...}}'"
             )
-    queue.parts.sessions.make_backend = _refuse
+    queue.parts.sessions.make_resources = _refuse
     return UserHandlers(handlers, payloads)
 
 

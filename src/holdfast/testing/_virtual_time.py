@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from holdfast.app import backend_for
+from holdfast.app import resources_for
 from holdfast.clock import VirtualClock
 from holdfast.core import codec
 from holdfast.core.ids import Ids
@@ -124,7 +124,7 @@ async def harness(
 
     parts = queue.parts
     queue.parts = Parts(
-        backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
+        resources_for("sqlite://", clock, inline=True, ids=Ids(random.Random(seed))),
         queue.settings,
         queue.definitions,
         meter=queue.parts.meter,
@@ -132,8 +132,8 @@ async def harness(
     )
     try:
         await queue.start(**settings)
-        backend = await queue.open()
-        driver = Driver(engines[0], backend.store, clock)
+        resources = await queue.open()
+        driver = Driver(engines[0], resources.store, clock)
         try:
             yield Harness(queue, engines[0], driver, clock)
         finally:

@@ -231,8 +231,8 @@ async def test_a_runner_that_lost_its_lease_is_cancelled(queue: TaskQueue) -> No
         queue.register_handler("work", work)
         handle = await queue.enqueue("work")
         await h.run_until_idle()
-        backend = await queue.open()
-        await backend.store.apply([Instruction(handle, Abort("ann"))])
+        resources = await queue.open()
+        await resources.store.apply([Instruction(handle, Abort("ann"))])
         release.set()
         await h.run_until_idle()
         assert len(errors) == 1
@@ -267,8 +267,8 @@ async def test_tasks_of_a_dead_node_are_queued_again_when_the_lease_ends(queue: 
         await queue.pause_queue()
         handle = await queue.enqueue("work")
         await queue.resume_queue()
-        backend = await queue.open()
-        await backend.store.claim(claim_request(1, node="dead", lease_seconds=9.0))
+        resources = await queue.open()
+        await resources.store.claim(claim_request(1, node="dead", lease_seconds=9.0))
         await h.run_until_idle()
         assert (await handle.get()).node == "dead"
         await h.advance(8.9)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from holdfast import Status, Task, TaskQueue
-from holdfast.app import backend_for
+from holdfast.app import resources_for
 from holdfast.clock import VirtualClock
 from holdfast.core import capacity
 from holdfast.core.capacity import WorkerBounds
@@ -267,10 +267,10 @@ async def test_missed_fires_are_coalesced(queue: TaskQueue) -> None:
 
 async def test_two_engines_fire_a_schedule_once() -> None:
     clock = VirtualClock()
-    backend = backend_for("sqlite://", clock, inline=True, ids=Ids(random.Random(1)))()
-    await backend.store.open()
+    resources = resources_for("sqlite://", clock, inline=True, ids=Ids(random.Random(1)))()
+    await resources.store.open()
     queue = TaskQueue("sqlite://")
-    queue.parts.sessions.here.opened(backend)
+    queue.parts.sessions.here.opened(resources)
 
     @queue.task(cron="@every 60")
     async def tick() -> None: ...
@@ -279,8 +279,8 @@ async def test_two_engines_fire_a_schedule_once() -> None:
         return Engine(
             EngineConfig(node=node),
             clock=clock,
-            store=backend.store,
-            bus=backend.bus,
+            store=resources.store,
+            bus=resources.bus,
             handlers=Handlers(),
             make_scheduled=queue.parts.schedules.submission,
             on_ended=lambda tasks: None,
@@ -288,17 +288,17 @@ async def test_two_engines_fire_a_schedule_once() -> None:
             code_schedules=lambda: queue.definitions.schedules,
         )
 
-    await put_schedule(backend, queue.definitions.schedules[0])
+    await put_schedule(resources, queue.definitions.schedules[0])
     engines = [engine(f"node-{n}") for n in range(2)]
     for _ in range(10):
         clock.set(clock.now() + 30)
         for one in engines:
             await one.scheduler.step()
-    assert len(await backend.store.find(limit=100)) == 5
+    assert len(await resources.store.find(limit=100)) == 5
     assert sum(one.scheduler.fired for one in engines) == 5
     for one in engines:
         await one.executor.close()
-    await backend.store.close()
+    await resources.store.close()
 
 
 async def test_a_stop_gives_back_tasks_that_did_not_start(queue: TaskQueue) -> None:
@@ -313,8 +313,8 @@ async def test_a_stop_gives_back_tasks_that_did_not_start(queue: TaskQueue) -> N
         handles = [await queue.enqueue("hold") for _ in range(2)]
         await h.run_until_idle()
         late = await queue.enqueue("hold")
-        backend = await queue.open()
-        claimed = (await backend.store.get([late]))[late]
+        resources = await queue.open()
+        claimed = (await resources.store.get([late]))[late]
         assert claimed.status is Status.QUEUED
         stopping = asyncio.create_task(h.engine.stop())
         for _ in range(20):
@@ -344,7 +344,7 @@ async def test_a_stop_that_times_out_gives_tasks_back_without_spending_an_attemp
         queue.register_handler("hang", hang, max_attempts=1)
         handle = await queue.enqueue("hang")
         await h.run_until_idle()
-        backend = await queue.open()
+        resources = await queue.open()
         stopping = asyncio.create_task(h.engine.stop())
         for _ in range(200):
             await asyncio.sleep(0)
@@ -353,7 +353,7 @@ async def test_a_stop_that_times_out_gives_tasks_back_without_spending_an_attemp
             if stopping.done():
                 break
         await stopping
-        task = (await backend.store.get([handle]))[handle]
+        task = (await resources.store.get([handle]))[handle]
         assert cancelled == [handle]
         assert (task.status, task.attempts, task.deaths) == (Status.QUEUED, 0, 0)
 

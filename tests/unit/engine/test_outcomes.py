@@ -248,8 +248,8 @@ async def test_a_lease_that_cannot_be_taken_back_does_not_block_others(
 
 async def take_all(h: Harness) -> None:
     """Claims for a node that dies at once."""
-    backend = await h.queue.open()
-    await backend.store.claim(replace(h.engine.dispatcher.request(100), node="dead"))
+    resources = await h.queue.open()
+    await resources.store.claim(replace(h.engine.dispatcher.request(100), node="dead"))
 
 
 # -- what the log says --------------------------------------------------------------------------------

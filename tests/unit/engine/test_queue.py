@@ -86,8 +86,8 @@ async def test_why_says_when_no_node_has_a_handler(queue: TaskQueue) -> None:
     async with harness(queue) as h:
         await h.run_until_idle()
         handle = await queue.enqueue("echo", delay=100)
-        backend = await queue.open()
-        await execute(backend.store, "forget_node", id=h.engine.config.node)
+        resources = await queue.open()
+        await execute(resources.store, "forget_node", id=h.engine.config.node)
         assert await codes(queue, handle) == ["not-due", "no-handler"]
 
 
@@ -152,8 +152,8 @@ async def test_a_subscriber_that_fell_behind_the_feed_goes_on(
             [{"type": "echo"}] * 600
         )  # more than a page: the rest is not read yet
         await h.run_until_idle()
-        backend = await queue.open()
-        await backend.store.prune(before=0, dead_before=0, feed_before=backend.clock.now() + 1)
+        resources = await queue.open()
+        await resources.store.prune(before=0, dead_before=0, feed_before=resources.clock.now() + 1)
         last = await queue.enqueue("echo")
         gate.set()
         await h.run_until_idle()
@@ -173,8 +173,8 @@ async def test_a_subscriber_waits_out_an_outage(
         kinds.append(event.kind)
 
     async with harness(queue) as h:
-        backend = await queue.open()
-        head = backend.store.head
+        resources = await queue.open()
+        head = resources.store.head
         tries = 0
 
         async def flaky() -> Position:
@@ -185,7 +185,7 @@ async def test_a_subscriber_waits_out_an_outage(
             back.set()
             return await head()
 
-        monkeypatch.setattr(backend.store, "head", flaky)
+        monkeypatch.setattr(resources.store, "head", flaky)
         queue.on_event(listen)
         await back.wait()
         await queue.enqueue("echo")
@@ -401,8 +401,8 @@ async def test_queues_and_nodes_are_listed(queue: TaskQueue) -> None:
         assert (views["other"].is_paused, views["other"].paused_by) == (True, "mira")
         [node] = await queue.get_nodes()
         assert node.types == ["echo"]
-        backend = await queue.open()
-        await execute(backend.store, "join_node", id="gone", now=0.0, info_json="{}")
+        resources = await queue.open()
+        await execute(resources.store, "join_node", id="gone", now=0.0, info_json="{}")
         assert [listed.id for listed in await queue.get_nodes()] == [node.id]
         assert {listed.id for listed in await queue.get_nodes(live=False)} == {"gone", node.id}
         assert (await queue.get_stats()).nodes == 1

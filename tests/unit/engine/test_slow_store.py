@@ -22,8 +22,8 @@ async def spent_trips(
     one call takes. A search for aged tasks finds none."""
     spent: Counter[str] = Counter()
     async with harness(queue, max_workers=10) as h:
-        assert queue.parts.sessions.here.backend is not None
-        store = queue.parts.sessions.here.backend.store
+        assert queue.parts.sessions.here.resources is not None
+        store = queue.parts.sessions.here.resources.store
 
         def far(verb: str, trips: int) -> None:
             near = getattr(store, verb)

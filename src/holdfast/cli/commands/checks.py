@@ -51,10 +51,10 @@ Look = Callable[[TaskQueue, float], Awaitable[Check]]
 
 async def store(queue: TaskQueue, _: float) -> Check:
     """The store is reachable and answers quickly."""
-    backend = await queue.open()
-    begun = backend.clock.monotonic()
-    await backend.store.head()
-    took = backend.clock.monotonic() - begun
+    resources = await queue.open()
+    begun = resources.clock.monotonic()
+    await resources.store.head()
+    took = resources.clock.monotonic() - begun
     if took > SLOW_SECONDS:
         return Check("store", Level.WARN, f"reachable, but an answer took {length(took)}")
     return Check("store", Level.OK, f"reachable, answers in {length(took)}")
@@ -165,12 +165,12 @@ async def types(queue: TaskQueue, _: float) -> Check:
 
 async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     """The task that has been due for the longest time."""
-    backend = await queue.open()
+    resources = await queue.open()
     oldest: tuple[float, str] | None = None
     for view in await queue.get_queues():
-        due_at = (await backend.store.first_due([view.name])).due_at
+        due_at = (await resources.store.first_due([view.name])).due_at
         if not view.is_paused and due_at is not None:
-            age = backend.store.now() - due_at
+            age = resources.store.now() - due_at
             oldest = max(oldest, (age, view.name)) if oldest else (age, view.name)
     if oldest is None or oldest[0] <= 0:
         return Check("waiting", Level.OK, "no due task is waiting")
@@ -229,8 +229,8 @@ async def schedules(queue: TaskQueue, _: float) -> Check:
 
 async def clock(queue: TaskQueue, _: float) -> Check:
     """The store's clock decides about leases; a large difference makes logs hard to read."""
-    backend = await queue.open()
-    gap = backend.clock.now() - backend.store.now()
+    resources = await queue.open()
+    gap = resources.clock.now() - resources.store.now()
     text = f"this machine is {length(abs(gap))} {'ahead of' if gap > 0 else 'behind'} the store"
     if abs(gap) > CLOCK_WARN_SECONDS:
         return Check(

@@ -70,8 +70,8 @@ async def check_claims(
     queue: TaskQueue, plan: Plan, progress: FeedProgress, result: ScriptResult
 ) -> CheckReport:
     """Reads all rows from the store and checks every claim."""
-    backend = await queue.open()
-    rows = await backend.store.get(plan.ids)
+    resources = await queue.open()
+    rows = await resources.store.get(plan.ids)
     lost = [task_id for task_id in plan.ids if not _has_ended(task_id, rows)]
     twice = [task_id for task_id, task in progress.tasks.items() if task.completions > 1]
     held = progress.lost_by(result.killed.node)

@@ -58,10 +58,10 @@ class Demo:
     async def run(self) -> Demo:
         """Runs the script, then checks its claims."""
         try:
-            backend = await queue.open()
-            started_at = backend.clock.monotonic()
+            resources = await queue.open()
+            started_at = resources.clock.monotonic()
             with make_display(
-                self._stream, lambda: backend.clock.monotonic() - started_at
+                self._stream, lambda: resources.clock.monotonic() - started_at
             ) as display:
                 self.result = await self._run_script(display)
             self.report = await check_claims(queue, self.plan, self.progress, self.result)
@@ -178,8 +178,8 @@ async def run_script(
     queue: TaskQueue, plan: Plan, progress: FeedProgress, workers: Workers, display: Display
 ) -> ScriptResult:
     """All steps, from the enqueue to the graceful stop."""
-    backend = await queue.open()
-    started_at = backend.clock.monotonic()
+    resources = await queue.open()
+    started_at = resources.clock.monotonic()
     await queue.enqueue_many(plan.requests)
     display.note(f"enqueued {len(plan.ids)} tasks in one transaction")
     await workers.start()
@@ -195,7 +195,7 @@ async def run_script(
     display.note("all tasks have ended; asking the workers to stop (SIGTERM)")
     await workers.stop()
     result.exit_code = workers.exit_code
-    result.seconds = backend.clock.monotonic() - started_at
+    result.seconds = resources.clock.monotonic() - started_at
     return result
 
 
@@ -203,16 +203,16 @@ async def _kill(
     queue: TaskQueue, workers: Workers, progress: FeedProgress, display: Display
 ) -> KilledWorker:
     """Kills the process that holds the most tasks and waits for its replacement."""
-    backend = await queue.open()
+    resources = await queue.open()
     victim = await _busiest(queue, workers, progress)
     os.kill(pid_of(victim), signal.SIGKILL)
-    at = backend.store.now()
+    at = resources.store.now()
     left = (await _running_by_node(queue)).get(victim.id, [])
     killed = KilledWorker(victim.id, pid_of(victim), at, left)
     display.note(f"killed worker {killed.pid} with SIGKILL while it held {len(left)} tasks")
     nodes = await workers.wait_until_up(PROCESSES, without=victim.id)
     killed.new_pid = pid_of(nodes[-1])
-    killed.back_after = backend.store.now() - at
+    killed.back_after = resources.store.now() - at
     display.note(f"its parent started another one, {killed.new_pid}")
     return killed
 

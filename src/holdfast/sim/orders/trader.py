@@ -86,8 +86,8 @@ class Trader:
             history.final = self._store.orders()
             history.wrong = self._store.verify()
         elif self.node.queue is not None:
-            backend = await self.node.queue.open()
-            history.final = await SqlOrders(backend.store).orders()
+            resources = await self.node.queue.open()
+            history.final = await SqlOrders(resources.store).orders()
         for order in history.final:
             step = f"{order.client_order_id} {order.state} {order.version} {order.filled_qty}"
             self.node.cluster.trace.step(step)
