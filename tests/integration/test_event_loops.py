@@ -17,6 +17,7 @@ from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.locks.locks import Locks
 from holdfast.queue import waiters
+from holdfast.store.scripts.feed import Page
 
 
 def in_threads(*works: Coroutine[Any, Any, Any]) -> list[Any]:
@@ -76,6 +77,40 @@ def test_four_event_loops_at_once(shared_url: str, caplog: pytest.LogCaptureFixt
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
     if shared_url != "sqlite://":
         assert asyncio.run(_count(queue)) == 100
+
+
+def test_two_event_loops_that_each_enqueue_one_task_after_the_other(shared_url: str) -> None:
+    """Each loop has one caller, whose writes may run inline; every task is stored once, with its event."""
+    queue = TaskQueue(shared_url)
+    queue.register_handler("work", lambda payload: payload)
+    barrier = threading.Barrier(2)
+
+    async def produce(name: str) -> list[str]:
+        await queue.open()
+        await asyncio.to_thread(barrier.wait, 30)
+        made = [str(await queue.enqueue("work", {"by": name, "n": n})) for n in range(100)]
+        await asyncio.to_thread(barrier.wait, 30)
+        stored = [task.payload for task_id in made if (task := await queue.get_task(task_id))]
+        assert stored == [{"by": name, "n": n} for n in range(100)]
+        await asyncio.to_thread(barrier.wait, 30)
+        return made
+
+    async def look() -> list[str]:
+        backend = await queue.open()
+        page = await backend.store.events(None, 500)
+        assert isinstance(page, Page)
+        await queue.stop()
+        return [event.task_id for event in page.events if event.kind == "task.enqueued"]
+
+    async def produce_and_look() -> tuple[list[str], list[str]]:
+        return await produce("first"), await look()
+
+    both, other = in_threads(produce_and_look(), produce("second"))
+    assert not isinstance(both, BaseException), both
+    assert not isinstance(other, BaseException), other
+    made, recorded = both
+    assert len({*made, *other}) == 200
+    assert sorted(recorded) == sorted([*made, *other])
 
 
 async def _count(queue: TaskQueue) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 from holdfast.store.fast.lone_caller import STREAK_MAX, LoneCaller
 
@@ -38,3 +40,21 @@ async def test_a_lone_caller_leaves_turns_to_others() -> None:
         await caller.is_back()
     beside.cancel()
     assert turns >= 9
+
+
+def test_callers_in_two_loops_are_each_alone() -> None:
+    """A store is shared by the event loops of a process. Two of them write in turn, each from one caller."""
+    caller = LoneCaller()
+    turns = [threading.Semaphore(1), threading.Semaphore(0)]
+
+    async def write(own: int) -> list[bool]:
+        answers = []
+        for _ in range(2 * STREAK_MAX):
+            turns[own].acquire()
+            answers.append(await caller.is_back())
+            turns[1 - own].release()
+        return answers
+
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda own: asyncio.run(write(own)), range(2)))
+    assert both == [[False, *[True] * (2 * STREAK_MAX - 1)]] * 2

@@ -1,11 +1,13 @@
 """Detects a single caller that inserts one task after the other: its writes may run inline.
 
-Promises: after a few inline writes in a row the event loop runs other tasks.
+Promises: after a few inline writes in a row the event loop runs other tasks. The event loops of a process,
+which run in separate threads and share the store, do not affect each other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import weakref
 from typing import Any, Final
 
@@ -13,10 +15,8 @@ STREAK_MAX: Final = 8
 """Inline writes in a row before the event loop runs other tasks."""
 
 
-class LoneCaller:
-    """Remembers the caller of the last write."""
-
-    __slots__ = ("_last", "_streak")
+class LoneCaller(threading.local):
+    """Remembers the caller of the last write of each thread."""
 
     def __init__(self) -> None:
         self._last: weakref.ref[asyncio.Task[Any]] | None = None
