@@ -22,7 +22,8 @@ from holdfast.core.decide import Refusal
 from holdfast.core.ids import Ids
 from holdfast.core.lease import LeaseGranted, LeaseRequest as LeaseAsk
 from holdfast.core.ledger import EntryKey, EntryRequest, done, started
-from holdfast.core.submit import EnqueueRequest, Submission, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import Submission, submit
 from holdfast.core.task import Failure, FailureKind, RunId
 from holdfast.errors import StoreUnavailable
 from holdfast.orders.model.order import OrderState, Side

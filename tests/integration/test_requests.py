@@ -10,7 +10,8 @@ import pytest
 from holdfast import Task, TaskQueue
 from holdfast.core import codec
 from holdfast.core.dependency import DependencyPolicy, Edge
-from holdfast.core.submit import EnqueueRequest, is_same_request, submit
+from holdfast.core.request import EnqueueRequest, is_same_request
+from holdfast.core.submit import submit
 from holdfast.errors import DuplicateTask, IdempotencyConflict, InvalidInput
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.core.ids import Ids
-from holdfast.core.submit import EnqueueRequest, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import submit
 from holdfast.errors import StoreUnavailable
 from holdfast.sim.clock import NodeClock
 from holdfast.sim.disk import Disk

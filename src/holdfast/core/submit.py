@@ -15,7 +15,8 @@ from holdfast.core import codec, priority as priorities
 from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_number, check_whole
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
-from holdfast.core.task import Priority, Status, Task, TaskOptions
+from holdfast.core.request import EnqueueRequest, request_hash
+from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
 
 PAYLOAD_BYTES_MAX: Final = 262_144
@@ -24,8 +25,6 @@ METADATA_BYTES_MAX: Final = 16_384
 BATCH_MAX: Final = 10_000
 ATTEMPTS_MAX: Final = 1_000_000
 EDGES_MAX: Final = 1_000
-HASH_MARK: Final = "2:"
-"""The prefix of current hashes, which cover the whole request."""
 DELAY_SECONDS_MAX: Final = SECONDS_MAX
 
 
@@ -40,27 +39,6 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     is_plain: bool = True
     """The task has no edges, no limits, and nothing that a second request could repeat (an idempotency key,
     an id that the caller chose): the store looks up nothing."""
-
-
-class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as the caller describes it."""
-
-    type: str
-    payload: object = None
-    queue: str = "default"
-    priority: Priority | str | int = Priority.NORMAL
-    max_attempts: int = 3
-    delay_seconds: float = 0.0
-    metadata: dict[str, object] | None = None
-    depends_on: tuple[Edge, ...] = ()
-    idempotency_key: str | None = None
-    key: str | None = None
-    """The key of limits per key."""
-    options: TaskOptions = TaskOptions()
-    rules: tuple[tuple[str, LimitRule], ...] = ()
-    defaulted: frozenset[str] = frozenset()
-    """The options of queue, priority, max_attempts and timeout that the caller did not give. The type's
-    configuration sets them."""
 
 
 def submit(
@@ -126,39 +104,6 @@ def submit_like(model: Submission, payload: object, task_id: str, now: float) ->
         due_at=now,
     )
     return Submission(task)
-
-
-def request_hash(
-    request: EnqueueRequest, payload_json: str, metadata_json: str | None, priority: Priority
-) -> str:
-    """A hash of all that the caller gave. Two requests with the same key or id are the same request when
-    their hashes are equal. Options from the type's configuration do not count: they may change between
-    two tries."""
-    defaulted = request.defaulted
-    edges = sorted([f"{edge.policy.value}:{edge.parent_id}" for edge in request.depends_on])
-    return HASH_MARK + codec.digest(
-        request.type,
-        payload_json,
-        metadata_json or "",
-        "" if "queue" in defaulted else request.queue,
-        "" if "priority" in defaulted else priority.name,
-        "" if "max_attempts" in defaulted else str(request.max_attempts),
-        "" if "timeout" in defaulted else f"={request.options.timeout_seconds}",
-        "" if not request.delay_seconds else str(float(request.delay_seconds)),
-        request.key or "",
-        *edges,
-    )
-
-
-def is_same_request(task: Task, edges: tuple[Edge, ...], stored_hash: str | None) -> bool:
-    """Whether this request is the one that the stored task was made from."""
-    if stored_hash is None or stored_hash.startswith(HASH_MARK):
-        return stored_hash == task.request_hash
-    # An older version wrote this hash, which covers only these fields.
-    parents = ",".join(sorted(edge.parent_id for edge in edges))
-    return stored_hash == codec.digest(
-        task.type, task.queue, task.payload_json, task.priority.name, parents
-    )
 
 
 def encode_payload(

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from holdfast.core.check import check_choice, check_name, check_positive, shown
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.limit import LimitRule, name_of
-from holdfast.core.submit import EnqueueRequest
+from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import NO_TIMEOUT, Priority, TaskOptions
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
 from holdfast.errors import InvalidInput, UnknownType

@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar, cast
 from holdfast.bus.port import Bus
 from holdfast.core.ids import Ids
 from holdfast.core.ledger import EntryLease, State
-from holdfast.core.submit import EnqueueRequest, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import submit
 from holdfast.errors import (
     HoldfastError,
     IdempotencyConflict,

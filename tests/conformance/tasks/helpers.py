@@ -12,7 +12,8 @@ from holdfast.core.command import Command, Complete, Fail, Instruction
 from holdfast.core.decide import Refusal, Ruling, Transition
 from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.event import Event, Position
-from holdfast.core.submit import EnqueueRequest, Submission, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import Submission, submit
 from holdfast.core.task import Failure, FailureKind, Status, Task
 from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store

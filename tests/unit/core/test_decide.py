@@ -13,7 +13,8 @@ from holdfast.core import command as c
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
 from holdfast.core.event import Event, Position, status_after
-from holdfast.core.submit import EnqueueRequest, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import submit
 from holdfast.core.task import (
     ENDED,
     TERMINAL,

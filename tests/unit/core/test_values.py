@@ -15,13 +15,8 @@ from holdfast.core import codec, failure
 from holdfast.core.dependency import Edge
 from holdfast.core.event import Event, Position, with_result
 from holdfast.core.ids import Ids
-from holdfast.core.submit import (
-    EDGES_MAX,
-    PAYLOAD_BYTES_MAX,
-    EnqueueRequest,
-    encode_payload,
-    submit,
-)
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import EDGES_MAX, PAYLOAD_BYTES_MAX, encode_payload, submit
 from holdfast.core.task import Failure, FailureKind, Status, TaskOptions
 from holdfast.errors import (
     HoldfastError,

@@ -18,7 +18,8 @@ from holdfast.core.decide import enqueued
 from holdfast.core.dependency import Edge
 from holdfast.core.event import NewEvent
 from holdfast.core.limit import Limit
-from holdfast.core.submit import Submission, is_same_request
+from holdfast.core.request import is_same_request
+from holdfast.core.submit import Submission
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import DuplicateTask, IdempotencyConflict
 from holdfast.store.columns import new_values

@@ -17,7 +17,8 @@ from holdfast.clock import VirtualClock
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Ruling, Transition
 from holdfast.core.ids import Ids
-from holdfast.core.submit import EnqueueRequest, Submission, submit
+from holdfast.core.request import EnqueueRequest
+from holdfast.core.submit import Submission, submit
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.errors import HoldfastError
 from holdfast.store.sqlite.dialect import SqliteDialect
