@@ -1,6 +1,7 @@
 """The columns of a task. Statements, rows and parameters derive from this table.
 
-A new column is a field of `core.task.Task`, a line here and a line in both migrations `0001_task.sql`.
+A new column is a field of `core.task.Task` with a default, a line here, and a new migration with the same
+number on both databases. A migration that has been applied never changes: its store would be refused.
 Promises: names and order are those of `Task`. The macros of a statement, such as `{new}` and `{changed}`
 (see `sql.py`), agree with the tuples that are made here. Never: puts values into SQL.
 """
