@@ -15,24 +15,40 @@ STREAK_MAX: Final = 8
 """Inline writes in a row before the event loop runs other tasks."""
 
 
-class LoneCaller(threading.local):
-    """Remembers the caller of the last write of each thread."""
+class _LastWrite:
+    """The last write of one thread."""
+
+    __slots__ = ("caller", "streak")
 
     def __init__(self) -> None:
-        self._last: weakref.ref[asyncio.Task[Any]] | None = None
-        self._streak = 0
+        self.caller: weakref.ref[asyncio.Task[Any]] | None = None
+        self.streak = 0
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.last = _LastWrite()
+
+
+class LoneCaller:
+    """Remembers the caller of the last write of each thread."""
+
+    __slots__ = ("_thread",)
+
+    def __init__(self) -> None:
+        self._thread = _Thread()
 
     async def is_back(self) -> bool:
         """Whether the previous write had the same caller. Call this once for each write."""
-        caller = asyncio.current_task()
-        if self._last is None or self._last() is not caller:
-            self._last = None if caller is None else weakref.ref(caller)
+        caller, last = asyncio.current_task(), self._thread.last
+        if last.caller is None or last.caller() is not caller:
+            last.caller = None if caller is None else weakref.ref(caller)
             return False
-        self._streak += 1
-        if self._streak > STREAK_MAX:
-            self._streak = 1
+        last.streak += 1
+        if last.streak > STREAK_MAX:
+            last.streak = 1
             await asyncio.sleep(0)
         return True
 
     def others_came(self) -> None:
-        self._last = None
+        self._thread.last.caller = None
