@@ -16,7 +16,7 @@ from holdfast.engine.heartbeat import Heartbeat
 from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
 from holdfast.sim.clock import NodeClock
-from holdfast.store.steady import Steady
+from holdfast.store.store_clock import StoreClock
 from proof.ablations.swap import Ablation, Swap
 
 ALONE: Final = (("holders", "0"), ("traders", ""), ("lock_servers", "0"))
@@ -69,7 +69,7 @@ def _steady() -> list[Swap]:
         self._mark = (now, self._monotonic())
         return now
 
-    return [(Steady, "now", highest)]
+    return [(StoreClock, "now", highest)]
 
 
 def _patience() -> list[Swap]:

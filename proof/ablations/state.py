@@ -12,7 +12,7 @@ from holdfast.primitives.locks import lease
 from holdfast.primitives.locks.base import LocksBase
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import leases
-from holdfast.store.whole import Whole
+from holdfast.store.uncancelled import UncancelledWrites
 from proof.ablations.swap import QUIET, Ablation, Swap
 
 LOCKING: Final = (
@@ -76,7 +76,7 @@ def _shield() -> list[Swap]:
     async def broken_off(self: Any, make: Any, **_: Any) -> Any:
         return await make()
 
-    return [(Whole, "finish", broken_off)]
+    return [(UncancelledWrites, "finish", broken_off)]
 
 
 def _closing() -> list[Swap]:

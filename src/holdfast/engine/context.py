@@ -30,7 +30,7 @@ from holdfast.core.steps import adrive, drive
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
 from holdfast.errors import InvalidInput, LeaseLost
-from holdfast.store.whole import Whole
+from holdfast.store.uncancelled import UncancelledWrites
 
 T = TypeVar("T")
 PROGRESS_BYTES_MAX = 4_096
@@ -167,7 +167,7 @@ class Context:
     async def _finish(self, make: Callable[[], Coroutine[Any, Any, object]], tx: object) -> object:
         """Waits for the answer even when the handler is cancelled, unless the write is in the handler's own
         transaction: its rollback undoes the write."""
-        return await (make() if tx is not None else Whole().finish(make))
+        return await (make() if tx is not None else UncancelledWrites().finish(make))
 
     def _check_held(self) -> None:
         if self.cancel_requested:

@@ -338,7 +338,7 @@ class Engine:
         """The description of this node for other processes."""
         return {
             "types": list(self._handlers.types()),
-            "type_options": self.heartbeat.namesakes.options,
+            "type_options": self.heartbeat.type_conflicts.options,
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,

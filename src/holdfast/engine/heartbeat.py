@@ -17,8 +17,8 @@ from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
-from holdfast.engine.namesakes import Namesakes
 from holdfast.engine.pool import WorkerPool
+from holdfast.engine.type_conflicts import TypeConflicts
 from holdfast.store.rows import TypeRow
 from holdfast.store.store import Store
 
@@ -52,7 +52,7 @@ class Heartbeat(Loop):
         self._pool = pool
         self._handlers = handlers
         self._announced: tuple[Handler, ...] = ()
-        self.namesakes = Namesakes(node)
+        self.type_conflicts = TypeConflicts(node)
         self._compare_at = float("-inf")
         self._node = node
         self._lease_seconds = lease_seconds
@@ -104,13 +104,13 @@ class Heartbeat(Loop):
             now = self._store.now()
             await self._store.upkeep.register_types(rows, now=now, node=self._node)
             self._announced = handlers
-            self.namesakes.define(handlers, self._defaults)
+            self.type_conflicts.define(handlers, self._defaults)
             self._compare_at = float("-inf")
 
     async def _compare(self) -> None:
         now = self.clock.monotonic()
         if now >= self._compare_at:
-            self.namesakes.compare(await self._store.reads.nodes(), self._store.now())
+            self.type_conflicts.compare(await self._store.reads.nodes(), self._store.now())
             self._compare_at = now + COMPARE_SECONDS
 
     async def release_unknown(self) -> None:

@@ -1,8 +1,8 @@
 """The clock of a database server, read at intervals and extrapolated with the local monotonic clock.
 
 Promises: the local wall clock does not affect leases. `now` never goes back and never stands still
-(`Steady`). A slow reading, which may be wrong by half of its round trip, corrects the offset only as far as
-it is certain, and is repeated soon.
+(`StoreClock`). A slow reading, which may be wrong by half of its round trip, corrects the offset only as far
+as it is certain, and is repeated soon.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from holdfast.clock import Clock
-from holdfast.store.steady import Steady
+from holdfast.store.store_clock import StoreClock
 
 CLOCK_SECONDS: Final = 5.0
 SURE_SECONDS: Final = 0.2
@@ -25,9 +25,9 @@ class ServerClock:
         self._monotonic = clock.monotonic
         self._offset: float | None = None
         self._due_at = float("-inf")
-        steady = Steady(self._reading, clock.monotonic)
-        self.now = steady.now
-        self.adopt = steady.adopt
+        store_clock = StoreClock(self._reading, clock.monotonic)
+        self.now = store_clock.now
+        self.adopt = store_clock.adopt
 
     def _reading(self) -> float:
         """The estimated time of the server. It may be earlier than before."""

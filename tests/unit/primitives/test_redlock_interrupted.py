@@ -47,8 +47,8 @@ async def test_a_call_cancelled_at_any_await_holds_nothing(nodes: int, times: in
             token = await at.run(redlock.acquire(resource, 60_000))
             assert not at.has_struck
         except asyncio.CancelledError:
-            while redlock._whole.tasks:
-                await asyncio.wait(list(redlock._whole.tasks))
+            while redlock._writes.tasks:
+                await asyncio.wait(list(redlock._writes.tasks))
             token = await redlock.acquire(resource, 60_000)
         assert token is not None
 

@@ -13,7 +13,7 @@ from holdfast.clock import Clock
 from holdfast.errors import NotRunning
 from holdfast.forks import PassiveFollower, follow
 from holdfast.store.store import Store
-from holdfast.store.whole import Whole
+from holdfast.store.uncancelled import UncancelledWrites
 
 
 class LoopState:
@@ -30,7 +30,7 @@ class LoopState:
         """Owners of entries whose effects run."""
         self.ended = asyncio.Event()
         """An effect or a write has ended."""
-        self.writes = Whole()
+        self.writes = UncancelledWrites()
         """Writes that are finished although their caller was cancelled."""
 
 

@@ -34,7 +34,7 @@ from holdfast.primitives.locks.nodes import (
 )
 from holdfast.primitives.locks.quorum import Answers, Grant, QuorumRequest, QuorumSteps, Timing
 from holdfast.store.backends import secret_ids
-from holdfast.store.whole import Whole
+from holdfast.store.uncancelled import UncancelledWrites
 
 T = TypeVar("T")
 TTL_MS_MAX: Final = 86_400_000
@@ -157,7 +157,7 @@ class AsyncRedlock:
         self._nodes = nodes
         self._timing = timing
         self._ids = ids
-        self._whole = Whole()
+        self._writes = UncancelledWrites()
 
     @classmethod
     def connect(
@@ -190,9 +190,9 @@ class AsyncRedlock:
             with suppress(StoreUnavailable):
                 await self.release(resource, chosen)
 
-        answer = await self._whole.finish(ask, unwanted=withdraw)
+        answer = await self._writes.finish(ask, unwanted=withdraw)
         if isinstance(answer, Interrupted):
-            await self._whole.finish(lambda: withdraw(answer))
+            await self._writes.finish(lambda: withdraw(answer))
             raise answer.error
         return answer
 
@@ -209,8 +209,8 @@ class AsyncRedlock:
         return await self._drive(quorum.refresh(resource, token, ttl_ms, timing=self._timing))
 
     async def close(self) -> None:
-        while self._whole.tasks:
-            await asyncio.wait(list(self._whole.tasks))
+        while self._writes.tasks:
+            await asyncio.wait(list(self._writes.tasks))
         for node in self._nodes:
             await node.close()
 

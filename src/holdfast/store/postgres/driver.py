@@ -29,7 +29,7 @@ from holdfast.store.postgres.pools import LoopPools
 from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.server_clock import ServerClock
 from holdfast.store.sql import load_migrations
-from holdfast.store.steady import Steady
+from holdfast.store.store_clock import StoreClock
 
 T = TypeVar("T")
 TRIES: Final = 5
@@ -54,9 +54,9 @@ class PostgresDriver:
         self._commits = CommitMarks()
         self._identity = Identity()
         self._theirs = ServerClock(clock)
-        steady = self._theirs if server_time else Steady(clock.now, clock.monotonic)
-        self.now = steady.now
-        self.adopt = steady.adopt
+        store_clock = self._theirs if server_time else StoreClock(clock.now, clock.monotonic)
+        self.now = store_clock.now
+        self.adopt = store_clock.adopt
 
     is_quick = False
 

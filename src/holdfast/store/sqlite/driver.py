@@ -24,10 +24,10 @@ from holdfast.forks import follow
 from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RowExists
 from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.sqlite import connection as sqlite, in_tx
+from holdfast.store.sqlite.fork_guard import ForkGuard
 from holdfast.store.sqlite.loops import LoopCommits
 from holdfast.store.sqlite.pending import Jobs, PendingScript, commit_group, deliver, next_job, read
-from holdfast.store.sqlite.stillness import Stillness
-from holdfast.store.steady import Steady
+from holdfast.store.store_clock import StoreClock
 
 T = TypeVar("T")
 QUICK_SECONDS: Final = 0.001
@@ -41,9 +41,9 @@ class SqliteDriver:
         self.path = path or ":memory:"
         self._clock = clock
         self._inline = inline
-        steady = Steady(clock.now, clock.monotonic)
-        self.now = steady.now
-        self.adopt = steady.adopt
+        store_clock = StoreClock(clock.now, clock.monotonic)
+        self.now = store_clock.now
+        self.adopt = store_clock.adopt
         self._writer: apsw.Connection | None = None
         self._reader: apsw.Connection | None = None
         self._jobs: Jobs = queue.SimpleQueue()
@@ -51,8 +51,8 @@ class SqliteDriver:
         self._threads: list[threading.Thread] = []
         self._loops: set[asyncio.AbstractEventLoop] = set()
         """The loops that opened the driver and have not closed it."""
-        self._still = Stillness()
-        self._writing = self._still.writing
+        self._fork_guard = ForkGuard()
+        self._writing = self._fork_guard.writing
         self._inherited: list[apsw.Connection] = []
         """Connections of the parent process that were in use during the fork."""
         self._commit_seconds = QUICK_SECONDS
@@ -103,7 +103,7 @@ class SqliteDriver:
             connection.close()
 
     def _open(self, loop: asyncio.AbstractEventLoop) -> None:
-        with self._still.opening:
+        with self._fork_guard.opening:
             self._loops.add(loop)
             if self._writer is not None:
                 return
@@ -128,7 +128,7 @@ class SqliteDriver:
     ) -> tuple[list[threading.Thread], list[apsw.Connection]]:
         """Removes the loop. Returns the threads and connections to close, or none while other loops use
         them."""
-        with self._still.opening:
+        with self._fork_guard.opening:
             ended = {other for other in self._loops if other is loop or other.is_closed()}
             self._loops -= ended
             self._commits.drop(ended)
@@ -151,24 +151,24 @@ class SqliteDriver:
     # -- forks: a child gets a copy of SQLite's lock table, but not the locks themselves ---------------
 
     def hold_still(self) -> None:
-        self._still.hold()
+        self._fork_guard.hold()
 
     def go_on(self) -> None:
-        self._still.release()
+        self._fork_guard.release()
 
     def start_over(self) -> None:
         """Closes the connections of the parent. Otherwise SQLite would count their locks as held by this
         process and not take them. No connection is in use, so closing them does not change the file."""
         _, connections = self._taken_out()
-        if self._still.is_held:
+        if self._fork_guard.is_held:
             for connection in connections:
                 connection.close()
         else:
             self._inherited = connections
         self._loops = set()
         self._answering = False
-        self._still = Stillness()
-        self._writing = self._still.writing
+        self._fork_guard = ForkGuard()
+        self._writing = self._fork_guard.writing
 
     async def warm_up(self, calls: Sequence[StatementCall]) -> None:
         """Does nothing: there is one connection with one cache of statements."""
@@ -326,7 +326,7 @@ class SqliteDriver:
         return before != self._changes
 
     def _read_loop(self, reader: apsw.Connection, jobs: Jobs) -> None:
-        reading = self._still.reading
+        reading = self._fork_guard.reading
         while (job := jobs.get()) is not None:
             with reading:
                 answer = read(reader, job)

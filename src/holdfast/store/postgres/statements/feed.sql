@@ -121,3 +121,12 @@ WITH first AS MATERIALIZED (
     FROM (SELECT max(first_offset + events_count) AS oldest FROM gone) g WHERE g.oldest IS NOT NULL
 )
 SELECT count(*) AS gone FROM gone;
+
+-- name: prune_counters
+-- Deletes counters that are zero. A counter that is needed again is inserted again.
+-- index: holdfast_counter_pkey
+-- returns: gone
+DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
+    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+    LIMIT :limit::int FOR UPDATE SKIP LOCKED)
+RETURNING 1 AS gone;

@@ -93,3 +93,12 @@ RETURNING first_offset, events_count;
 
 -- name: forget_before
 UPDATE holdfast_feed_head SET oldest = max(oldest, :oldest);
+
+-- name: prune_counters
+-- Deletes counters that are zero. A counter that is needed again is inserted again.
+-- index: holdfast_counter (primary key)
+-- returns: gone
+DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
+    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+    LIMIT :limit)
+RETURNING 1 AS gone;

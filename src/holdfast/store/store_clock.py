@@ -20,7 +20,7 @@ ADOPT_SECONDS_MAX: Final = 86_400.0
 """A clock that is further ahead is considered broken and is not adopted."""
 
 
-class Steady:
+class StoreClock:
     """The clock of one driver."""
 
     __slots__ = ("_mark", "_monotonic", "_source")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, strategies as st
 
 from holdfast.engine.sweeper import WAITS_MAX, Patience
-from holdfast.store.steady import ADOPT_SECONDS_MAX, PACE, Steady
+from holdfast.store.store_clock import ADOPT_SECONDS_MAX, PACE, StoreClock
 
 
 class Machine:
@@ -18,56 +18,56 @@ class Machine:
     def wall(self) -> float:
         return self.monotonic + self.offset
 
-    def steady(self) -> Steady:
-        return Steady(self.wall, lambda: self.monotonic)
+    def store_clock(self) -> StoreClock:
+        return StoreClock(self.wall, lambda: self.monotonic)
 
 
 def test_time_advances_after_a_clock_that_was_ahead_is_corrected() -> None:
     machine = Machine()
-    steady = machine.steady()
+    store_clock = machine.store_clock()
     machine.offset += 3600.0
-    ahead = steady.now()
+    ahead = store_clock.now()
     machine.offset -= 3600.0
     machine.monotonic += 10.0
-    assert steady.now() == ahead + 10.0 * PACE
+    assert store_clock.now() == ahead + 10.0 * PACE
 
 
 def test_time_that_is_ahead_meets_its_source_again() -> None:
     machine = Machine()
-    steady = machine.steady()
+    store_clock = machine.store_clock()
     machine.offset += 60.0
-    steady.now()
+    store_clock.now()
     machine.offset -= 60.0
     machine.monotonic += 60.0 / (1.0 - PACE) + 1.0
-    assert steady.now() == machine.wall()
+    assert store_clock.now() == machine.wall()
 
 
 def test_a_step_forward_is_followed_at_once() -> None:
     machine = Machine()
-    steady = machine.steady()
-    steady.now()
+    store_clock = machine.store_clock()
+    store_clock.now()
     machine.offset += 3600.0
-    assert steady.now() == machine.wall()
+    assert store_clock.now() == machine.wall()
 
 
 def test_a_process_that_is_ahead_is_followed() -> None:
     machine = Machine()
-    steady = machine.steady()
-    here = steady.now()
-    steady.adopt(here + 3600.0)
-    assert steady.now() == here + 3600.0
+    store_clock = machine.store_clock()
+    here = store_clock.now()
+    store_clock.adopt(here + 3600.0)
+    assert store_clock.now() == here + 3600.0
     machine.monotonic += 5.0
-    assert steady.now() == here + 3600.0 + 5.0 * PACE
+    assert store_clock.now() == here + 3600.0 + 5.0 * PACE
 
 
 def test_a_process_with_a_broken_clock_is_not_followed() -> None:
     machine = Machine()
-    steady = machine.steady()
-    here = steady.now()
-    steady.adopt(here + ADOPT_SECONDS_MAX + 10.0)
-    assert steady.now() == here
-    steady.adopt(here - 100.0)
-    assert steady.now() == here
+    store_clock = machine.store_clock()
+    here = store_clock.now()
+    store_clock.adopt(here + ADOPT_SECONDS_MAX + 10.0)
+    assert store_clock.now() == here
+    store_clock.adopt(here - 100.0)
+    assert store_clock.now() == here
 
 
 steps = st.lists(
@@ -81,17 +81,17 @@ def test_time_always_advances_whatever_the_clock_does(
     drawn: list[tuple[float, float, float]],
 ) -> None:
     machine = Machine()
-    steady = machine.steady()
-    last = steady.now()
+    store_clock = machine.store_clock()
+    last = store_clock.now()
     for passed, stepped, ahead in drawn:
         machine.monotonic += passed
         machine.offset += stepped
-        now = steady.now()
+        now = store_clock.now()
         # A millionth for the resolution of a float of this size.
         assert now >= last + PACE * passed - 1e-6
         assert now >= machine.wall()
-        steady.adopt(now + ahead)
-        last = steady.now()
+        store_clock.adopt(now + ahead)
+        last = store_clock.now()
         assert last >= now
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 TRIES: Final = 2
 
 
-class Whole:
+class UncancelledWrites:
     """The writes in progress of one caller."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from holdfast import Task, TaskQueue
 from holdfast.core import codec
 from holdfast.core.node import definitions, difference
 from holdfast.engine.handlers import Defaults, for_task
-from holdfast.engine.namesakes import Namesakes, options_of
+from holdfast.engine.type_conflicts import TypeConflicts, options_of
 from holdfast.queue.define import TypeOptions, type_config
 from holdfast.store.rows import NodeRow
 from holdfast.testing import harness
@@ -67,7 +67,7 @@ def test_settings_count_for_options_that_the_type_does_not_set() -> None:
 def test_a_node_without_options_or_not_live_is_not_compared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    mine = Namesakes("a")
+    mine = TypeConflicts("a")
     mine.define([for_task("send", idle, type_config(TypeOptions(max_attempts=5)))], Defaults())
     description = {"types": ["send"], "lease_seconds": 9.0}
     assert definitions(description) == definitions(description | {"type_options": []}) == {}

@@ -20,7 +20,7 @@ LOGGED_MAX: Final = 10_000
 log = logging.getLogger("holdfast.engine")
 
 
-class Namesakes:
+class TypeConflicts:
     """One for each node."""
 
     def __init__(self, node: str) -> None:

@@ -1,0 +1,16 @@
+-- Queues that were paused, with actor and reason.
+
+-- name: pause_queue
+-- index: holdfast_queue_pkey
+INSERT INTO holdfast_queue (name, paused_at, paused_by, reason) VALUES (:name::text, :now::float8, :actor::text, :reason::text)
+ON CONFLICT (name) DO UPDATE SET paused_at = :now::float8, paused_by = :actor::text, reason = :reason::text;
+
+-- name: resume_queue
+-- index: holdfast_queue_pkey
+-- returns: name
+UPDATE holdfast_queue SET paused_at = NULL, paused_by = NULL, reason = NULL
+WHERE name = :name::text AND paused_at IS NOT NULL RETURNING name;
+
+-- name: queues
+-- returns: name paused_at paused_by reason
+SELECT name, paused_at, paused_by, reason FROM holdfast_queue ORDER BY name;

@@ -1,0 +1,20 @@
+-- Types that nodes have registered.
+
+-- name: register_types
+-- index: holdfast_type_pkey
+INSERT INTO holdfast_type (name, queue, config_json, registered_at, registered_by)
+SELECT name, queue, config_json, :now::float8, :node::text FROM {rows: name text, queue text, config_json text}
+ON CONFLICT (name) DO UPDATE SET queue = excluded.queue, config_json = excluded.config_json,
+    registered_at = excluded.registered_at, registered_by = excluded.registered_by;
+
+-- name: types
+-- returns: name queue config_json
+SELECT name, queue, config_json FROM holdfast_type ORDER BY name;
+
+-- name: prune_types
+-- Types that no node has registered recently and that no task, schedule or node refers to.
+-- index: holdfast_type_pkey, holdfast_counter_pkey, holdfast_schedule_pkey
+DELETE FROM holdfast_type t WHERE registered_at < :before::float8
+  AND NOT EXISTS (SELECT FROM holdfast_counter c WHERE c.type = t.name AND c.n <> 0)
+  AND NOT EXISTS (SELECT FROM holdfast_schedule s WHERE s.type = t.name)
+  AND NOT EXISTS (SELECT FROM holdfast_node n WHERE (n.info_json::jsonb -> 'types') ? t.name);
