@@ -165,12 +165,15 @@ def test_parameters_beyond_the_first_are_named() -> None:
 
 
 def test_words_are_plain() -> None:
-    """Checks docstrings, comments, messages and names."""
+    """In docstrings, comments, messages and names, and in the comments of SQL."""
+    texts = {source.name: source.text for source in OURS if source.name != "tests/test_tidy.py"}
+    statements = {str(path.relative_to(ROOT)): path for path in (ROOT / "src").rglob("*.sql")}
+    assert len(statements) > 20
+    texts |= {name: path.read_text(encoding="utf-8") for name, path in statements.items()}
     assert [
-        f"{source.name}:{number} {match[0]}"
-        for source in OURS
-        if source.name != "tests/test_tidy.py"
-        for number, line in enumerate(source.text.splitlines(), start=1)
+        f"{name}:{number} {match[0]}"
+        for name, text in sorted(texts.items())
+        for number, line in enumerate(text.splitlines(), start=1)
         for match in NOT_PLAIN.finditer(line)
     ] == []
 

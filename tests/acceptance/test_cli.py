@@ -120,7 +120,9 @@ def test_the_store_comes_from_the_first_that_names_one(cli: Cli, stock: Stock) -
         ("sqlite:///no/such/folder/x.db", 10, "there is no SQLite file"),
     ],
 )
-def test_a_store_that_is_not_there(tmp_path: Path, url: str, code: int, word: str) -> None:
+def test_a_store_that_is_not_there_is_an_error(
+    tmp_path: Path, url: str, code: int, word: str
+) -> None:
     done = run_inside(tmp_path, "stats", "--url", url)
     assert done.code == code
     assert word in done.said

@@ -52,7 +52,7 @@ def test_a_repeated_request_is_answered_not_repeated(cli: Cli) -> None:
     assert other.startswith("error[idempotency-conflict]")
 
 
-async def test_it_makes_the_task_that_python_makes(tmp_path: Path) -> None:
+async def test_the_command_makes_the_same_task_as_python(tmp_path: Path) -> None:
     """Also for deduplication: the same key from either side is the same request."""
     url = f"sqlite:///{tmp_path / 'same.db'}"
     queue = TaskQueue(url)

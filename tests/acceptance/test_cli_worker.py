@@ -105,7 +105,7 @@ async def stubborn() -> None:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_handler_that_ignores_cancellation_does_not_keep_the_process(
+def test_a_handler_that_ignores_cancellation_does_not_keep_the_process_alive(
     local: Cli, processes: str
 ) -> None:
     with local.worker("-p", processes, "--shutdown-timeout", "0.1s", app=IGNORES_CANCEL) as worker:

@@ -87,7 +87,7 @@ def cli(tmp_path: Path) -> Cli:
 
 @pytest.mark.parametrize("kind", ["to_thread", "in_executor", "own_thread"])
 @pytest.mark.parametrize(("signals", "code"), [("one", 0), ("two", 130)])
-def test_a_thread_that_does_not_return_does_not_keep_the_process(
+def test_a_thread_that_does_not_return_does_not_keep_the_process_alive(
     cli: Cli, kind: str, signals: str, code: int
 ) -> None:
     seconds = "0.1s" if signals == "one" else "60s"
@@ -135,7 +135,7 @@ def test_exit_hooks_run_when_no_thread_is_left(cli: Cli) -> None:
     assert "ends without waiting" not in stderr
 
 
-def test_a_thread_that_holds_the_log_lock_does_not_keep_the_process(cli: Cli) -> None:
+def test_a_thread_that_holds_the_log_lock_does_not_keep_the_process_alive(cli: Cli) -> None:
     with cli.worker(app=LOCKED) as worker:
         worker.ready()
         worker.send(signal.SIGTERM)

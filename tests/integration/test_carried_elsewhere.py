@@ -71,7 +71,7 @@ async def transaction(url: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("where", ["other", "empty"])
-async def test_nothing_is_carried_into_another_database(places: Places, where: str) -> None:
+async def test_a_transaction_on_another_database_is_refused(places: Places, where: str) -> None:
     async with make_queue(places.other, "work"):
         pass
     elsewhere = getattr(places, where)

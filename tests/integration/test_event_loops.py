@@ -79,7 +79,7 @@ def test_four_event_loops_at_once(shared_url: str, caplog: pytest.LogCaptureFixt
         assert asyncio.run(_count(queue)) == 100
 
 
-def test_two_event_loops_that_each_enqueue_one_task_after_the_other(shared_url: str) -> None:
+def test_two_event_loops_each_enqueue_one_task_after_the_other(shared_url: str) -> None:
     """Each loop has one caller, whose writes may run inline; every task is stored once, with its event."""
     queue = TaskQueue(shared_url)
     queue.register_handler("work", lambda payload: payload)

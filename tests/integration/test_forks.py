@@ -51,7 +51,7 @@ def made(url: str) -> TaskQueue:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_opens_its_own_and_outlives_its_parents_store(shared_url: str) -> None:
+def test_a_child_opens_its_own_store_and_outlives_that_of_its_parent(shared_url: str) -> None:
     """SQLite keeps its locks per process: if the child had taken over anything, the parent's close would
     remove the log that the child still writes to."""
     queue = made(shared_url)

@@ -27,7 +27,7 @@ async def work(value: int = 0) -> int:
 
 
 @pytest.mark.parametrize("hold", HOLDS)
-async def test_a_held_child_keeps_no_end_of_a_task(
+async def test_a_held_child_delays_no_end_of_a_task(
     pg_dsn: str, connection: Connection, hold: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     may_end = asyncio.Event()

@@ -113,7 +113,7 @@ async def test_a_process_handler_that_dies_fails_with_evidence(
         assert await (await queue.enqueue("process_pid", {})).result(20) != os.getpid()
 
 
-async def test_a_process_handler_that_dies_and_leaves_a_process_behind(url: str) -> None:
+async def test_a_process_handler_that_leaves_a_process_behind_is_noticed(url: str) -> None:
     """A child of its process has the socket open too, so its end closes nothing."""
     async with Gate() as gate, make_queue(url, "process_leave", **QUICK) as queue:
         payload = {"how": "fork", "gate": gate.address}

@@ -30,7 +30,9 @@ def test_reads_in_the_block_of_a_transaction_need_no_other_connection(redis_url:
         assert kv.mget(["stock-a", "stock-b"]) == ["4", "4"]
 
 
-async def test_the_same_for_tasks(redis_url: str) -> None:
+async def test_awaited_reads_in_the_block_of_a_transaction_need_no_other_connection(
+    redis_url: str,
+) -> None:
     together = asyncio.Barrier(2)
     async with AsyncRedisKV.connect(redis_url, connections_max=2) as kv:
         await kv.mset({"stock-a": "5", "stock-b": "5"})

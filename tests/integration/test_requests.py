@@ -56,7 +56,7 @@ async def test_a_key_stands_for_the_whole_request(queue: TaskQueue, other: dict[
 
 
 @pytest.mark.parametrize("other", OTHER, ids=str)
-async def test_an_own_id_stands_for_the_whole_request(
+async def test_a_given_id_stands_for_the_whole_request(
     queue: TaskQueue, other: dict[str, Any]
 ) -> None:
     await queue.enqueue("echo", id="parent")

@@ -198,7 +198,7 @@ async def test_a_wait_for_a_result_ends_with_the_stop(url: str) -> None:
         await waiting
 
 
-async def test_handlers_that_take_all_threads_of_the_loop_do_not_keep_a_stop(
+async def test_handlers_that_take_all_threads_of_the_loop_do_not_delay_a_stop(
     shared_url: str,
 ) -> None:
     """Nor a start: threads of the store do not wait for those of handlers."""

@@ -142,7 +142,9 @@ async def test_sqlite_commit_and_rollback(tmp_path: Path) -> None:
         assert (await queue.get_stats()).completed == 4
 
 
-async def test_a_carried_enqueue_does_not_wait_for_its_own_transaction(tmp_path: Path) -> None:
+async def test_an_enqueue_in_a_transaction_does_not_wait_for_that_transaction(
+    tmp_path: Path,
+) -> None:
     """The only writer is the caller: lookups of the enqueue must not need to write."""
     path = tmp_path / "queue.db"
     async with make_queue(f"sqlite:///{path}", "work"):
@@ -159,7 +161,9 @@ async def test_a_carried_enqueue_does_not_wait_for_its_own_transaction(tmp_path:
     await producer.stop()
 
 
-async def test_the_standard_library_is_refused(tmp_path: Path) -> None:
+async def test_an_enqueue_on_a_connection_of_the_standard_library_is_refused(
+    tmp_path: Path,
+) -> None:
     """Two copies of SQLite in one process do not see each other's locks: the file would be destroyed."""
     async with make_queue(f"sqlite:///{tmp_path}/queue.db", "work") as queue:
         connection = sqlite3.connect(":memory:")

@@ -94,7 +94,7 @@ async def test_a_lock_that_is_revoked_or_taken_over_has_an_event(shared_url: str
     await queue.stop()
 
 
-async def test_a_watcher_sees_them_come(shared_url: str) -> None:
+async def test_a_subscriber_receives_the_event_of_a_revoked_lock(shared_url: str) -> None:
     queue, locks = TaskQueue(shared_url), Locks.connect(shared_url)
     seen: asyncio.Queue[Event] = asyncio.Queue()
     queue.on_event(seen.put_nowait)

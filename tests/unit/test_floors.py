@@ -76,7 +76,7 @@ def test_bounded_looks_do_not_put_off_the_next_one_from_the_front() -> None:
         raise AssertionError("never looked from the front again")
 
 
-def test_distrust_reaches_what_is_cheap_to_repeat_only() -> None:
+def test_distrust_affects_only_scans_that_are_cheap_to_repeat() -> None:
     watch = Watch()
     floors = Floors(watch)
     looked(floors, watch, took=CHEAP_SECONDS / 2, nothing_below=50.0)

@@ -23,7 +23,7 @@ async def answer(connection: Any, call: StatementCall) -> list[tuple[str]]:
     return [(connection.identity,)]
 
 
-async def test_a_connection_is_asked_again_when_ours_leads_elsewhere(
+async def test_a_connection_is_asked_again_when_ours_leads_to_another_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A caller may still hold a connection to the server that was the primary."""

@@ -95,7 +95,9 @@ async def test_only_types_with_a_handler_are_handed_out(store: Store) -> None:
     assert await claim_ids(store, types=("work", "other")) == ["a"]
 
 
-async def test_only_the_queues_asked_for(store: Store, clock: VirtualClock) -> None:
+async def test_a_claim_takes_only_from_the_queues_asked_for(
+    store: Store, clock: VirtualClock
+) -> None:
     for queue in ("a", "b", "c"):
         await put(store, queue, queue=queue, priority="high" if queue == "b" else "normal")
         clock.set(clock.now() + 0.001)

@@ -70,7 +70,7 @@ async def test_a_child_that_came_after_the_claim_is_seen(store: Store) -> None:
     assert await status(store, "c") is Status.QUEUED
 
 
-async def test_two_parents(store: Store) -> None:
+async def test_a_child_waits_for_both_of_its_parents(store: Store) -> None:
     await put(store, "p1")
     await put(store, "p2")
     await put(store, "c", depends_on=after("p1", "p2"))

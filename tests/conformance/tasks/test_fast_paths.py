@@ -283,7 +283,7 @@ async def test_an_insert_that_is_repeated_starts_nothing_twice(store: Store) -> 
     assert (await get(store, "a")).fence == 1
 
 
-async def test_several_start_in_their_order(store: Store) -> None:
+async def test_several_tasks_start_in_their_order(store: Store) -> None:
     assert await take_in(store, "a", "b", "c", limit=2) == ["a", "b"]
 
 

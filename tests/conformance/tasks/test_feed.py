@@ -75,7 +75,7 @@ async def test_a_reader_resumes_from_any_position(store: Store) -> None:
         assert await read_all(store, event.position) == whole[n + 1 :]
 
 
-async def test_more_records_than_one_page_reads(store: Store) -> None:
+async def test_a_reader_gets_more_records_than_one_page_holds(store: Store) -> None:
     for n in range(70):
         await put(store, f"{n:02}")
     assert [event.task_id for event in await read_all(store)] == [f"{n:02}" for n in range(70)]

@@ -240,7 +240,7 @@ async def test_a_role_with_more_rights_that_comes_later_starts_no_epoch(pg_dsn: 
     await owner.close()
 
 
-async def test_a_callers_role_without_rights_carries_an_enqueue(pg_dsn: str) -> None:
+async def test_a_callers_role_without_rights_can_enqueue_in_its_transaction(pg_dsn: str) -> None:
     """The query for the identity of the database must not break the caller's transaction."""
     bench = PostgresBench(VirtualClock(), pg_dsn)
     store = await bench.open()

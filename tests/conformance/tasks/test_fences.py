@@ -132,7 +132,9 @@ async def test_a_fast_completion_equals_the_general_one(store: Store) -> None:
     await check_counters(store)
 
 
-async def test_finish_takes_good_and_bad_together(store: Store, clock: VirtualClock) -> None:
+async def test_finish_accepts_and_refuses_outcomes_of_one_batch(
+    store: Store, clock: VirtualClock
+) -> None:
     ids = await put_plain(store, 6)
     tasks = await claim(store, 6)
     await order(store, ids[1], Abort("ann"))
@@ -239,7 +241,7 @@ async def test_two_runs_of_one_task_are_renewed_apart(store: Store, clock: Virtu
 
 @pytest.mark.parametrize("old_first", [True, False])
 @pytest.mark.parametrize("name", ["complete", "fail"])
-async def test_outcomes_of_two_runs_of_one_task_in_a_batch(
+async def test_of_two_runs_of_one_task_in_a_batch_the_older_is_refused(
     store: Store, clock: VirtualClock, old_first: bool, name: str
 ) -> None:
     old, new = await taken_over(store, clock)
@@ -295,7 +297,9 @@ async def test_a_death_costs_no_attempt_but_counts(store: Store, clock: VirtualC
     await check_counters(store)
 
 
-async def test_expire_takes_no_more_than_asked(store: Store, clock: VirtualClock) -> None:
+async def test_a_sweep_ends_no_more_leases_than_its_limit(
+    store: Store, clock: VirtualClock
+) -> None:
     await put_plain(store, 5)
     await claim(store, 5)
     clock.set(clock.now() + 10.0)

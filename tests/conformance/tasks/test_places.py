@@ -221,7 +221,7 @@ async def test_closing_answers_every_caller(bench: Bench) -> None:
     assert all(isinstance(answer, str | StoreUnavailable) for answer in answers)
 
 
-async def test_a_stranger_cannot_carry_an_enqueue(store: Store) -> None:
+async def test_an_object_that_is_no_connection_is_refused_as_tx(store: Store) -> None:
     with pytest.raises(InvalidInput, match="cannot carry"):
         await store.insert([asked(store)], tx=object())
     assert await all_tasks(store) == []

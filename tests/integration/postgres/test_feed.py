@@ -152,7 +152,7 @@ async def test_a_caller_that_rolls_back_leaves_nothing(bench: PostgresBench, sto
     await check_counters(store)
 
 
-async def test_a_child_carried_late_waits_for_a_parent_that_ends_meanwhile(
+async def test_a_child_committed_late_waits_for_a_parent_that_ends_meanwhile(
     bench: PostgresBench, store: Store
 ) -> None:
     await put(store, "p")

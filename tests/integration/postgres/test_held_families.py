@@ -127,7 +127,7 @@ async def test_a_parent_ends_while_a_child_is_held(store: Store, other: Other) -
     await check_counters(store)
 
 
-async def test_a_foreign_key_to_a_child_does_not_keep_it(store: Store, other: Other) -> None:
+async def test_a_foreign_key_to_a_child_does_not_hold_it(store: Store, other: Other) -> None:
     parent = await family(store, "child")
     await other.refer_to("child")
     await soon(complete(store, parent))
@@ -292,7 +292,7 @@ async def test_every_family_ends_in_any_interleaving_of_holders(
 # -- what a batch of unrelated tasks shares ---------------------------------------------------------------
 
 
-async def test_an_end_whose_row_is_held_keeps_no_other_end(store: Store, other: Other) -> None:
+async def test_an_end_whose_row_is_held_delays_no_other_end(store: Store, other: Other) -> None:
     await put_plain(store, 3)
     running = await claim(store)
     await other.hold(running[1].id)
@@ -304,7 +304,7 @@ async def test_an_end_whose_row_is_held_keeps_no_other_end(store: Store, other: 
     assert isinstance((await store.finish_held([ends[1]]))[0], Transition)
 
 
-async def test_an_end_whose_limit_is_held_keeps_no_other_end(store: Store, other: Other) -> None:
+async def test_an_end_whose_limit_is_held_delays_no_other_end(store: Store, other: Other) -> None:
     await put(store, "limited", type="limited", rules=(("key", LimitRule(max_running=1)),))
     await put_plain(store, 2)
     running = await claim(store)

@@ -141,7 +141,7 @@ async def test_a_limit_locked_by_holdfast_is_skipped_briefly(store: Store, calle
     await check_limits(store, "key")
 
 
-async def test_the_same_key_in_an_open_transaction_keeps_no_limit_and_no_parent(
+async def test_the_same_key_in_an_open_transaction_holds_no_limit_and_no_parent(
     store: Store, caller: Caller
 ) -> None:
     """An enqueue with that key waits for the answer, and holds nothing meanwhile."""
@@ -287,7 +287,7 @@ async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller
     await check_counters(store)
 
 
-async def test_a_held_parent_with_many_children_keeps_no_other_parent(
+async def test_a_held_parent_with_many_children_delays_no_other_parent(
     store: Store, caller: Caller
 ) -> None:
     """More children than one batch."""
@@ -335,7 +335,7 @@ async def _leave_bad_child(store: Store, caller: Caller) -> None:
     await caller.commit()
 
 
-async def test_a_child_that_cannot_be_linked_keeps_no_other(
+async def test_a_child_that_cannot_be_linked_delays_no_other(
     store: Store, clock: VirtualClock, caller: Caller
 ) -> None:
     await _leave_bad_child(store, caller)
@@ -431,7 +431,7 @@ async def test_two_links_settle_an_edge_to_a_pruned_parent_once(
     assert (child.status, child.waiting_on) == (Status.BLOCKED, 1)
 
 
-async def test_a_parent_that_was_pruned_before_the_link(
+async def test_a_link_to_a_pruned_parent_follows_the_policy_of_its_edge(
     store: Store, clock: VirtualClock, caller: Caller
 ) -> None:
     await put(store, "parent")
@@ -511,7 +511,7 @@ async def test_a_step_in_an_open_transaction_lets_its_task_be_renewed(
 
 
 @pytest.mark.parametrize("limit", [1, 3])
-async def test_ended_leases_behind_more_held_ones_than_a_sweep_takes(
+async def test_a_sweep_finds_ended_leases_behind_more_held_ones_than_it_takes(
     store: Store, clock: VirtualClock, caller: Caller, limit: int
 ) -> None:
     await put_plain(store, 7)

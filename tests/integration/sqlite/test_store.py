@@ -76,7 +76,7 @@ async def test_an_error_that_rolls_back_the_group_is_raised_for_all_of_it(
     await bench.close()
 
 
-async def test_a_caller_of_the_standard_library_is_refused(
+async def test_a_connection_of_the_standard_library_is_refused(
     store: Store, bench: SqliteBench, path: str
 ) -> None:
     """Its copy of SQLite does not see Holdfast's locks: writing through both would destroy the file."""

@@ -302,7 +302,7 @@ def test_pressure_warns_before_it_refuses() -> None:
     more=st.integers(0, 40),
     quiet=st.floats(0, 100),
 )
-def test_the_number_of_workers(
+def test_the_number_of_workers_stays_within_its_bounds(
     current: int, busy: int, waiting: int, minimum: int, more: int, quiet: float
 ) -> None:
     maximum = minimum + more

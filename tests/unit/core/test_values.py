@@ -46,7 +46,7 @@ def test_ids_rise_with_any_clock(times: list[float], seed: int) -> None:
     assert all(uuid.UUID(task_id).version == 7 for task_id in made)
 
 
-def test_ids_while_the_clock_stands_still() -> None:
+def test_ids_rise_while_the_clock_stands_still() -> None:
     ids = Ids(random.Random(1))
     made = [ids.task(NOW) for _ in range(10_000)]
     assert made == sorted(set(made))
@@ -143,7 +143,7 @@ def test_any_message_can_be_stored(text: str) -> None:
         assert codec.loads(codec.dumps(recorded))["message"]
 
 
-def test_an_error_whose_message_cannot_be_read() -> None:
+def test_an_error_whose_message_cannot_be_read_is_recorded() -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")

@@ -21,7 +21,7 @@ async def seen(h: Harness, queue: TaskQueue) -> Check:
     return await checks.handlers(queue, 0.0)
 
 
-async def test_a_handler_that_ignores_its_cancellation(queue: TaskQueue) -> None:
+async def test_a_handler_that_ignores_its_cancellation_is_reported(queue: TaskQueue) -> None:
     async with harness(queue, lease_seconds=9.0) as h, Deaf(ignores=10_000) as deaf:
         assert (await seen(h, queue)).level is Level.OK
         queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
@@ -37,7 +37,7 @@ async def test_a_handler_that_ignores_its_cancellation(queue: TaskQueue) -> None
         assert (await seen(h, queue)).level is Level.OK
 
 
-async def test_threads_that_run_after_their_attempts_ended(
+async def test_threads_that_run_after_their_attempts_ended_are_reported(
     queue: TaskQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "THREAD_SECONDS", 0.1)

@@ -65,7 +65,7 @@ async def reclaimed(queue: TaskQueue, h: Harness, runs: Runs) -> str:
     return str(handle)
 
 
-async def test_the_end_of_an_old_run_leaves_the_new_one_held(queue: TaskQueue) -> None:
+async def test_the_end_of_an_old_run_leaves_the_new_one_owned(queue: TaskQueue) -> None:
     async with working(queue) as (h, runs):
         task_id = await reclaimed(queue, h, runs)
         runs.clean_up.set()

@@ -86,7 +86,7 @@ async def test_what_does_not_exist_is_not_found(queue: TaskQueue) -> None:
                 await asked
 
 
-async def test_a_version_of_what_has_none_is_refused(queue: TaskQueue) -> None:
+async def test_a_version_of_a_thing_that_has_none_is_refused(queue: TaskQueue) -> None:
     by = By(expected_version=1)
     async with harness(queue), Locks.connect("sqlite://") as locks:
         parts = queue.parts
@@ -116,7 +116,7 @@ async def test_a_version_of_what_has_none_is_refused(queue: TaskQueue) -> None:
         {"expected_version": True},
     ],
 )
-def test_who_asks_is_checked_in_one_place(given: dict[str, Any]) -> None:
+def test_the_actor_of_a_change_is_checked_in_one_place(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(given))):
         By(**given)
 
