@@ -26,9 +26,9 @@ def test_feed_rows_and_nodes_are_read_at_one_point_in_time(monkeypatch: pytest.M
 
         monkeypatch.setattr(worlds, name, read)
 
-    for name in ("all_events", "all_tasks", "held"):
+    for name in ("all_events", "all_tasks", "in_memory"):
         record_reads(name)
     outcome = world.run()
     last = reads[-3:]
-    assert [name for name, _, _ in last] == ["all_events", "all_tasks", "held"]
+    assert [name for name, _, _ in last] == ["all_events", "all_tasks", "in_memory"]
     assert {(at, changes) for _, at, changes in last} == {(outcome.seconds, last[0][2])}
