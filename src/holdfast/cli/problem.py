@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, NamedTuple
 
 from holdfast.core.text import json_text, lines, one_line
 from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.queue.problem import Problem, problem_of
 
 PARTIAL = 3
 DEBUG_VARIABLE = "HOLDFAST_DEBUG"
@@ -22,28 +22,6 @@ DEBUG_VARIABLE = "HOLDFAST_DEBUG"
 
 class Usage(InvalidInput):
     """The command line itself is wrong."""
-
-
-class Problem(NamedTuple):
-    """An error as it is printed."""
-
-    code: str
-    message: str
-    exit: int
-    http: int
-    retryable: bool = False
-    notes: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "type": f"urn:holdfast:error:{self.code}",
-            "title": self.code.replace("-", " "),
-            "status": self.http,
-            "detail": self.message,
-            "code": self.code,
-            "exit": self.exit,
-            "retryable": self.retryable,
-        }
 
 
 def report(error: Exception, tokens: list[str]) -> int:
@@ -69,9 +47,8 @@ def show(problem: Problem, *, as_json: bool) -> None:
 def describe(error: BaseException) -> Problem:
     """Any exception as a problem."""
     if isinstance(error, HoldfastError):
-        code = "usage" if isinstance(error, Usage) else error.code
-        notes = tuple(getattr(error, "__notes__", ()))
-        return Problem(code, str(error), error.exit_code, error.http_status, error.retryable, notes)
+        problem = problem_of(error)
+        return problem._replace(code="usage") if isinstance(error, Usage) else problem
     if type(error).__module__.startswith("cyclopts"):
         message = " ".join(str(error).split())
         return Problem("usage", message, InvalidInput.exit_code, InvalidInput.http_status)

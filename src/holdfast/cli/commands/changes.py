@@ -13,11 +13,12 @@ from typing import Any
 from holdfast.cli.ids import find_task, given_ids
 from holdfast.cli.options import Common, Output
 from holdfast.cli.output.printer import Printer, mute
-from holdfast.cli.problem import PARTIAL, Problem, Usage, describe, show
+from holdfast.cli.problem import PARTIAL, Usage, describe, show
 from holdfast.cli.session import with_parts
 from holdfast.core.task import Task
 from holdfast.queue import views
 from holdfast.queue.parts import Parts
+from holdfast.queue.problem import Problem
 
 Change = Callable[[Parts, Task], Awaitable[Task]]
 
