@@ -30,6 +30,7 @@ QUEUE = Surface(
         "metadata": "dict?",
         **dict.fromkeys(("max_attempts", "max_deaths", "concurrency", "key_concurrency"), "whole?"),
         **dict.fromkeys(("discard_dead.limit", "replay_dead.limit", "max_depth"), "whole?"),
+        "expected_version": "whole?",
         **dict.fromkeys(("limit", "offset", "burst", "max_workers", "min_workers"), "whole"),
         **dict.fromkeys(("default_max_attempts", "start.max_deaths"), "whole"),
         "count": "signed",

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
-
-from msgspec import UNSET
+from typing import Any, Final
 
 from holdfast.bus.port import WORK, of_children
 from holdfast.core.check import check_name, shown
@@ -23,39 +21,19 @@ from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Session, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
-from holdfast.queue.types import KnownTypes
+from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.store import Inserted
 
 GROUP_MAX: Final = 500
-_DEFAULTS: Final[dict[str, object]] = {
-    "queue": None,
-    "priority": None,
-    "max_attempts": None,
-    "metadata": None,
-    "depends_on": (),
-    "delay": 0.0,
-    "timeout": UNSET,
-    "key": None,
-    "idempotency_key": None,
-}
-_UNSAID: Final = tuple(_DEFAULTS.values())
-OptionValues: TypeAlias = tuple[object, ...]
-"""The options of an enqueue, in the order of `_DEFAULTS`. An omitted option has its default."""
-
-
-def _given(values: OptionValues) -> dict[str, Any]:
-    """The options that differ from their defaults, by name."""
-    named = zip(_DEFAULTS.items(), values, strict=True)
-    return {name: value for (name, default), value in named if value != default}
+_NO_OPTIONS: Final = EnqueueOptions()
+_NAMES: Final = EnqueueOptions.__struct_fields__
 
 
 def check_options(given: Mapping[str, object], *, allowed: tuple[str, ...] = ()) -> None:
     """Raises InvalidInput if `enqueue` has no option of one of these names."""
-    if given.keys() <= _DEFAULTS.keys():
-        return
-    unknown = sorted(given.keys() - {*allowed, *_DEFAULTS}, key=str)
+    unknown = sorted(given.keys() - {*allowed, *_NAMES}, key=str)
     if unknown:
-        names = ", ".join((*allowed, *_DEFAULTS))
+        names = ", ".join((*allowed, *_NAMES))
         raise InvalidInput(f"a task has no option {shown(unknown[0])}: the options are {names}")
 
 
@@ -105,7 +83,7 @@ class Producer:
         self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
-        self, type: str, payload: object, id: str | None, options: OptionValues, tx: object
+        self, type: str, payload: object, id: str | None, options: EnqueueOptions, tx: object
     ) -> TaskHandle:
         """Enqueues one task."""
         session = self._sessions.ready or await self._sessions.opened()
@@ -120,9 +98,10 @@ class Producer:
             config = handler.config
         else:
             config = await self._types.find(resources.store, type)
-        given = {} if options == _UNSAID else _given(options)
         now = resources.store.now()
-        submission = self._submission(resources, config, type, payload, id=id, given=given, now=now)
+        submission = self._submission(
+            resources, config, type, payload, id=id, options=options, now=now
+        )
         queue = submission.task.queue
         if self._pressure.is_at_ease(queue, now):
             pressure = ACCEPTED
@@ -163,20 +142,21 @@ class Producer:
         payload: object,
         *,
         id: str | None,
-        given: dict[str, Any],
+        options: EnqueueOptions,
         now: float,
     ) -> Submission:
         """Makes the row of one task. A request with only a type and a payload copies an earlier one of its
         type, so options are checked once per type."""
         settings = self._settings.current
-        if id is None and not given:
+        is_bare = id is None and options == _NO_OPTIONS
+        if is_bare:
             model = self._models.get(type)
             if model is not None and model[0] is config and model[1] is settings:
                 return submit_like(model[2], payload, resources.ids.task(now), now)
         task_id = resources.ids.task(now) if id is None else id
-        request = self._types.request(config, type=type, payload=payload, **given)
+        request = self._types.request(config, type=type, payload=payload, options=options)
         submission = submit(request, task_id=task_id, now=now, id_given=id is not None)
-        if id is None and not given and submission.is_plain:
+        if is_bare and submission.is_plain:
             self._models[type] = (config, settings, submission)
         return submission
 
@@ -198,9 +178,10 @@ class Producer:
             payload, task_id = fields.pop("payload", None), fields.pop("id", None)
             del fields["type"]
             check_options(fields)
+            options = EnqueueOptions(**fields) if fields else _NO_OPTIONS
             config = self._types.config(task_type)
             submission = self._submission(
-                resources, config, task_type, payload, id=task_id, given=fields, now=now
+                resources, config, task_type, payload, id=task_id, options=options, now=now
             )
             group.append(submission)
             if is_like_others and submission.is_plain:

@@ -1,4 +1,4 @@
-"""The function that the decorator `@queue.task` returns."""
+"""The decorator `@queue.task`, and the function that it returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
-from holdfast.engine.handlers import Handler, bind_payload
+from holdfast.engine.handlers import Handler, bind_payload, for_arguments
+from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.enqueue import check_options
 from holdfast.queue.handle import TaskHandle
 
@@ -14,6 +15,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Enqueue: TypeAlias = Callable[..., Awaitable[TaskHandle]]
 """`TaskQueue.enqueue` of the queue that the function was defined on."""
+Define: TypeAlias = Callable[[Handler, TypeOptions], None]
+"""Adds a handler to a queue."""
 
 
 class TaskFunction(Generic[P, R]):
@@ -46,3 +49,18 @@ class TaskFunction(Generic[P, R]):
         """Returns such a task as an item for `TaskQueue.enqueue_many`."""
         payload = bind_payload(self._handler, args, kwargs)
         return {"type": self.type, "payload": payload, **self._options}
+
+
+def decorator(
+    define: Define, enqueue: Enqueue, name: str | None, options: TypeOptions
+) -> Callable[[Callable[..., R]], TaskFunction[..., R]]:
+    """Returns a decorator that makes a function a task type. Bad options raise before it is used."""
+    config = type_config(options)
+
+    def decorate(function: Callable[..., R]) -> TaskFunction[..., R]:
+        task_type = name if name is not None else str(getattr(function, "__name__", ""))
+        handler = for_arguments(task_type, function, config, options.get("isolation"))
+        define(handler, options)
+        return TaskFunction(enqueue, handler, function)
+
+    return decorate

@@ -6,21 +6,20 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any, Self, TypeVar, Unpack, overload
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import PAGE_MAX
 from holdfast.core.event import Event, Position
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Status, Task
-from holdfast.engine.handlers import Handler, for_arguments, for_task
+from holdfast.engine.handlers import for_task
 from holdfast.errors import EngineFailed
 from holdfast.metrics import Meter
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 from holdfast.queue.define import Definitions, TypeOptions, type_config
 from holdfast.queue.feed import EventHandler
-from holdfast.queue.function import TaskFunction
+from holdfast.queue.function import TaskFunction, decorator
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.nodes import Node
 from holdfast.queue.parts import Parts
@@ -29,7 +28,7 @@ from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
-from holdfast.queue.types import DependsOn
+from holdfast.queue.types import DependsOn, EnqueueOptions
 from holdfast.queue.why import Why
 
 R = TypeVar("R")
@@ -88,7 +87,7 @@ class Queue:
         workers should exit then."""
         return await self.parts.runtime.wait_failed()
 
-    # -- enqueue -----------------------------------------------------------------------------------
+    # -- enqueue, schedule, define ----------------------------------------------------------------
 
     async def enqueue(
         self,
@@ -110,16 +109,16 @@ class Queue:
         """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
         disables the timeout. `tx` is your own connection with an open transaction: the task is inserted in
         that transaction and exists only if it commits."""
-        options = (
-            queue,
-            priority,
-            max_attempts,
-            metadata,
-            depends_on,
-            delay,
-            timeout,
-            key,
-            idempotency_key,
+        options = EnqueueOptions(
+            queue=queue,
+            priority=priority,
+            max_attempts=max_attempts,
+            metadata=metadata,
+            depends_on=depends_on,
+            delay=delay,
+            timeout=timeout,
+            key=key,
+            idempotency_key=idempotency_key,
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 
@@ -134,11 +133,8 @@ class Queue:
         return await self.parts.tasks.look_up(task_id)
 
     async def wait_task(self, task_id: str, timeout: float | None = None) -> Task:
-        """Waits until the task has ended, with or without success, and returns it. Raises WaitTimeout after
-        `timeout` seconds."""
+        """Returns the task when it has ended, even in failure. Raises WaitTimeout after `timeout` seconds."""
         return await self.parts.tasks.wait(task_id, timeout)
-
-    # -- schedules ---------------------------------------------------------------------------------
 
     async def schedule(
         self,
@@ -182,8 +178,6 @@ class Queue:
         """Returns all schedules of the store, by name."""
         return await self.parts.schedules.list()
 
-    # -- handlers ----------------------------------------------------------------------------------
-
     # Parameters are not typed: a context parameter is not part of the payload.
     @overload
     def task(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
@@ -203,27 +197,16 @@ class Queue:
     ) -> Any:
         """Decorator that makes a function a task type. `name` is the type, by default the name of the
         function. The arguments of the function are the payload. For the options see `TypeOptions`."""
-        config = type_config(options)
-
-        def define(function: Callable[..., R]) -> TaskFunction[..., R]:
-            task_type = name if name is not None else str(getattr(function, "__name__", ""))
-            handler = for_arguments(task_type, function, config, options.get("isolation"))
-            self._define(handler, options)
-            return TaskFunction(self.enqueue, handler, function)
-
-        return define if function is None else define(function)
+        decorate = decorator(self.parts.runtime.define, self.enqueue, name, options)
+        return decorate if function is None else decorate(function)
 
     def register_handler(
         self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]
     ) -> None:
         """Registers a handler for a type. It is called with the task, and with the context if it takes two
         arguments. For the options see `TypeOptions`."""
-        config = type_config(options)
-        self._define(for_task(type, handler, config, options.get("isolation")), options)
-
-    def _define(self, handler: Handler, options: TypeOptions) -> None:
-        self.definitions.add(handler, options)
-        self.parts.sessions.call_engine(lambda engine: engine.announce_soon())
+        made = for_task(type, handler, type_config(options), options.get("isolation"))
+        self.parts.runtime.define(made, options)
 
     # -- inspect -----------------------------------------------------------------------------------
 
@@ -270,9 +253,8 @@ class Queue:
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncIterator[Event]:
-        """Yields all events after a position, in order and without duplicates. None starts at the oldest
-        stored event. With `follow` it then waits for new events. Raises FeedReset if the position is no
-        longer covered."""
+        """Yields all events after a position, in order, without duplicates. None: from the oldest one. With
+        `follow` it then waits for new events. Raises FeedReset if the position is no longer covered."""
         async with aclosing(self.parts.feed.events(after, follow=follow)) as events:
             async for event in events:
                 yield event
@@ -290,27 +272,50 @@ class Queue:
         """Returns the live nodes. With `live=False`, also nodes that no longer report."""
         return await self.parts.nodes.list(live=live)
 
-    # -- change ------------------------------------------------------------------------------------
+    # -- change, replay ----------------------------------------------------------------------------
 
-    async def cancel(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
-        """Aborts a task. A running handler is cancelled. Raises IllegalTransition if the task has completed
-        or was aborted, and NotFound if it does not exist."""
-        return await self.parts.tasks.cancel(task_id, By(actor, reason))
+    async def cancel(
+        self,
+        task_id: str,
+        *,
+        actor: str = "api",
+        reason: str = "",
+        expected_version: int | None = None,
+    ) -> Task:
+        """Aborts a task and cancels its running handler. Raises IllegalTransition if it has completed or was
+        aborted, NotFound if it does not exist, and Conflict if its version is not `expected_version`."""
+        return await self.parts.tasks.cancel(task_id, By(actor, reason, expected_version))
 
-    async def pause_task(self, task_id: str, *, actor: str = "api", reason: str = "") -> Task:
-        """Stops a running task until it is resumed. The interrupted attempt does not count."""
-        return await self.parts.tasks.pause(task_id, By(actor, reason))
+    async def pause_task(
+        self,
+        task_id: str,
+        *,
+        actor: str = "api",
+        reason: str = "",
+        expected_version: int | None = None,
+    ) -> Task:
+        """Stops a running task until it is resumed. No attempt is used. `expected_version`: see `cancel`."""
+        return await self.parts.tasks.pause(task_id, By(actor, reason, expected_version))
 
-    async def resume_task(self, task_id: str, *, actor: str = "api") -> Task:
-        """Returns a paused task to the queue."""
-        return await self.parts.tasks.resume(task_id, By(actor))
+    async def resume_task(
+        self, task_id: str, *, actor: str = "api", expected_version: int | None = None
+    ) -> Task:
+        """Returns a paused task to the queue. `expected_version`: see `cancel`."""
+        return await self.parts.tasks.resume(task_id, By(actor, "", expected_version))
 
     async def edit_task(
-        self, task_id: str, payload: object, *, merge: bool = False, actor: str = "api"
+        self,
+        task_id: str,
+        payload: object,
+        *,
+        merge: bool = False,
+        actor: str = "api",
+        expected_version: int | None = None,
     ) -> Task:
         """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields of it.
-        The event `task.edited` records the old values."""
-        return await self.parts.tasks.edit(task_id, payload, By(actor), merge=merge)
+        The event `task.edited` records the old values. `expected_version`: see `cancel`."""
+        by = By(actor, "", expected_version)
+        return await self.parts.tasks.edit(task_id, payload, by, merge=merge)
 
     async def pause_queue(
         self, name: str = "default", *, actor: str = "api", reason: str = ""
@@ -327,8 +332,6 @@ class Queue:
         number. A busy worker is removed when its task ends. Added workers stay until they are removed, which
         restores `min_workers` and `max_workers`."""
         return await self.parts.runtime.scale_workers(count)
-
-    # -- dead letters ------------------------------------------------------------------------------
 
     async def get_dead_tasks(
         self,
@@ -351,15 +354,16 @@ class Queue:
         self,
         task_id: str,
         *,
-        payload: object = msgspec.UNSET,
+        payload: object = UNSET,
         delay: float = 0.0,
         actor: str = "api",
+        expected_version: int | None = None,
     ) -> Task:
         """Enqueues a dead letter again with new attempts, and with `payload` if given. Dependents that failed
         with it wait for it again. Raises IllegalTransition if it is not a dead letter, and NotFound if it
-        does not exist."""
-        letters = self.parts.dead_letters
-        return await letters.replay(task_id, By(actor), payload=payload, delay=delay)
+        does not exist. `expected_version`: see `cancel`."""
+        by = By(actor, "", expected_version)
+        return await self.parts.dead_letters.replay(task_id, by, payload=payload, delay=delay)
 
     async def replay_dead(
         self,
@@ -376,9 +380,8 @@ class Queue:
         stored as a due time of each task, so it survives a restart. A task that failed with a parent is
         replayed with that parent, and waits for it."""
         which = DeadFilter(type, queue, fingerprint)
-        return await self.parts.dead_letters.replay_all(
-            which, By(actor), rate=rate, limit=limit, dry_run=dry_run
-        )
+        letters = self.parts.dead_letters
+        return await letters.replay_all(which, By(actor), rate=rate, limit=limit, dry_run=dry_run)
 
     async def discard_dead(
         self,
@@ -393,6 +396,5 @@ class Queue:
     ) -> int:
         """Aborts all dead letters that match, which is final, and returns how many."""
         which = DeadFilter(type, queue, fingerprint)
-        return await self.parts.dead_letters.discard_all(
-            which, By(actor, reason), limit=limit, dry_run=dry_run
-        )
+        by = By(actor, reason)
+        return await self.parts.dead_letters.discard_all(which, by, limit=limit, dry_run=dry_run)

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeAlias
 
 from holdfast.core.check import check_whole
 from holdfast.engine.engine import Engine, EngineConfig
+from holdfast.engine.handlers import Handler
 from holdfast.errors import Conflict, EngineFailed
 from holdfast.metrics import Meter
-from holdfast.queue.define import Definitions
+from holdfast.queue.define import Definitions, TypeOptions
 from holdfast.queue.feed import Feed
 from holdfast.queue.schedules import Schedules, put_schedule
 from holdfast.queue.session import Resources, Session, Sessions
@@ -48,6 +49,11 @@ class Runtime:
         self._schedules = schedules
         self._feed = feed
         self._meter = meter
+
+    def define(self, handler: Handler, options: TypeOptions) -> None:
+        """Adds a handler. Running workers announce it to the other nodes."""
+        self._definitions.add(handler, options)
+        self._sessions.call_engine(lambda engine: engine.announce_soon())
 
     async def open(self) -> Resources:
         """Connects to the store without starting workers, also after a stop."""

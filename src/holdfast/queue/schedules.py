@@ -18,7 +18,7 @@ from holdfast.core.task import Priority
 from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
-from holdfast.queue.types import KnownTypes
+from holdfast.queue.types import EnqueueOptions, KnownTypes
 from holdfast.store.schedules import ScheduleStore
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Schedules:
         resources = await self._sessions.open()
         config = await self._types.find(resources.store, type)
         request = self._types.request(
-            config, type=type, payload=payload, queue=queue, priority=priority
+            config, type=type, payload=payload, options=EnqueueOptions(queue, priority)
         )
         task = submit(request, task_id="check", now=0.0).task
         schedule = Schedule(
@@ -104,9 +104,9 @@ class Schedules:
             await self._types.find(resources.store, schedule.type),
             type=schedule.type,
             payload=loads(schedule.payload_json),
-            queue=schedule.queue,
-            priority=schedule.priority,
-            metadata={"schedule": schedule.name},
+            options=EnqueueOptions(
+                schedule.queue, schedule.priority, metadata={"schedule": schedule.name}
+            ),
         )
         return submit(request, task_id=resources.ids.task(now), now=now, id_given=False)
 

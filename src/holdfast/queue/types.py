@@ -28,6 +28,20 @@ TYPE: Final = msgspec.json.Decoder(TypeConfig)
 DependsOn: TypeAlias = Iterable[str | Edge] | Mapping[str, str]
 
 
+class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
+    """The options of an enqueue as the caller gave them. An omitted option has its default."""
+
+    queue: str | None = None
+    priority: Priority | str | int | None = None
+    max_attempts: int | None = None
+    metadata: dict[str, object] | None = None
+    depends_on: DependsOn = ()
+    delay: float = 0.0
+    timeout: float | UnsetType | None = UNSET
+    key: str | None = None
+    idempotency_key: str | None = None
+
+
 class KnownTypes:
     """The types that handlers of this process or other nodes of the store have registered."""
 
@@ -43,16 +57,11 @@ class KnownTypes:
         *,
         type: str,
         payload: object = None,
-        queue: str | None = None,
-        priority: Priority | str | int | None = None,
-        max_attempts: int | None = None,
-        metadata: dict[str, object] | None = None,
-        depends_on: DependsOn = (),
-        delay: float = 0.0,
-        timeout: float | UnsetType | None = UNSET,
-        key: str | None = None,
-        idempotency_key: str | None = None,
+        options: EnqueueOptions,
     ) -> EnqueueRequest:
+        """The request of a task. Options that the caller did not give are those of the type."""
+        queue, priority, timeout = options.queue, options.priority, options.timeout
+        max_attempts = options.max_attempts
         whole = resolved(config, self._settings.current.defaults)
         left = {"queue": queue, "priority": priority, "max_attempts": max_attempts}
         defaulted = {name for name, value in left.items() if value is None}
@@ -64,18 +73,18 @@ class KnownTypes:
             queue=config.queue if queue is None else queue,
             priority=config.priority if priority is None else priority,
             max_attempts=whole.max_attempts or 1 if max_attempts is None else max_attempts,
-            delay_seconds=delay,
-            metadata=metadata,
-            depends_on=_edges(depends_on),
-            idempotency_key=idempotency_key,
-            key=key,
+            delay_seconds=options.delay,
+            metadata=options.metadata,
+            depends_on=_edges(options.depends_on),
+            idempotency_key=options.idempotency_key,
+            key=options.key,
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,
                 retry_cap_seconds=whole.retry_cap_seconds or 0.0,
                 max_deaths=whole.max_deaths or 1,
             ),
-            rules=_rules(config, type, key),
+            rules=_rules(config, type, options.key),
             defaulted=frozenset(defaulted),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,40 @@ async def test_a_change_of_another_version_than_expected_is_refused(queue: TaskQ
         assert (await tasks.get(task.id)).payload == 2
         last = await tasks.cancel(task.id, By("bob", expected_version=edited.version))
         assert (last.status, last.held_by) == (Status.ABORTED, "bob")
+
+
+async def test_every_change_of_one_task_takes_an_expected_version(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+        task = await queue.parts.tasks.get(await queue.enqueue("work", 1, delay=60))
+        dead_id = await queue.enqueue("work", "bad")
+        await h.run_until_idle()
+        dead = await queue.parts.dead_letters.get(dead_id)
+        for refused in (
+            queue.cancel(task.id, expected_version=task.version + 1),
+            queue.pause_task(task.id, expected_version=task.version + 1),
+            queue.resume_task(task.id, expected_version=task.version + 1),
+            queue.edit_task(task.id, 2, expected_version=task.version + 1),
+            queue.replay_dead_task(dead.id, expected_version=dead.version + 1),
+        ):
+            with pytest.raises(Conflict, match="read it again"):
+                await refused
+        edited = await queue.edit_task(task.id, 2, expected_version=task.version)
+        aborted = await queue.cancel(task.id, expected_version=edited.version)
+        assert (edited.payload, aborted.status) == (2, Status.ABORTED)
+        replayed = await queue.replay_dead_task(dead.id, expected_version=dead.version)
+        assert replayed.status is Status.QUEUED
+
+
+def test_every_public_change_of_one_task_has_the_keyword() -> None:
+    changes = {
+        name
+        for name, call in inspect.getmembers(TaskQueue, inspect.isfunction)
+        if {"task_id", "actor"} <= inspect.signature(call).parameters.keys()
+    }
+    assert changes == {"cancel", "pause_task", "resume_task", "edit_task", "replay_dead_task"}
+    for name in changes:
+        parameters = inspect.signature(getattr(TaskQueue, name)).parameters
+        assert parameters["expected_version"].kind is inspect.Parameter.KEYWORD_ONLY, name
 
 
 async def test_a_dead_letter_is_replayed_at_the_version_that_was_seen(queue: TaskQueue) -> None:
