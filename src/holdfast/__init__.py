@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from holdfast._lazy import lazily
 
+_FACES = ("errors", "idempotency", "kv", "locks", "orders", "retry", "testing")
+
 if TYPE_CHECKING:
     from holdfast.app import TaskQueue
     from holdfast.core.command import Cancel, Snooze
@@ -36,6 +38,7 @@ else:
             "holdfast.errors": ("HoldfastError",),
             "holdfast.queue.handle": ("TaskHandle",),
         },
+        submodules=_FACES,
     )
 
 __version__ = "0.1.0"
@@ -56,3 +59,7 @@ __all__ = [
     "TaskHandle",
     "TaskQueue",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_FACES, "__version__"])

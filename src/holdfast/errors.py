@@ -194,6 +194,9 @@ class FeedReset(Conflict):
         super().__init__(f"{what}: read the state again, then go on from {head or 'its head'}")
         self.reason, self.oldest, self.head = reason, oldest, head
 
+    def __reduce__(self) -> tuple[type[FeedReset], tuple[str, str, str]]:
+        return type(self), (self.reason, self.oldest, self.head)
+
 
 class LeaseLost(Conflict):
     """A newer fence exists; the writes of this runner have no effect."""

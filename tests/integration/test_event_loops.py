@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import TaskQueue
+from holdfast import Status, Task, TaskQueue
 from holdfast.bus.peers import Peers
 from holdfast.core import claiming
 from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
@@ -325,3 +325,29 @@ def test_locks_go_on_in_a_new_loop_and_refuse_a_second_live_one(shared_url: str)
     assert isinstance(refused, WrongLoop)
     assert "event loop" in str(refused)
     asyncio.run(locks.close())
+
+
+async def test_a_stop_drains_beside_a_loop_that_ended_without_a_stop(shared_url: str) -> None:
+    """The store of the ended loop is the store of this one: closing it early loses the outcome."""
+    queue = TaskQueue(shared_url)
+    started, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work(task: Task) -> str:
+        started.set()
+        await may_end.wait()
+        return "done"
+
+    queue.register_handler("work", work)
+    await queue.start()
+    await asyncio.to_thread(in_threads, queue.get_queue_size())
+    handle = await queue.enqueue("work")
+    await started.wait()
+    stopping = asyncio.create_task(queue.stop())
+    await asyncio.sleep(0)
+    may_end.set()
+    await stopping
+    await queue.open()
+    task = await queue.get_task(handle)
+    await queue.stop()
+    assert task is not None
+    assert (task.status, task.result) == (Status.COMPLETED, "done")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from importlib import import_module
 
 import pytest
 
+from holdfast.errors import FeedReset
 from tests.public import FACES, PUBLIC
 
 
@@ -62,3 +64,33 @@ def test_importing_the_faces_imports_nothing_else() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.split() == sorted([*FACES, "holdfast._lazy"])
+
+
+def test_a_face_is_an_attribute_of_the_package_without_an_import_of_its_own() -> None:
+    code = "import holdfast; print(holdfast.locks.__name__, holdfast.orders.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["holdfast.locks", "holdfast.orders"]
+
+
+def test_completion_shows_the_public_names_and_the_faces() -> None:
+    names = dir(import_module("holdfast"))
+    assert {*PUBLIC["holdfast"], "locks", "kv", "orders"} <= {*names}
+    assert "annotations" not in names
+
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name.endswith("errors")])
+def test_errors_are_the_same_after_pickling(name: str) -> None:
+    """A process pool returns them to another process."""
+    module = import_module(name)
+    for public in module.__all__:
+        error = getattr(module, public)
+        if "__init__" in vars(error):
+            continue  # With its own parameters: `test_errors_with_parameters_survive_pickling`.
+        copy = pickle.loads(pickle.dumps(error("a text")))
+        assert (type(copy), str(copy)) == (error, "a text")
+
+
+def test_errors_with_parameters_survive_pickling() -> None:
+    copy = pickle.loads(pickle.dumps(FeedReset("pruned", "e:1", "e:9")))
+    assert str(copy) == str(FeedReset("pruned", "e:1", "e:9"))
+    assert (copy.reason, copy.oldest, copy.head) == ("pruned", "e:1", "e:9")

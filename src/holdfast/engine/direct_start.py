@@ -44,8 +44,12 @@ class DirectStart:
 
     async def _insert(self, group: Sequence[Submission]) -> list[Inserted]:
         dispatcher = self._dispatcher
-        limit = dispatcher.room()
         async with dispatcher.ticking:
+            limit = dispatcher.room()  # After the wait: another tick may have filled the pool.
+            if limit < 1:
+                inserted = await self._store.insert(group)
+                dispatcher.wake()
+                return inserted
             with dispatcher.is_claiming():
                 inserted, claimed = await self._store.insert_and_claim(
                     group, dispatcher.request(limit)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.check import check_whole
@@ -79,15 +79,15 @@ class Runtime:
     async def stop(self) -> None:
         """Stops the workers of this loop and closes its session. A second caller waits for the first stop.
         Other event loops are not affected."""
-        for ended in self._sessions.drop_ended():
-            if ended.resources is not None:
-                await ended.resources.store.close()
+        ended = self._sessions.drop_ended()
         session = self._sessions.here
         if session.stopping:
             await session.closed.wait()
             return
         async with session.starting:
             if session.resources is None:
+                # In an open session, `_stop` closes the store after the engine has drained.
+                await _close_stores(ended)
                 self._sessions.refuse_elsewhere("stop them there")
                 return
             if self._sessions.is_current(session) and not session.stopping:
@@ -175,6 +175,13 @@ class Runtime:
                 await resources.bus.stop()
             finally:
                 await resources.store.close()
+
+
+async def _close_stores(sessions: Iterable[Session]) -> None:
+    """Closes the stores of loops that ended without a stop. A store that another loop uses stays open."""
+    for session in sessions:
+        if session.resources is not None:
+            await session.resources.store.close()
 
 
 def _engine_config(resources: Resources, settings: Settings) -> EngineConfig:

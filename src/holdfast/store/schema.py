@@ -18,16 +18,16 @@ APPLIED = "SELECT number, checksum FROM holdfast_migration ORDER BY number"
 
 def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list[Migration]:
     """Returns the migrations to run. Raises SchemaMismatch if the store belongs to another version."""
-    newest = max((migration.number for migration in migrations), default=0)
-    if applied and max(applied) > newest:
-        raise SchemaMismatch(
-            f"the store has schema {max(applied)}, this version of holdfast supports {newest}: "
-            "upgrade holdfast, or use another database"
-        )
     for migration in migrations:
         if applied.get(migration.number, migration.checksum) != migration.checksum:
             raise SchemaMismatch(
                 f"migration {migration.number} ({migration.name}) was applied in another form: "
                 "the store belongs to a different build of holdfast"
             )
+    newest = max((migration.number for migration in migrations), default=0)
+    if applied and max(applied) > newest:
+        raise SchemaMismatch(
+            f"the store has schema {max(applied)}, this version of holdfast supports {newest}: "
+            "upgrade holdfast, or use another database"
+        )
     return [migration for migration in migrations if migration.number not in applied]

@@ -70,7 +70,10 @@ class FastInserts:
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed] | None:
-        """In one commit. A single task that is first in line starts with its insert."""
+        """In one commit. A single task that is first in line starts with its insert. None if a task is not
+        plain."""
+        if False in [submission.is_plain for submission in group]:
+            return None
         access = self._access
         fast, now = access.dialect.fast, access.now()
         first, second = access.ids.record(now), access.ids.record(now)
