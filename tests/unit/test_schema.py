@@ -1,4 +1,4 @@
-"""Which migrations run, and what a store of another build is told."""
+"""Which migrations run, and the errors for a store of another build."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from holdfast.errors import SchemaMismatch
 from holdfast.store.schema import pending
 from holdfast.store.sql import Migration
-
 
 FIRST, SECOND = (Migration(number, f"step_{number}", f"SELECT {number};") for number in (1, 2))
 
