@@ -32,7 +32,7 @@ GATES_SECONDS: Final = 1.0
 HELD_RETRY_SECONDS: Final = 0.05
 """Pause before another try while another transaction holds the rows."""
 SHORT_SECONDS: Final = 0.01
-"""Tasks that take less than this on average are claimed ahead of free workers."""
+"""While tasks take less than this on average, a claim waits until more workers are free."""
 SMALL: Final = 8
 """A claim of at most this many tasks takes no longer than a commit."""
 
@@ -78,7 +78,7 @@ class Hint(Enum):
     poll."""
 
     NONE = 0
-    """Its pause is over."""
+    """None came: the dispatcher's pause is over."""
     ONE = 1
     """Probably a single task became ready."""
     MANY = 2
@@ -118,6 +118,7 @@ class ClaimState(msgspec.Struct, frozen=True):
     gates_at: float = 0.0
     """When to check limits while claims are saturated."""
     gates_not_before: float = 0.0
+    """No check before this time: another transaction held the limit that was due."""
 
 
 class Sleep(msgspec.Struct, frozen=True):

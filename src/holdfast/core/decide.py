@@ -1,7 +1,9 @@
 """How a command changes a task: (task, instruction, now) -> Transition or Refusal.
 
-Promises: no other function turns commands into changes; every change has its events; a terminal task never
-changes; a runner with an old fence changes nothing. Never: I/O, clocks, randomness.
+Promises: no other function turns commands into changes; every change has its events, except that a
+dependency is counted down; a terminal task never changes; a runner with an old fence changes nothing.
+Renewals of leases and waits at a gate are not commands: they change no status.
+Never: I/O, clocks, randomness.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ __all__ = [
 
 
 def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
-    """Rules on an instruction. Every change of an existing task goes through here, except a claim (`claim`).
-    `version` counts for operators only: a runner is identified by its fence."""
+    """Rules on an instruction. Every change of status goes through here, except a claim (`claim`). A runner
+    is identified by its fence, so an expected `version` does not count for its commands."""
     command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:

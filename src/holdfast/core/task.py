@@ -72,7 +72,8 @@ FAILED: Final = S.FAILED
 
 
 class RunId(msgspec.Struct, frozen=True, order=True, gc=False):
-    """The identity of one run: one claim of a task. A task id does not identify a run: a process may hold the
+    """The identity of one run: one claim of a task. A claim raises the fence, and so does every change that
+    takes the task from its runner. A task id does not identify a run: a process may hold the
     next run of a task while the previous one unwinds."""
 
     task_id: str
@@ -109,7 +110,7 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     traceback: str = ""
     fingerprint: str = ""
     cause: str | None = None
-    """For kind `dependency`: the id of the parent that failed."""
+    """For kind `dependency`: the id of the parent that failed or was aborted."""
     node: str | None = None
 
 

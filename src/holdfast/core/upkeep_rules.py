@@ -25,10 +25,11 @@ once."""
 
 
 def expire(task: Task, fence: int | None, now: float) -> Ruling:
+    """The lease has ended: its runner is taken for dead. A death counts in `deaths` and costs no attempt."""
     if task.status is not Status.RUNNING or task.lease_until is None:
         return refuse(task, "conflict", "it has no lease to expire")
     if fence != task.fence or task.lease_until > now:
-        return refuse(task, "conflict", "its lease was renewed")
+        return refuse(task, "conflict", "its lease was renewed, or it runs under another fence")
     deaths = task.deaths + 1
     dying = replace(task, deaths=deaths, attempts=task.attempts - 1)
     if deaths >= task.options.max_deaths:

@@ -2,7 +2,8 @@
 
 Promises: rows, dependents, limits and events change in one transaction. Dependents beyond one batch are
 recorded and settled later (`cascade.py`).
-Never: decides; every ruling comes from `core.decide`.
+Never: decides a change; every transition comes from `core.decide`. It refuses only what it cannot load: a
+task that does not exist, that another transaction holds, or that is being revived.
 """
 
 from __future__ import annotations
