@@ -15,6 +15,7 @@ from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
+from holdfast.queue.types import EnqueueOptions
 from holdfast.sim.clock import NodeClock
 from holdfast.store.store_clock import StoreClock
 from proof.ablations.swap import Ablation, Swap
@@ -51,7 +52,10 @@ def _type_rules() -> list[Swap]:
             return await submission(self, schedule, now)
         resources = await self._sessions.open()
         request = self._types.request(
-            TypeConfig(), type=schedule.type, payload=loads(schedule.payload_json)
+            TypeConfig(),
+            type=schedule.type,
+            payload=loads(schedule.payload_json),
+            options=EnqueueOptions(),
         )
         return submit(request, task_id=resources.ids.task(now), now=now)
 
