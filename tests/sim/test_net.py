@@ -63,3 +63,12 @@ def test_a_node_that_was_stopped_while_the_clock_was_set_corrects_its_reading_la
     net.disturbances.set_clock(80.0, 5.0)
     assert net.disturbances.clock_since("w0") == 80.0 + UNREST_SECONDS
     loop.close()
+
+
+def test_a_node_that_was_stopped_before_it_read_a_set_clock_corrects_its_reading_later() -> None:
+    """A node reads the clock every few seconds only; kept seed 2001552."""
+    loop, net = make()
+    net.disturbances.set_clock(15.0, 16.0)
+    net.disturbances.stop("w0", 19.0, 48.0)
+    assert net.disturbances.clock_since("w0") == 48.0 + WAKE_SECONDS
+    loop.close()

@@ -10,7 +10,7 @@ from holdfast import TaskQueue
 from holdfast.clock import VirtualClock
 from holdfast.errors import BadConfig
 from holdfast.store.backends import sqlite_path, store_for
-from holdfast.store.server_clock import AGAIN_SECONDS, ServerClock
+from holdfast.store.server_clock import AGAIN_SECONDS, FIRST_READINGS, ServerClock
 
 
 def test_stores_of_one_maker_make_different_ids() -> None:
@@ -65,6 +65,41 @@ async def test_a_server_clock_read_over_a_slow_link_is_not_trusted() -> None:
     assert abs(theirs.now() - clock.now() - 5_000.0) < 0.001
     clock.set(clock.now() + AGAIN_SECONDS)
     assert theirs.is_due()
+
+
+async def test_a_slow_first_reading_of_the_server_clock_is_repeated() -> None:
+    """No earlier reading bounds its error: a lock was granted to a second owner. Kept seed 2007048."""
+    clock = VirtualClock()
+    theirs = ServerClock(clock)
+    slow = [5.7, 3.0, 0.01]
+
+    async def ask() -> float:
+        said = clock.now() + 5_000.0
+        clock.set(clock.now() + slow.pop(0))
+        return said
+
+    await theirs.read_off(ask)
+    assert slow == []
+    assert abs(theirs.now() - clock.now() - 5_000.0) < 0.01
+    assert not theirs.is_due()
+
+
+async def test_a_first_reading_ends_where_every_reply_is_slow() -> None:
+    clock = VirtualClock()
+    theirs = ServerClock(clock)
+    readings = 0
+
+    async def ask() -> float:
+        nonlocal readings
+        readings += 1
+        said = clock.now() + 5_000.0
+        clock.set(clock.now() + 2.0)
+        return said
+
+    await theirs.read_off(ask)
+    assert readings == FIRST_READINGS
+    await theirs.read_off(ask)
+    assert readings == FIRST_READINGS + 1
 
 
 async def test_a_jump_of_the_server_clock_is_followed_over_a_slow_link() -> None:

@@ -78,6 +78,12 @@ class Patience:
         """Sets the time of the next tick, which may also come earlier."""
         self._planned_at = at
 
+    def begin(self, at: float) -> None:
+        """The first tick is planned for this time. If the store answers slowly, the time may jump between its
+        first reading and the first tick, too."""
+        if self._planned_at is None:
+            self._planned_at = at
+
     def is_late(self, now: float) -> bool:
         """Whether the time may have jumped."""
         return self._planned_at is not None and now - self._planned_at > LATE_SECONDS
@@ -125,6 +131,7 @@ class Sweeper(Loop):
     ) -> None:
         super().__init__(clock)
         self._renewed_at = renewed_at or clock.monotonic
+        self._made_at, self._made_monotonic = store.now(), clock.monotonic()
         self._store = store
         self._retention = retention
         self._on_expired = on_expired
@@ -148,6 +155,8 @@ class Sweeper(Loop):
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
+        if self.is_looping:
+            self._patience.begin(self._made_at + before - self._made_monotonic)
         leases = await self._leases() if self._patience.is_late(began) else ()
         unrenewed_seconds = before - self._renewed_at() if self.is_looping else 0.0
         patience = self._patience.remaining(began, leases, unrenewed_seconds=unrenewed_seconds)

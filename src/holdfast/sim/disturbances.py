@@ -75,9 +75,9 @@ class Disturbances:
 
     def clock_since(self, node: str) -> float:
         """The time since which a node has a correct reading of store time. A node that was stopped while
-        the clock was set corrects its reading with its first call."""
+        the clock was set, or before it had read it again, corrects its reading with its first call."""
         stopped_at, resumed_at = self._stopped.get(node, (0.0, 0.0))
-        missed_step = stopped_at <= self._clocks - UNREST_SECONDS <= resumed_at
+        missed_step = stopped_at <= self._clocks and self._clocks - UNREST_SECONDS <= resumed_at
         since = max(self._clocks, self._messages.get(node, 0.0))
         return max(since, resumed_at + WAKE_SECONDS) if missed_step else since
 

@@ -16,6 +16,7 @@ from holdfast.store.store_clock import StoreClock
 CLOCK_SECONDS: Final = 5.0
 SURE_SECONDS: Final = 0.2
 AGAIN_SECONDS: Final = 1.0
+FIRST_READINGS: Final = 5
 
 
 class ServerClock:
@@ -38,7 +39,14 @@ class ServerClock:
         return self._monotonic() >= self._due_at
 
     async def read_off(self, ask: Callable[[], Awaitable[float]]) -> None:
-        """Reads the clock with `ask`."""
+        """Reads the clock with `ask`. The first time it reads until a reading is sure, a few times at most:
+        no earlier reading bounds the error of a slow one."""
+        for _ in range(FIRST_READINGS if self._offset is None else 1):
+            if await self._read_once(ask):
+                return
+
+    async def _read_once(self, ask: Callable[[], Awaitable[float]]) -> bool:
+        """Returns whether the reading is sure."""
         before = self._monotonic()
         server_time = await ask()
         after = self._monotonic()
@@ -49,3 +57,4 @@ class ServerClock:
             # The server read its clock between `before` and `after`: other offsets are impossible.
             self._offset = min(max(self._offset, server_time - after), server_time - before)
         self._due_at = after + (CLOCK_SECONDS if is_sure else AGAIN_SECONDS)
+        return is_sure

@@ -192,6 +192,24 @@ async def test_a_process_that_could_not_renew_takes_nothing_back_at_once(
     assert len(store.swept_at) == sweeps
 
 
+async def test_a_jump_of_time_before_the_first_sweep_gives_runners_time_to_renew() -> None:
+    """The first tick may come long after the first reading of the time. Kept seeds 2000303 and 2006439."""
+    store, clock = Jumping(jump=0.0), VirtualClock()
+    made = sweeper.Sweeper(
+        clock,
+        cast(Any, store),
+        sweeper.Retention(),
+        lambda: None,
+        node="n",
+        lease_seconds=9.0,
+    )
+    made.is_looping = True
+    clock.pause(10.0)
+    store.at += 10.0 + 30.0
+    await made.step()
+    assert store.swept_at == []
+
+
 class Growing:
     """A store whose ledger has more to prune than one round prunes."""
 
