@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 
 import pytest
 from hypothesis import given, strategies as st
@@ -30,8 +31,9 @@ without_new_fence = partial(ablated, "new-fence")
 
 def make_small() -> tuple[Plan, Shrunk]:
     """A failing run (claims without new fences), and the smallest run found for it."""
-    plan = ROUGH.plan(3)
-    verdict = run_plan(plan, around=without_new_fence)
+    # Which seed fails depends on the schedule, which every change of the product changes.
+    runs = ((plan, run_plan(plan, around=without_new_fence)) for plan in map(ROUGH.plan, count()))
+    plan, verdict = next(run for run in runs if [*run[1].broken][:1] == ["fences rise"])
     return plan, shrink(
         plan, verdict, lambda plan: run_plan(plan, around=without_new_fence), runs=RUNS
     )
