@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.bus.backends import bus_for
-from holdfast.bus.port import Bus
 from holdfast.clock import Clock, SystemClock
 from holdfast.core.address import Scheme, scheme_of
 from holdfast.core.ids import Ids
@@ -19,9 +17,9 @@ from holdfast.queue.queue import Queue
 from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
 from holdfast.store.backends import sqlite_path, store_for
-from holdfast.store.store import Store
 
 __all__ = ["TaskQueue", "resources_for", "sqlite_path"]
+T = TypeVar("T")
 
 
 class TaskQueue(Queue):
@@ -57,13 +55,8 @@ def resources_for(
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
     is_sqlite = scheme_of(url) is Scheme.SQLITE
 
-    @cache
-    def store() -> Store:
-        return make()
-
-    @cache
-    def local() -> Bus:
-        return bus_for(url, clock, None, name="")
+    store = _shared(make)
+    local = _shared(lambda: bus_for(url, clock, None, name=""))
 
     def resources() -> Resources:
         shared = store()
@@ -73,3 +66,14 @@ def resources_for(
         return Resources(shared, bus, clock, shared.ids)
 
     return resources
+
+
+def _shared(make: Callable[[], T]) -> Callable[[], T]:
+    """A function that returns the same object in every thread. Threads that come at once may make several,
+    of which all get one. No lock: a forked child would inherit it locked."""
+    made: dict[str, T] = {}
+
+    def get() -> T:
+        return made["it"] if made else made.setdefault("it", make())
+
+    return get

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Status, Task, TaskQueue
+from holdfast import Status, Task, TaskQueue, app
 from holdfast.bus.peers import Peers
 from holdfast.core import claiming
 from holdfast.errors import NotRunning, StoreUnavailable, WrongLoop
 from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.locks.locks import Locks
 from holdfast.queue import waiters
+from holdfast.store.backends import store_for
 from holdfast.store.scripts.feed import Page
 
 
@@ -351,3 +352,30 @@ async def test_a_stop_drains_beside_a_loop_that_ended_without_a_stop(shared_url:
     await queue.stop()
     assert task is not None
     assert (task.status, task.result) == (Status.COMPLETED, "done")
+
+
+def test_threads_that_open_a_queue_at_once_get_one_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two stores on one file get in each other's way; two stores in memory lose tasks."""
+    together = threading.Barrier(4)
+
+    def slowly(*args: Any, **options: Any) -> Any:
+        make = store_for(*args, **options)
+
+        def made() -> Any:
+            together.wait(60)
+            return make()
+
+        return made
+
+    monkeypatch.setattr(app, "store_for", slowly)
+    queue = TaskQueue("sqlite://")
+    queue.register_handler("work", lambda payload: payload)
+    handles = in_threads(*(queue.enqueue("work", n) for n in range(4)))
+    assert [str(handle) for handle in handles if isinstance(handle, Exception)] == []
+
+    async def size() -> int:
+        size = await queue.get_queue_size()
+        await queue.stop()
+        return size
+
+    assert asyncio.run(size()) == 4
