@@ -1,0 +1,221 @@
+"""The SQL of a query selects the rows that `matches` accepts, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+import asyncpg
+import pytest
+from hypothesis import given, settings
+
+from holdfast.core import codec
+from holdfast.core.search import SqlDialect, condition, matches, order_by, parse, rows_after
+from holdfast.core.search.keys import TASK_KEYS, Kind
+from holdfast.core.search.sql import Condition
+from holdfast.core.search.tree import Query
+from proof.lab.servers import Postgres
+from tests.unit.core.search_support import COLUMNS, NOW, create_table, queries, rows
+
+Rows = list[dict[str, Any]]
+INSERT = f"INSERT INTO task VALUES ({', '.join(f'${n + 1}' for n in range(len(COLUMNS) + 1))})"
+
+
+def stored(row: dict[str, Any], nth: int) -> list[Any]:
+    """The values in the order of the table's columns."""
+    return [nth, *(_stored(name, row[name]) for name in COLUMNS)]
+
+
+def _stored(name: str, value: object) -> object:
+    is_document = TASK_KEYS[name].kind is Kind.JSON and value is not None
+    return codec.dumps(value) if is_document else value
+
+
+def expected(query: Query, given_rows: Rows) -> list[int]:
+    return [nth for nth, row in enumerate(given_rows) if matches(query, row, NOW)]
+
+
+@pytest.fixture(scope="module")
+def sqlite() -> Iterator[apsw.Connection]:
+    connection = apsw.Connection(":memory:")
+    connection.execute(
+        create_table().replace("bigint", "integer").replace("double precision", "real")
+    )
+    yield connection
+    connection.close()
+
+
+@given(queries, rows)
+@settings(max_examples=250)
+def test_sqlite_selects_what_matches(sqlite: apsw.Connection, query: Query, drawn: Rows) -> None:
+    sqlite.execute("DELETE FROM task")
+    for nth, row in enumerate(drawn):
+        sqlite.execute(INSERT.replace("$", "?"), stored(row, nth))
+    where = condition(query, COLUMNS, SqlDialect.SQLITE, now=NOW)
+    selected = sqlite.execute(f"SELECT nth FROM task WHERE {where.text} ORDER BY nth", where.values)
+    assert [nth for (nth,) in selected] == expected(query, drawn)
+
+
+def test_postgres_selects_what_matches(pg_server: Postgres) -> None:
+    with asyncio.Runner() as runner:
+        connection = runner.run(asyncpg.connect(pg_server.dsn()))
+        runner.run(connection.execute(create_table()))
+
+        async def selected(query: Query, drawn: Rows) -> list[int]:
+            await connection.execute("TRUNCATE task")
+            await connection.executemany(INSERT, [stored(row, n) for n, row in enumerate(drawn)])
+            text, values = numbered(condition(query, COLUMNS, SqlDialect.POSTGRES, now=NOW))
+            found = await connection.fetch(
+                f"SELECT nth FROM task WHERE {text} ORDER BY nth", *values
+            )
+            return [row["nth"] for row in found]
+
+        @given(queries, rows)
+        @settings(max_examples=200)
+        def agree(query: Query, drawn: Rows) -> None:
+            assert runner.run(selected(query, drawn)) == expected(query, drawn)
+
+        agree()
+        runner.run(connection.close())
+
+
+def numbered(where: Condition) -> tuple[str, list[object]]:
+    """The condition as the store's driver sends it."""
+    names = list(where.values)
+    text = re.sub(r"(?<!:):([a-z_]+)", lambda m: f"${names.index(m[1]) + 1}", where.text)
+    return text, list(where.values.values())
+
+
+def test_a_document_that_postgres_cannot_read_has_no_values(pg_server: Postgres) -> None:
+    """A string with U+0000 in one row does not make the search of all rows fail."""
+
+    async def select(text: str) -> object:
+        connection = await asyncpg.connect(pg_server.dsn())
+        await connection.execute(create_table())
+        columns = f"INSERT INTO task (nth, {COLUMNS['args']}) VALUES ($1, $2)"
+        await connection.executemany(columns, [(0, '{"a": "\\u0000"}'), (1, '{"a": "x"}')])
+        where, values = numbered(condition(parse(text), COLUMNS, SqlDialect.POSTGRES, now=NOW))
+        answer = await connection.fetchval(
+            f"SELECT array_agg(nth) FROM task WHERE {where}", *values
+        )
+        await connection.close()
+        return answer
+
+    assert asyncio.run(select("args.a:*")) == [1]
+    assert asyncio.run(select("-args.a:*")) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("status:failed", "(status=?)"),
+        ("0199", "(id>? AND id<?)"),
+        ("age:<1h", "(created_at>?)"),
+        ("type:mail (priority:high OR attempt:>2) -queue:low", "(type=?)"),
+    ],
+)
+def test_an_index_serves_a_bounded_query(text: str, index: str) -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute(
+        "CREATE TABLE task (id text PRIMARY KEY, status text, type text, queue text, priority integer,"
+        " attempts integer, created_at real) STRICT"
+    )
+    for column in ("status", "type", "created_at"):
+        connection.execute(f"CREATE INDEX by_{column} ON task ({column})")
+    columns = {"id": "id", "status": "status", "type": "type", "queue": "queue",
+               "priority": "priority", "attempt": "attempts", "created": "created_at"}  # fmt: skip
+    where = condition(parse(text), columns, SqlDialect.SQLITE, now=NOW)
+    plan = connection.execute(
+        f"EXPLAIN QUERY PLAN SELECT * FROM task WHERE {where.text}", where.values
+    )
+    assert index in str(list(plan))
+
+
+def test_values_never_stand_in_the_text() -> None:
+    text = """type:"x' OR 1=1 --" args.a:"y'; DROP" error:~"z'" id:"w'*" """
+    for dialect in SqlDialect:
+        where = condition(parse(text), COLUMNS, dialect, now=NOW)
+        assert "DROP" not in where.text
+        assert "1=1" not in where.text
+        assert "x' OR 1=1 --" in where.values.values()
+
+
+def test_a_query_with_the_most_parameters_has_distinct_names() -> None:
+    path = ".".join("a" * 16)
+    text = " ".join(f"args.{path}:1" for _ in range(50))
+    where = condition(parse(text), COLUMNS, SqlDialect.POSTGRES, now=NOW)
+    assert len(where.values) == 50 * 18
+    assert all(re.fullmatch("[a-z_]+", name) for name in where.values)
+
+
+@pytest.mark.parametrize("dialect", SqlDialect)
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("", [3, 2, 1, 0]),
+        ("sort:created", [0, 1, 2, 3]),
+        ("sort:-created", [3, 2, 1, 0]),
+        ("sort:age", [3, 2, 1, 0]),
+        ("sort:-age", [0, 1, 2, 3]),
+        ("sort:-updated", [0, 2, 1, 3]),
+    ],
+)
+def test_pages_follow_each_other(
+    pg_server: Postgres, dialect: SqlDialect, text: str, order: list[int]
+) -> None:
+    """Page by page with the last row's time and id: every row once, in order, ties broken by the id."""
+    sort = parse(text).sort
+    times = [(5.0, 9.0, "A"), (5.0, 7.0, "a"), (6.0, 7.0, "é"), (7.0, 1.0, "B")]
+    columns = {"id": "id", "created": "created_at", "updated": "updated_at"}
+    ordered = order_by(sort, columns, dialect)
+
+    def page(after: Condition | None) -> tuple[str, dict[str, Any]]:
+        where, values = after or Condition("TRUE", {})
+        return f"SELECT nth FROM task WHERE {where} ORDER BY {ordered} LIMIT 1", values
+
+    async def postgres() -> list[int]:
+        connection = await asyncpg.connect(pg_server.dsn())
+        await connection.execute(
+            "CREATE TEMPORARY TABLE task (nth integer, created_at float8, updated_at float8, id text)"
+        )
+        await connection.executemany(
+            "INSERT INTO task VALUES ($1, $2, $3, $4)", [(n, *row) for n, row in enumerate(times)]
+        )
+        answer: list[int] = []
+        after: Condition | None = None
+        while len(answer) <= len(times):
+            where, values = numbered(Condition(*page(after)))
+            nth = await connection.fetchval(where, *values)
+            if nth is None:
+                break
+            answer.append(nth)
+            after = following(nth)
+        await connection.close()
+        return answer
+
+    def sqlite_pages() -> list[int]:
+        connection = apsw.Connection(":memory:")
+        connection.execute(
+            "CREATE TABLE task (nth integer, created_at real, updated_at real, id text)"
+        )
+        connection.executemany(
+            "INSERT INTO task VALUES (?, ?, ?, ?)", [(n, *row) for n, row in enumerate(times)]
+        )
+        answer: list[int] = []
+        after: Condition | None = None
+        while found := connection.execute(*page(after)).fetchall():
+            nth = int(str(found[0][0]))
+            answer.append(nth)
+            after = following(nth)
+        return answer
+
+    def following(nth: int) -> Condition:
+        created, updated, id = times[nth]
+        by_update = sort is not None and sort.key == "updated"
+        return rows_after(sort, columns, dialect, updated if by_update else created, id)
+
+    pages = sqlite_pages() if dialect is SqlDialect.SQLITE else asyncio.run(postgres())
+    assert pages == order
