@@ -151,19 +151,18 @@ def apply_change(
 ) -> Content | Unmerged:
     """The content after a write. `version` is the task's before the write, `base_version` the one that the
     writer had read, `stamp` names the write."""
-    is_stale = base_version < version
-    if is_stale and (
+    if base_version < version and (
         classes := unmerged(
             content.payload_json, content.payload_version, change, base_version, strategies
         )
     ):
         return Unmerged(classes)
-    removes_all = not is_stale or strategies.of(F.SET) is Strategy.LAST_WRITE_WINS
+    wins = strategies.of(F.SET) is Strategy.LAST_WRITE_WINS
     labels = change_labels(
         content.labels,
         change.labels_added,
         change.labels_removed,
-        base_version=version if removes_all else base_version,
+        base_version=version if wins else base_version,
         stamp=stamp,
     )
     metadata = {key: Stamped(stamp, value) for key, value in change.metadata.items()}

@@ -195,6 +195,7 @@ def test_a_stuck_runner_goes_on_when_it_progressed_or_says_so(
         (S.RUNNING, LastClaim(OTHER, 1, FENCE, "c-1"), {"fence": FENCE}, Actor.NODE),
         (S.RUNNING, LastClaim(OTHER, 1, FENCE, "c-1"), {"fence": FENCE + 1}, Actor.NODE),
         (S.RUNNING, LastClaim(OTHER, 1, FENCE, "c-1"), {}, Actor.NODE),
+        (S.RUNNING, LastClaim(ME, 1, OLD_FENCE, "c-1"), {}, Actor.FORMER),
         (S.QUEUED, LastClaim(ME, 1, OLD_FENCE, "c-1"), {}, Actor.FORMER),
         (S.QUEUED, LastClaim(ME, 1, OLD_FENCE, "c-1"), {"fence": OLD_FENCE}, Actor.FORMER),
         (S.COMPLETED, None, {"fence": FENCE}, Actor.FORMER),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core.conflict import ROWS, judge
 from holdfast.core.merge import Progress
@@ -104,14 +105,21 @@ EXAMPLES = (
         mine(S.RUNNING),
         refused(E.VERSION_CONFLICT, R.SERVER_WINS),
     ),
+    Example(
+        "5b",
+        pushed("queued", 0),
+        replace(theirs(S.QUEUED), request_hash=""),
+        refused(E.VERSION_CONFLICT, R.SERVER_WINS),
+    ),
     Example("6", pushed("completed", STALE, result_json=RESULT), mine(S.COMPLETED), SAME),
+    Example("7a", former("completed", result_json=RESULT), theirs(S.COMPLETED), late(E.TERMINAL)),
     Example("7a", pushed("completed", result_json="2"), mine(S.COMPLETED), late(E.TERMINAL)),
     Example("7a", former("failed", has_error=True), theirs(S.ABORTED), late(E.TERMINAL)),
     Example("7b", pushed("failed"), mine(S.ABORTED), refused(E.TERMINAL, R.SERVER_WINS)),
     Example("7b", pushed(change=LABEL), theirs(S.COMPLETED), refused(E.TERMINAL, R.SERVER_WINS)),
     Example(
         "7b",
-        pushed("completed", result_json=RESULT),
+        pushed("completed", fence=FENCE, result_json=RESULT),
         theirs(S.COMPLETED),
         refused(E.TERMINAL, R.SERVER_WINS),
     ),
