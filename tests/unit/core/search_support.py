@@ -92,7 +92,8 @@ def tests_of(key: Key) -> st.SearchStrategy[Test]:
 
 @st.composite
 def terms(draw: st.DrawFn) -> Term:
-    key = draw(st.sampled_from(list(TASK_KEYS.values())))
+    kind = draw(st.sampled_from(Kind))
+    key = draw(st.sampled_from([key for key in TASK_KEYS.values() if key.kind is kind]))
     tests = tuple(draw(st.lists(tests_of(key), min_size=1, max_size=3)))
     return Term(key.name, tests, draw(paths) if key.kind is Kind.JSON else ())
 
@@ -154,3 +155,53 @@ def create_table(strict: str = "") -> str:
         for name, column in COLUMNS.items()
     )
     return f"CREATE TEMPORARY TABLE task (nth integer, {columns}) {strict}"
+
+
+def _near(test: Test) -> list[Any]:
+    """Values that the test accepts, or misses by little."""
+    match test:
+        case Exact(text=text) | Contains(text=text):
+            return [text, text.upper(), text.lower(), f"a{text}", f"{text}a", f"a{text}b", text[1:]]
+        case Glob(parts=parts):
+            return [
+                "".join(parts),
+                "ab".join(parts),
+                "*".join(parts),
+                f"a{''.join(parts)}",
+                parts[0],
+            ]
+        case Compare() | Between():
+            return [-1, 0, 0.5, 1, 1.0, 1.25, 2, 3, 2**60]
+
+
+@st.composite
+def focused(draw: st.DrawFn) -> tuple[Query, list[dict[str, Any]]]:
+    """One term, perhaps negated, and rows whose values of its key are close to what it accepts."""
+    term = draw(terms())
+    key = TASK_KEYS[term.key]
+    near = st.sampled_from([value for test in term.tests for value in _near(test)])
+    match key.kind:
+        case Kind.TEXT:
+            values = st.one_of(near, near, _values(key))
+        case Kind.JSON:
+            values = st.one_of(near, scalars).map(lambda scalar: _at(term.path, scalar))
+        case Kind.AGE:
+            values = times
+        case _:
+            values = _values(key)
+    column = "created" if key.kind is Kind.AGE else term.key
+    empty = dict.fromkeys(COLUMNS)
+    drawn = draw(st.lists(values, min_size=1, max_size=6))
+    clause: Clause = Not(term) if draw(st.booleans()) else term
+    return Query(clause), [{**empty, column: value} for value in drawn]
+
+
+def _at(path: tuple[str, ...], value: Any) -> Any:
+    """The document that has the value at the path."""
+    for name in reversed(path):
+        value = {name: value}
+    return value
+
+
+cases = st.one_of(focused(), focused(), st.tuples(queries, rows))
+"""A query and rows to judge with it."""

@@ -18,7 +18,7 @@ from holdfast.core.search.keys import TASK_KEYS, Kind
 from holdfast.core.search.sql import Condition
 from holdfast.core.search.tree import Query
 from proof.lab.servers import Postgres
-from tests.unit.core.search_support import COLUMNS, NOW, create_table, queries, rows
+from tests.unit.core.search_support import COLUMNS, NOW, cases, create_table
 
 Rows = list[dict[str, Any]]
 INSERT = f"INSERT INTO task VALUES ({', '.join(f'${n + 1}' for n in range(len(COLUMNS) + 1))})"
@@ -48,9 +48,10 @@ def sqlite() -> Iterator[apsw.Connection]:
     connection.close()
 
 
-@given(queries, rows)
-@settings(max_examples=250)
-def test_sqlite_selects_what_matches(sqlite: apsw.Connection, query: Query, drawn: Rows) -> None:
+@given(cases)
+@settings(max_examples=300)
+def test_sqlite_selects_what_matches(sqlite: apsw.Connection, case: tuple[Query, Rows]) -> None:
+    query, drawn = case
     sqlite.execute("DELETE FROM task")
     for nth, row in enumerate(drawn):
         sqlite.execute(INSERT.replace("$", "?"), stored(row, nth))
@@ -73,9 +74,10 @@ def test_postgres_selects_what_matches(pg_server: Postgres) -> None:
             )
             return [row["nth"] for row in found]
 
-        @given(queries, rows)
-        @settings(max_examples=200)
-        def agree(query: Query, drawn: Rows) -> None:
+        @given(cases)
+        @settings(max_examples=300)
+        def agree(case: tuple[Query, Rows]) -> None:
+            query, drawn = case
             assert runner.run(selected(query, drawn)) == expected(query, drawn)
 
         agree()
