@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apsw
 import asyncpg
@@ -18,9 +18,12 @@ from holdfast.core.search.keys import TASK_KEYS, Kind
 from holdfast.core.search.sql import Condition
 from holdfast.core.search.tree import Query
 from proof.lab.servers import Postgres
+from tests.unit.core.search_grid import Group, groups
 from tests.unit.core.search_support import COLUMNS, NOW, cases, create_table
 
 Rows = list[dict[str, Any]]
+if TYPE_CHECKING:
+    Postgresql: TypeAlias = asyncpg.Connection[asyncpg.Record]
 INSERT = f"INSERT INTO task VALUES ({', '.join(f'${n + 1}' for n in range(len(COLUMNS) + 1))})"
 
 
@@ -38,6 +41,29 @@ def expected(query: Query, given_rows: Rows) -> list[int]:
     return [nth for nth, row in enumerate(given_rows) if matches(query, row, NOW)]
 
 
+def fill(connection: apsw.Connection, given_rows: Rows) -> None:
+    connection.execute("DELETE FROM task")
+    for nth, row in enumerate(given_rows):
+        connection.execute(INSERT.replace("$", "?"), stored(row, nth))
+
+
+def selected_by(connection: apsw.Connection, query: Query) -> list[object]:
+    where = condition(query, COLUMNS, SqlDialect.SQLITE, now=NOW)
+    text = f"SELECT nth FROM task WHERE {where.text} ORDER BY nth"
+    return [nth for (nth,) in connection.execute(text, where.values)]
+
+
+async def refill(connection: Postgresql, given_rows: Rows) -> None:
+    await connection.execute("TRUNCATE task")
+    await connection.executemany(INSERT, [stored(row, nth) for nth, row in enumerate(given_rows)])
+
+
+async def fetched(connection: Postgresql, query: Query) -> list[int]:
+    text, values = numbered(condition(query, COLUMNS, SqlDialect.POSTGRES, now=NOW))
+    answer = await connection.fetch(f"SELECT nth FROM task WHERE {text} ORDER BY nth", *values)
+    return [row["nth"] for row in answer]
+
+
 @pytest.fixture(scope="module")
 def sqlite() -> Iterator[apsw.Connection]:
     connection = apsw.Connection(":memory:")
@@ -52,12 +78,28 @@ def sqlite() -> Iterator[apsw.Connection]:
 @settings(max_examples=300)
 def test_sqlite_selects_what_matches(sqlite: apsw.Connection, case: tuple[Query, Rows]) -> None:
     query, drawn = case
-    sqlite.execute("DELETE FROM task")
-    for nth, row in enumerate(drawn):
-        sqlite.execute(INSERT.replace("$", "?"), stored(row, nth))
-    where = condition(query, COLUMNS, SqlDialect.SQLITE, now=NOW)
-    selected = sqlite.execute(f"SELECT nth FROM task WHERE {where.text} ORDER BY nth", where.values)
-    assert [nth for (nth,) in selected] == expected(query, drawn)
+    fill(sqlite, drawn)
+    assert selected_by(sqlite, query) == expected(query, drawn)
+
+
+@pytest.mark.parametrize("group", groups(), ids=lambda group: group.key)
+def test_sqlite_agrees_on_every_pair(sqlite: apsw.Connection, group: Group) -> None:
+    fill(sqlite, group.rows)
+    for query in group.queries():
+        assert selected_by(sqlite, query) == expected(query, group.rows), query
+
+
+def test_postgres_agrees_on_every_pair(pg_server: Postgres) -> None:
+    async def agree() -> None:
+        connection = await asyncpg.connect(pg_server.dsn())
+        await connection.execute(create_table())
+        for group in groups():
+            await refill(connection, group.rows)
+            for query in group.queries():
+                assert await fetched(connection, query) == expected(query, group.rows), query
+        await connection.close()
+
+    asyncio.run(agree())
 
 
 def test_postgres_selects_what_matches(pg_server: Postgres) -> None:
@@ -66,13 +108,8 @@ def test_postgres_selects_what_matches(pg_server: Postgres) -> None:
         runner.run(connection.execute(create_table()))
 
         async def selected(query: Query, drawn: Rows) -> list[int]:
-            await connection.execute("TRUNCATE task")
-            await connection.executemany(INSERT, [stored(row, n) for n, row in enumerate(drawn)])
-            text, values = numbered(condition(query, COLUMNS, SqlDialect.POSTGRES, now=NOW))
-            found = await connection.fetch(
-                f"SELECT nth FROM task WHERE {text} ORDER BY nth", *values
-            )
-            return [row["nth"] for row in found]
+            await refill(connection, drawn)
+            return await fetched(connection, query)
 
         @given(cases)
         @settings(max_examples=300)
