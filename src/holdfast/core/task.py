@@ -93,6 +93,7 @@ class TaskOptions(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 NO_TIMEOUT: Final = 0.0
+DEFAULT_PROJECT: Final = "default"
 
 
 def timeout_of(options: TaskOptions, default: float | None) -> float | None:
@@ -152,7 +153,18 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     idempotency_key: str | None = None
     request_hash: str | None = None
     held_by: str | None = None
-    """The actor that paused or aborted the task, and the reason."""
+    """The actor that holds, paused or aborted the task, and the reason."""
+    project: str = DEFAULT_PROJECT
+    """The scope that the task belongs to. Queues and types are shared by projects."""
+    claim_id: str | None = None
+    """The name that the runner gave its claim. A repeated claim of this name gets the same answer."""
+    lease_seconds: float | None = None
+    """The lease duration of this claim; None: that of the engine that claimed it."""
+    progress_due_at: float | None = None
+    """When the runner must have reported progress; afterwards the task is stuck. None: never."""
+    assigned_to: str | None = None
+    """The only node that may claim the task, until `assigned_until`."""
+    assigned_until: float | None = None
 
     @property
     def run(self) -> RunId:

@@ -75,7 +75,13 @@ _TABLE: Final[tuple[tuple[Column, Use], ...]] = (
     (Column("has_dependents", "smallint"), _NO_USE),
     (Column("idempotency_key", "text"), _NEW),
     (Column("request_hash", "text"), _NEW),
-    (Column("held_by", "text"), _CHANGED),
+    (Column("held_by", "text"), _NEW | _CHANGED),
+    (Column("project", "text"), _SHAPE),
+    (Column("claim_id", "text"), _CHANGED),
+    (Column("lease_seconds", _TIME), _CHANGED),
+    (Column("progress_due_at", _TIME), _CHANGED),
+    (Column("assigned_to", "text"), _CHANGED),
+    (Column("assigned_until", _TIME), _CHANGED),
 )
 
 

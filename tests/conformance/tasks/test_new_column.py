@@ -24,8 +24,8 @@ from tests.backends import SHARED, url_of
 from tests.conformance.tasks.helpers import claim, put, put_plain
 
 APP = Path(__file__).parent / "new_column_app.py"
-FIELD = "    held_by: str | None = None\n"
-LINE = '    (Column("held_by", "text"), _CHANGED),\n'
+FIELD = "    assigned_until: float | None = None\n"
+LINE = '    (Column("assigned_until", _TIME), _CHANGED),\n'
 MIGRATION = "ALTER TABLE holdfast_task ADD COLUMN region text;\n"
 
 

@@ -37,6 +37,13 @@ CREATE TABLE holdfast_task (
     idempotency_key text,
     request_hash    text,
     held_by         text,
+    project         text NOT NULL DEFAULT 'default',
+    -- of the claim: its name, and its lease duration if the claim had its own
+    claim_id        text,
+    lease_seconds   double precision,
+    progress_due_at double precision,
+    assigned_to     text,
+    assigned_until  double precision,
     -- position in its enqueued group: breaks ties of due_at, to preserve FIFO order
     nth             integer NOT NULL DEFAULT 0,
     -- ids of the feed records that mention the task, newest last
@@ -48,7 +55,7 @@ CREATE TABLE holdfast_task (
 CREATE INDEX holdfast_task_ready ON holdfast_task (queue, priority, due_at, nth)
     WHERE status = 'queued' AND gate IS NULL;
 -- Leases by expiry.
-CREATE INDEX holdfast_task_lease ON holdfast_task (lease_until) WHERE status = 'running';
+CREATE INDEX holdfast_task_lease ON holdfast_task (lease_until) WHERE status IN ('running', 'stuck');
 -- Parked tasks of each limit, in order.
 CREATE INDEX holdfast_task_gate ON holdfast_task (gate, priority, due_at, nth)
     WHERE status = 'queued' AND gate IS NOT NULL;
@@ -60,3 +67,9 @@ CREATE INDEX holdfast_task_dead ON holdfast_task (fingerprint, finished_at) WHER
 CREATE INDEX holdfast_task_held ON holdfast_task (id) WHERE status IN ('blocked', 'paused', 'stuck');
 CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
+-- Tasks of a project. The default one has no entries here: it would be an index over all tasks.
+CREATE INDEX holdfast_task_project ON holdfast_task (project, id) WHERE project <> 'default';
+-- Runs that must report progress, by deadline.
+CREATE INDEX holdfast_task_progress ON holdfast_task (progress_due_at) WHERE progress_due_at IS NOT NULL;
+-- Assignments to a node, by the time when they end.
+CREATE INDEX holdfast_task_assigned ON holdfast_task (assigned_until) WHERE assigned_until IS NOT NULL;

@@ -70,7 +70,7 @@ ORDER BY priority, due_at, nth LIMIT :limit::int FOR UPDATE SKIP LOCKED;
 -- index: holdfast_task_lease
 -- returns: id node started_at
 SELECT id, node, started_at FROM holdfast_task
-WHERE status = 'running' AND strpos(chr(10) || limits || chr(10), chr(10) || :name::text || chr(10)) > 0
+WHERE status IN ('running', 'stuck') AND strpos(chr(10) || limits || chr(10), chr(10) || :name::text || chr(10)) > 0
 ORDER BY started_at LIMIT :limit::int;
 
 -- name: prune_limits

@@ -65,7 +65,7 @@ UPDATE holdfast_task t SET lease_until = :until::float8 FROM free WHERE t.id = f
 -- index: holdfast_task_lease
 -- returns: id fence started_at
 SELECT id, fence, started_at FROM holdfast_task
-WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::text;
+WHERE status IN ('running', 'stuck') AND lease_until >= :floor::float8 AND node = :node::text;
 
 -- name: ending_leases
 -- The expired leases, or else the one that expires first. Rows that another transaction holds are skipped and do not
@@ -73,11 +73,11 @@ WHERE status = 'running' AND lease_until >= :floor::float8 AND node = :node::tex
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 WITH first AS MATERIALIZED (
-    SELECT id, fence, lease_until FROM holdfast_task WHERE status = 'running' AND lease_until >= :floor::float8
+    SELECT id, fence, lease_until FROM holdfast_task WHERE status IN ('running', 'stuck') AND lease_until >= :floor::float8
     ORDER BY lease_until LIMIT 1
 ), free AS MATERIALIZED (
     SELECT id, fence, lease_until FROM holdfast_task
-    WHERE status = 'running' AND lease_until >= (SELECT lease_until FROM first) AND lease_until <= :now::float8
+    WHERE status IN ('running', 'stuck') AND lease_until >= (SELECT lease_until FROM first) AND lease_until <= :now::float8
     ORDER BY lease_until LIMIT :limit::int FOR UPDATE SKIP LOCKED
 )
 SELECT id, fence, lease_until FROM first UNION SELECT id, fence, lease_until FROM free ORDER BY lease_until;

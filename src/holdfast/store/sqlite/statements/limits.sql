@@ -68,7 +68,7 @@ ORDER BY priority, due_at LIMIT :limit;
 -- index: holdfast_task_lease
 -- returns: id node started_at
 SELECT id, node, started_at FROM holdfast_task
-WHERE status = 'running' AND instr(char(10) || limits || char(10), char(10) || :name || char(10)) > 0
+WHERE status IN ('running', 'stuck') AND instr(char(10) || limits || char(10), char(10) || :name || char(10)) > 0
 ORDER BY started_at LIMIT :limit;
 
 -- name: prune_limits

@@ -54,22 +54,22 @@ WHERE id IN (SELECT value FROM json_each(:ids));
 -- returns: id fence
 UPDATE holdfast_task AS t SET lease_until = :until
 FROM {rows: id text, fence integer}
-WHERE t.id = r.id AND t.fence = r.fence AND t.status = 'running'
+WHERE t.id = r.id AND t.fence = r.fence AND t.status IN ('running', 'stuck')
 RETURNING id, fence;
 
 -- name: owned_tasks
 -- The tasks that run on a node.
 -- index: holdfast_task_lease
 -- returns: id fence started_at
-SELECT id, fence, started_at FROM holdfast_task WHERE status = 'running' AND node = :node;
+SELECT id, fence, started_at FROM holdfast_task WHERE status IN ('running', 'stuck') AND node = :node;
 
 -- name: ending_leases
 -- The expired leases, or else the one that expires first.
 -- index: holdfast_task_lease
 -- returns: id fence lease_until
 SELECT id, fence, lease_until FROM holdfast_task
-WHERE status = 'running' AND lease_until <= max(:now,
-    (SELECT min(lease_until) FROM holdfast_task WHERE status = 'running'))
+WHERE status IN ('running', 'stuck') AND lease_until <= max(:now,
+    (SELECT min(lease_until) FROM holdfast_task WHERE status IN ('running', 'stuck')))
 ORDER BY lease_until LIMIT :limit;
 
 -- name: find_tasks
