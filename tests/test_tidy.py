@@ -17,6 +17,8 @@ FUNCTION_LINES_MAX = 70
 POSITIONAL_MAX = 5
 FILE_LINES_MAX = 400
 WORST_SHOWN = 5
+GENERATED = ("_pb2", "_pb2_grpc")
+"""Ends of the names of modules that protoc writes (`scripts/make_proto.py`)."""
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
 WITH_STATEMENTS = ("src/holdfast/store/", "src/holdfast/orders/sqlstore/", "src/holdfast/sim/")
@@ -57,7 +59,12 @@ class Source(NamedTuple):
 
 
 def read(*folders: str) -> list[Source]:
-    paths = sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    paths = sorted(
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+        if not path.stem.endswith(GENERATED)
+    )
     sources = []
     for path in paths:
         text = path.read_text(encoding="utf-8")

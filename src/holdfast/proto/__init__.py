@@ -1,0 +1,1 @@
+"""Protocol buffers: the messages of worker sync, and the code that is generated from them."""

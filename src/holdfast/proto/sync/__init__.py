@@ -1,0 +1,1 @@
+"""Protocol buffers of worker sync, by version."""
