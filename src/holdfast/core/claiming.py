@@ -45,6 +45,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...]
     limit: int
     lease_seconds: float
+    projects: tuple[str, ...] | None = None
+    """The projects whose tasks the node may run. None: all."""
     expected: int | None = None
     """How many tasks the node believes to be ready: the store takes the way that suits. None: not known."""
 

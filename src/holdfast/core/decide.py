@@ -23,6 +23,7 @@ from holdfast.core.transition import (
     left_running,
     refuse,
     with_status,
+    with_versions,
 )
 
 __all__ = [
@@ -41,6 +42,10 @@ __all__ = [
 def decide(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     """Rules on an instruction. Every change of status goes through here, except a claim (`claim`). A runner
     is identified by its fence, so an expected `version` does not count for its commands."""
+    return with_versions(_rule(task, instruction, now))
+
+
+def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
@@ -75,9 +80,8 @@ def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transit
 
 
 def started(task: Task, now: float) -> NewEvent:
-    return NewEvent(
-        "task.started", now, task.id, task.type, {"node": task.node, "attempt": task.attempts}
-    )
+    data = {"node": task.node, "attempt": task.attempts}
+    return NewEvent("task.started", now, task.id, task.type, data, task.event_project, task.version)
 
 
 def enqueued(task: Task, now: float) -> NewEvent:
@@ -87,7 +91,8 @@ def enqueued(task: Task, now: float) -> NewEvent:
         data["waiting_on"] = task.waiting_on
     if task.due_at > now:
         data["due_at"] = task.due_at
-    return NewEvent("task.enqueued", now, task.id, task.type, data)
+    project = task.event_project
+    return NewEvent("task.enqueued", now, task.id, task.type, data, project, task.version)
 
 
 CommandRule = Callable[[Task, Any, float], Ruling]

@@ -42,6 +42,10 @@ class NewEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task_id: str
     type: str
     data: dict[str, Any] = {}
+    project: str = ""
+    """The project of the task; empty: the default one, or none."""
+    version: int = 0
+    """The version of the task after the event; 0: the event is not about a task."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -53,6 +57,10 @@ class Event(msgspec.Struct, frozen=True):
     task_id: str
     type: str
     data: dict[str, Any]
+    project: str = ""
+    """The project of the task; empty: the default one, or none."""
+    version: int = 0
+    """The version of the task after the event; 0: the event is not about a task."""
 
     def __getattr__(self, name: str) -> Any:
         """Reads a field of `data`: `event.attempt`, `event.will_retry`."""

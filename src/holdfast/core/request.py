@@ -15,7 +15,7 @@ import msgspec
 from holdfast.core import codec
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
-from holdfast.core.task import Priority, Task, TaskOptions
+from holdfast.core.task import DEFAULT_PROJECT, Priority, Task, TaskOptions
 
 HASH_MARK: Final = "2:"
 """The prefix of current hashes, which cover the whole request."""
@@ -58,6 +58,7 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str | None = None
     key: str | None = None
     """The key of limits per key."""
+    project: str = DEFAULT_PROJECT
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
     defaulted: frozenset[str] = frozenset()

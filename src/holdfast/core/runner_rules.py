@@ -34,7 +34,9 @@ def complete(task: Task, command: c.Complete, now: float) -> Transition:
         "attempt": task.attempts,
         "duration": command.duration_seconds,
     }
-    event = NewEvent("task.completed", now, task.id, task.type, with_result(data, result_json))
+    with_result(data, result_json)
+    project = task.event_project
+    event = NewEvent("task.completed", now, task.id, task.type, data, project, after.version)
     return Transition(task, after, (event,))
 
 
@@ -106,7 +108,7 @@ def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
             with_result(data, command.result_json)
         else:
             data["error"] = command.failure.message
-        events = (NewEvent("task.late", now, task.id, task.type, data),)
+        events = (new_event("task.late", task, now, **data),)
     return refuse(
         task,
         "lease-lost",

@@ -16,7 +16,8 @@ from holdfast.core.check import SECONDS_MAX, check_id, check_name, check_number,
 from holdfast.core.dependency import Edge
 from holdfast.core.limit import LimitRule
 from holdfast.core.request import EnqueueRequest, request_hash
-from holdfast.core.task import Status, Task, TaskOptions
+from holdfast.core.task import DEFAULT_PROJECT, Status, Task, TaskOptions
+from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, PayloadTooLarge, UnserialisablePayload
 
 PAYLOAD_BYTES_MAX: Final = 262_144
@@ -49,6 +50,8 @@ def submit(
     check_id("type", request.type)
     check_id("queue", request.queue)
     check_id("id", task_id)
+    if request.project != DEFAULT_PROJECT:
+        check_project("project", request.project)
     if request.idempotency_key is not None:
         check_name("idempotency_key", request.idempotency_key)
     delay = check_number("delay", request.delay_seconds, most=DELAY_SECONDS_MAX)
@@ -87,6 +90,7 @@ def submit(
         request_hash=request_hash(request, payload_json, metadata_json, priority)
         if id_given or request.idempotency_key is not None
         else None,
+        project=request.project,
     )
     is_plain = not request.depends_on and not request.rules and task.request_hash is None
     return Submission(task, request.depends_on, request.rules, is_plain)

@@ -167,6 +167,11 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     assigned_until: float | None = None
 
     @property
+    def event_project(self) -> str:
+        """The project as events write it: empty for the default one."""
+        return "" if self.project == DEFAULT_PROJECT else self.project
+
+    @property
     def run(self) -> RunId:
         """The run that this claimed task belongs to."""
         return RunId(self.id, self.fence)

@@ -49,7 +49,19 @@ def refuse(task: Task, code: str, message: str, *events: NewEvent) -> Refusal:
 
 
 def new_event(kind: str, task: Task, now: float, **data: Any) -> NewEvent:
-    return NewEvent(kind, now, task.id, task.type, data)
+    """An event about the task. `decide` writes the version into it."""
+    return NewEvent(kind, now, task.id, task.type, data, task.event_project)
+
+
+def with_versions(ruling: Ruling) -> Ruling:
+    """The ruling whose events carry the version of the task after them."""
+    if not ruling.events or ruling.events[0].version:
+        return ruling
+    task = ruling.after if isinstance(ruling, Transition) else ruling.current
+    version = task.version if task is not None else 0
+    return replace(
+        ruling, events=tuple([replace(event, version=version) for event in ruling.events])
+    )
 
 
 def signed(actor: str, reason: str) -> str:

@@ -25,8 +25,6 @@ WHOLE_MAX: Final = 2**53 - 1
 """The largest version, fence, offset, clock or sequence: a JSON number holds it exactly."""
 PREVIEW_BYTES: Final = 200
 PROJECT_CHARS_MAX: Final = 64
-DEFAULT_PROJECT: Final = "default"
-"""The project that always exists."""
 RESERVED_PROJECTS: Final = frozenset({"register", "all", ".", ".."})
 """Names that stand for something else in a path. The dots are steps of a path."""
 POSITION_CHARS_MAX: Final = 200
@@ -96,15 +94,15 @@ def check_new_id(field: str, value: object) -> str:
     return text
 
 
-def check_project(field: str, value: object) -> str:
+def check_project(field: str, value: object, *, wrong: type[InvalidInput] = InvalidInput) -> str:
     """The name of a project."""
     if not isinstance(value, str) or _PROJECT.fullmatch(value) is None:
-        raise InvalidInput(
+        raise wrong(
             f"{field} {shown(value)} is not a name of a project: use 1 to {PROJECT_CHARS_MAX} of "
             "a-z, 0-9, '.', '_' and '-'"
         )
     if value in RESERVED_PROJECTS:
-        raise InvalidInput(f"{field} {shown(value)} is reserved: use another name")
+        raise wrong(f"{field} {shown(value)} is reserved: use another name")
     return value
 
 

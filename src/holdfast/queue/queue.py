@@ -42,7 +42,7 @@ class Queue:
     ) -> None:
         self.definitions = Definitions()
         self.parts = Parts(resources, settings, self.definitions, meter=meter)
-        """For the command line, the gateways, the simulator and tests. Applications call the methods."""
+        """For the command line, the gateways, the simulator and tests."""
 
     async def __aenter__(self) -> Self:
         await self.parts.runtime.enter()
@@ -63,8 +63,7 @@ class Queue:
         return self.parts.sessions.is_running()
 
     async def open(self) -> Resources:
-        """Connects to the store without starting workers. The first call that needs the store does this
-        implicitly. After a `stop` it must be called explicitly."""
+        """Connects to the store without starting workers. It must be called explicitly after a `stop`."""
         return await self.parts.runtime.open()
 
     async def start(self, **settings: Any) -> None:
@@ -104,11 +103,11 @@ class Queue:
         timeout: float | UnsetType | None = UNSET,
         key: str | None = None,
         idempotency_key: str | None = None,
+        project: str | None = None,
         tx: object = None,
     ) -> TaskHandle:
         """Enqueues a task, which is durable when this returns. Key limits count by `key`. `timeout=None`
-        disables the timeout. `tx` is your own connection with an open transaction: the task is inserted in
-        that transaction and exists only if it commits."""
+        disables the timeout. `tx` is your own connection: the task exists only if its transaction commits."""
         options = EnqueueOptions(
             queue=queue,
             priority=priority,
@@ -119,6 +118,7 @@ class Queue:
             timeout=timeout,
             key=key,
             idempotency_key=idempotency_key,
+            project=project,
         )
         return await self.parts.producer.enqueue(type, payload, id, options, tx)
 

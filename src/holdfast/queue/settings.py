@@ -10,6 +10,8 @@ from msgspec.structs import replace
 from holdfast.core.check import check_id, check_number, check_whole, shown
 from holdfast.core.pressure import DepthBounds
 from holdfast.core.submit import ATTEMPTS_MAX
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.core.wire import check_project
 from holdfast.engine.handlers import Defaults
 from holdfast.engine.sweeper import Retention
 from holdfast.errors import BadConfig
@@ -38,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     keep_done: float = 7 * 86_400.0
     keep_dead: float = 90 * 86_400.0
     keep_events: float = 7 * 86_400.0
+    project: str = DEFAULT_PROJECT
+    """The project of tasks that are enqueued without one."""
 
     def __post_init__(self) -> None:
         for name in ("max_workers", "min_workers"):
@@ -55,6 +59,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
                 _seconds(name, value, least)
         if self.max_depth is not None:
             _whole("max_depth", self.max_depth, DEPTH_MAX)
+        check_project("project", self.project, wrong=BadConfig)
         if self.queues is not None:
             _check_queues(self.queues)
         if self.min_workers > self.max_workers:

@@ -40,6 +40,7 @@ class EnqueueOptions(msgspec.Struct, frozen=True, gc=False):
     timeout: float | UnsetType | None = UNSET
     key: str | None = None
     idempotency_key: str | None = None
+    project: str | None = None
 
 
 class KnownTypes:
@@ -78,6 +79,7 @@ class KnownTypes:
             depends_on=_edges(options.depends_on),
             idempotency_key=options.idempotency_key,
             key=options.key,
+            project=self._settings.current.project if options.project is None else options.project,
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,

@@ -22,7 +22,7 @@ from holdfast.store.rows import (
     read_nodes,
     read_queues,
 )
-from holdfast.store.scripts.feed import Count
+from holdfast.store.scripts.feed import Count, ProjectCount
 from holdfast.store.situation import Situation, read_situation
 
 
@@ -61,6 +61,11 @@ class Reads:
     async def counters(self) -> list[Count]:
         """The counters as of the last count. Unlike `Store.counters` this does not write."""
         return await self._access.rows("counters")
+
+    async def project_counters(self, project: str) -> list[ProjectCount]:
+        """The counters of one project as of the last count."""
+        rows = await self._access.rows("project_counters", project=project)
+        return [tuple(row) for row in rows]
 
     async def dead_groups(self, limit: int) -> list[DeadLetterGroup]:
         """Dead letters by error fingerprint, the largest group first."""

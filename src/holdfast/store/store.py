@@ -322,6 +322,11 @@ class Store:
                 break
         return rows
 
+    async def project_counters(self, project: str) -> list[feed.ProjectCount]:
+        """(queue, status, n) of one project, exact as of now, like `counters`."""
+        await self.counters()
+        return await self.reads.project_counters(project)
+
     async def new_epoch(self) -> Position:
         """Starts a new epoch after a restore that the store cannot detect: every reader gets a reset and
         reads the state again. Returns the head of the feed."""

@@ -62,6 +62,7 @@ def claim_request(
     types: Iterable[str] = TYPES,
     lease_seconds: float = 9.0,
     expected: int | None = None,
+    projects: tuple[str, ...] | None = None,
 ) -> ClaimRequest:
     return ClaimRequest(
         node=node,
@@ -70,6 +71,7 @@ def claim_request(
         limit=limit,
         lease_seconds=lease_seconds,
         expected=expected,
+        projects=projects,
     )
 
 

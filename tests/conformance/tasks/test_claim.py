@@ -15,6 +15,7 @@ from tests.conformance.tasks.helpers import (
     claim_ids,
     claim_one,
     claim_request,
+    fresh,
     get,
     put,
     put_plain,
@@ -176,3 +177,31 @@ async def test_owned_lists_the_runs_of_a_node(store: Store) -> None:
         (task.id, task.fence, task.started_at)
     ]
     assert await store.owned("unknown") == []
+
+
+async def test_a_claim_takes_tasks_of_its_projects_only(store: Store) -> None:
+    for n, project in enumerate(("forge", "other", "default", "forge")):
+        await put(store, f"t{n}", project=project)
+    request = claim_request(projects=("forge",))
+    assert [task.id for task in (await store.claim(request)).tasks] == ["t0", "t3"]
+    alone = claim_request(limit=1, expected=1, projects=("forge", "other"))
+    assert [task.id for task in (await store.claim(alone)).tasks] == ["t1"]
+    assert (await store.claim(alone)).tasks == []
+    assert [task.id for task in (await store.claim(claim_request())).tasks] == ["t2"]
+
+
+async def test_an_aged_claim_takes_tasks_of_its_projects_only(
+    store: Store, clock: VirtualClock
+) -> None:
+    await put(store, "theirs", project="other", priority="low")
+    await put(store, "ours", project="forge", priority="low")
+    clock.set(clock.now() + 100)
+    claimed = await store.claim_aged(claim_request(projects=("forge",)))
+    assert [task.id for task in claimed.tasks] == ["ours"]
+
+
+async def test_a_direct_start_is_of_the_projects_of_its_claim(store: Store) -> None:
+    request = claim_request(projects=("forge",))
+    inserted, claimed = await store.insert_and_claim([fresh(store, project="other")], request)
+    assert inserted[0].created
+    assert claimed.tasks == []

@@ -46,6 +46,7 @@ STRANGE: dict[str, Any] = {
     "metadata": {"trace": "abc"},
     "max_attempts": 7,
     "options": TaskOptions(timeout_seconds=3.0),
+    "project": "forge.v2",
 }
 FIELDS = pytest.mark.parametrize(
     "fields", [{}, STRANGE, {"delay_seconds": 5.0}], ids=["few", "strange", "delayed"]
@@ -74,7 +75,15 @@ def born(submission: Submission, now: float) -> Task:
 
 async def recorded(store: Store, task_id: str) -> list[NewEvent]:
     return [
-        NewEvent(event.kind, event.at, event.task_id, event.type, event.data)
+        NewEvent(
+            event.kind,
+            event.at,
+            event.task_id,
+            event.type,
+            event.data,
+            event.project,
+            event.version,
+        )
         for event in await store.history(task_id)
     ]
 

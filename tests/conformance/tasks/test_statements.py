@@ -243,6 +243,7 @@ TAKING: dict[str, Any] = {
     "now": 1.0,
     "node": "n",
     "lease_seconds": 9.0,
+    "projects": None,
     "record_id": "1",
     "event_head": "",
     "event_node": "",
@@ -317,11 +318,19 @@ POSTGRES_CALLS = CALLS | {
     ),
     "records_by_id": (StatementCall("records_by_id", {"ids": [1]}), "holdfast_feed_pkey"),
 }
+LANE: dict[str, Any] = {
+    "queue": "default",
+    "priority": 2,
+    "types": ["work"],
+    "projects": None,
+    "now": 1.0,
+    "limit": 10,
+}
 SQLITE_CALLS = CALLS | {
     "pick_lane": (
         StatementCall(
             "pick_lane",
-            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+            LANE,
         ),
         "holdfast_task_ready",
     ),
@@ -339,7 +348,7 @@ SQLITE_CALLS = CALLS | {
     "scan_lane": (
         StatementCall(
             "scan_lane",
-            {"queue": "default", "priority": 2, "types": ["work"], "now": 1.0, "limit": 10},
+            LANE,
         ),
         "holdfast_task_ready",
     ),

@@ -20,6 +20,7 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "type": "other",
     "payload": {"n": 2},
     "queue": "other",
+    "project": "other",
     "priority": "high",
     "max_attempts": 7,
     "delay_seconds": 1.5,

@@ -1,6 +1,7 @@
 """Floors of the ready index: one for each lane, which is a queue and a priority.
 
-Promises: a lane that a claim did not reach keeps its floor; a claim for other types starts without floors.
+Promises: a lane that a claim did not reach keeps its floor; a claim for other types or projects starts
+without floors.
 Floors serve a stream of full claims, and long scans. A claim that starts at a floor and gets fewer tasks than
 requested is repeated from the front if that scan is short, so no worker idles while a task waits below.
 """
@@ -21,20 +22,21 @@ Firsts: TypeAlias = dict[tuple[str, int], Place]
 class Lanes:
     """The lanes of one process."""
 
-    __slots__ = ("floors", "is_flowing", "monotonic", "types")
+    __slots__ = ("floors", "is_flowing", "monotonic", "projects", "types")
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
         self.floors = Floors(monotonic)
         self.types: tuple[str, ...] = ()
+        self.projects: tuple[str, ...] | None = None
         self.is_flowing = False
         """The last claim returned as many tasks as requested."""
 
     def look(self, claim: ClaimRequest) -> LaneScan:
         """Begins a scan for this claim."""
-        if claim.types != self.types:
+        if claim.types != self.types or claim.projects != self.projects:
             self.floors.forget()
-            self.types = claim.types
+            self.types, self.projects = claim.types, claim.projects
         return LaneScan(self, claim)
 
     def distrust(self) -> None:

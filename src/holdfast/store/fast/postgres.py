@@ -78,6 +78,7 @@ class PostgresFast:
             queues=claim.queues,
             **look.params(),
             types=claim.types,
+            projects=claim.projects,
             limit=claim.limit,
             **_taking(claim, now, record_id),
         )
@@ -99,6 +100,7 @@ class PostgresFast:
                 "claim_next",
                 queues="\n".join(claim.queues),
                 types="\n".join(claim.types),
+                projects=None if claim.projects is None else "\n".join(claim.projects),
                 **self._lanes.look(claim).texts(),
                 **_taking(claim, now, record_id),
             )
@@ -145,8 +147,7 @@ def _events_json(tasks: Sequence[Task], places: Sequence[int], now: float) -> st
     tails: dict[int, str] = {}
     for task, place in zip(tasks, places, strict=True):
         if place not in tails:
-            delay = task.due_at - task.created_at
-            tails[place] = enqueued_tail(task.type, task.queue, task.priority, delay, now)
+            tails[place] = enqueued_tail(task, task.due_at - task.created_at, now)
     events = [f"{head}{task.id}{tails[place]}" for task, place in zip(tasks, places, strict=True)]
     return f"[{','.join(events)}]"
 

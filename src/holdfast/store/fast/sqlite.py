@@ -55,6 +55,8 @@ class SqliteFast:
     ) -> tuple[StatementCall, Task] | None:
         if task.queue not in claim.queues or task.type not in claim.types:
             return None
+        if claim.projects is not None and task.project not in claim.projects:
+            return None
         if task.due_at > task.created_at:  # A delay counts from the commit.
             return None
         born = replace(task, created_at=now, updated_at=now, due_at=now)
@@ -137,9 +139,7 @@ def _scan_next(claim: ClaimRequest, now: float) -> Script[list[tuple[int, int]]]
         for queue in queues:
             missing = claim.limit - len(places)
             if missing > 0:
-                places += yield lane(
-                    "scan_lane", queue, priority, claim.types, due=now, limit=missing
-                )
+                places += yield lane("scan_lane", queue, priority, claim, due=now, limit=missing)
     return places
 
 
@@ -147,13 +147,21 @@ def lane(
     statement: str,
     queue: str,
     priority: Priority,
-    types: Sequence[str],
+    claim: ClaimRequest,
     *,
     due: float,
     limit: int,
 ) -> StatementCall:
     """Reads the first due tasks of one queue and priority."""
-    return call(statement, queue=queue, priority=int(priority), types=types, now=due, limit=limit)
+    return call(
+        statement,
+        queue=queue,
+        priority=int(priority),
+        types=claim.types,
+        projects=claim.projects,
+        now=due,
+        limit=limit,
+    )
 
 
 def open_queues(queues: Sequence[str]) -> Script[list[str]]:

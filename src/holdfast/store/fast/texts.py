@@ -19,7 +19,7 @@ KINDS_MAX: Final = 1_000
 
 def insert_one(task: Task, now: float) -> dict[str, Any]:
     """The parameters of statement `insert_one`. A delay counts from the recorded creation."""
-    tail = enqueued_tail(task.type, task.queue, task.priority, task.due_at - task.created_at, now)
+    tail = enqueued_tail(task, task.due_at - task.created_at, now)
     return _bound(task, now, f'[["task.enqueued",{now!r},"{task.id}{tail}]', 1, "queued")
 
 
@@ -37,7 +37,9 @@ def _bound(
     params["now"] = now
     params["events_count"] = events_count
     params["events_json"] = events_json
-    params["deltas_json"] = _delta_json(task.queue, task.type, task.priority, counts_as)
+    params["deltas_json"] = _delta_json(
+        task.project, task.queue, task.type, task.priority, counts_as
+    )
     return params
 
 
@@ -45,26 +47,29 @@ def _events_json(events: tuple[NewEvent, ...]) -> str:
     return _encode(events).decode()
 
 
-def enqueued_tail(task_type: str, queue: str, priority: Priority, delay: float, now: float) -> str:
+def enqueued_tail(task: Task, delay: float, now: float) -> str:
     """JSON tail of the `task.enqueued` event, after the task id. Generated ids need no escaping."""
     if delay > 0:
-        return _tail(task_type, queue, priority, now + delay)
-    return _prompt_tail(task_type, queue, priority)
+        return _tail(task.type, task.queue, task.priority, task.event_project, now + delay)
+    return _prompt_tail(task.type, task.queue, task.priority, task.event_project)
 
 
 @lru_cache(KINDS_MAX)
-def _prompt_tail(task_type: str, queue: str, priority: Priority) -> str:
+def _prompt_tail(task_type: str, queue: str, priority: Priority, project: str) -> str:
     """The tail without a delay, which is the same for all tasks of a kind."""
-    return _tail(task_type, queue, priority, None)
+    return _tail(task_type, queue, priority, project, None)
 
 
-def _tail(task_type: str, queue: str, priority: Priority, due_at: float | None) -> str:
+def _tail(
+    task_type: str, queue: str, priority: Priority, project: str, due_at: float | None
+) -> str:
     data: dict[str, object] = {"priority": priority.name.lower(), "queue": queue}
     if due_at is not None:
         data["due_at"] = due_at
-    return f'",{_encode(task_type).decode()},{_encode(data).decode()}]'
+    texts = [_encode(value).decode() for value in (task_type, data, project)]
+    return f'",{",".join(texts)},1]'
 
 
 @lru_cache(KINDS_MAX)
-def _delta_json(queue: str, task_type: str, priority: int, counts_as: str) -> str:
-    return _encode(((queue, task_type, int(priority), counts_as, 1),)).decode()
+def _delta_json(project: str, queue: str, task_type: str, priority: int, counts_as: str) -> str:
+    return _encode(((project, queue, task_type, int(priority), counts_as, 1),)).decode()

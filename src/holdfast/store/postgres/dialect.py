@@ -83,6 +83,7 @@ class PostgresDialect:
             queues=claim.queues,
             **look.params(),
             types=claim.types,
+            projects=claim.projects,
             limit=claim.limit,
             now=now,
             ageing_seconds=ageing_seconds,

@@ -17,6 +17,8 @@ from holdfast.store.script import Script, call
 _slices: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+ProjectCount: TypeAlias = tuple[str, str, int]
+"""(queue, status, n) of one project."""
 Count: TypeAlias = tuple[str, str, int, str, int]
 """(queue, type, priority, status, n)."""
 
@@ -127,7 +129,16 @@ def _reset_reason(after: Position, epoch: str, top: int, oldest: int) -> ResetRe
 
 def _events(epoch: str, first_offset: int, events: list[NewEvent]) -> list[Event]:
     return [
-        Event(Position(epoch, offset), event.kind, event.at, event.task_id, event.type, event.data)
+        Event(
+            Position(epoch, offset),
+            event.kind,
+            event.at,
+            event.task_id,
+            event.type,
+            event.data,
+            event.project,
+            event.version,
+        )
         for offset, event in enumerate(events, first_offset)
     ]
 

@@ -19,7 +19,8 @@ from holdfast.errors import Conflict
 from holdfast.store.columns import changed_values
 from holdfast.store.script import Script, call, call_rows
 
-DeltaKey = tuple[str, str, Priority, Status]
+DeltaKey = tuple[str, str, str, Priority, Status]
+"""(project, queue, type, priority, status)."""
 
 
 class Recorder(Protocol):
@@ -84,7 +85,7 @@ class Work:
             self._mentioned.add(event.task_id)
 
     def count(self, task: Task, n: int) -> None:
-        self.deltas[task.queue, task.type, task.priority, task.status] += n
+        self.deltas[task.project, task.queue, task.type, task.priority, task.status] += n
 
     def rows(self) -> list[tuple[Any, ...]]:
         """One row for each changed task, with the version that was read."""
@@ -136,17 +137,19 @@ def held(work: Work, ids: Iterable[str]) -> Script[frozenset[str]]:
 def shifted(tasks: Iterable[Task], before: Status, after: Status) -> Counter[DeltaKey]:
     """Counter deltas of tasks that all changed from one status to another."""
     deltas: Counter[DeltaKey] = Counter()
-    for (queue, kind, priority), n in Counter(
-        [(task.queue, task.type, task.priority) for task in tasks]
+    for (project, queue, kind, priority), n in Counter(
+        [(task.project, task.queue, task.type, task.priority) for task in tasks]
     ).items():
-        deltas[queue, kind, priority, before] = -n
-        deltas[queue, kind, priority, after] = n
+        deltas[project, queue, kind, priority, before] = -n
+        deltas[project, queue, kind, priority, after] = n
     return deltas
 
 
 def counted(tasks: Iterable[Task]) -> Counter[DeltaKey]:
     """Counter deltas of new tasks."""
-    return Counter([(task.queue, task.type, task.priority, task.status) for task in tasks])
+    return Counter(
+        [(task.project, task.queue, task.type, task.priority, task.status) for task in tasks]
+    )
 
 
 def record(

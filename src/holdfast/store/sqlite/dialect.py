@@ -80,7 +80,7 @@ class SqliteDialect:
                     "pick_lane",
                     queue,
                     priority,
-                    claim.types,
+                    claim,
                     due=now - ageing_seconds,
                     limit=claim.limit,
                 )

@@ -32,6 +32,7 @@ T = TypeVar("T")
 BATCHES = (1, 2, 3, 1_000)
 """Edges to dependents that one transaction looks at; small ones cut the cascades of the families here."""
 QUEUES = ("default", "mail")
+PROJECTS = ("default", "forge")
 EMPTY = """TRUNCATE holdfast_task, holdfast_edge, holdfast_feed, holdfast_counter, holdfast_limit,
     holdfast_queue, holdfast_schedule, holdfast_node, holdfast_cascade,
     holdfast_cascade_held CASCADE;
@@ -164,6 +165,7 @@ class Hands(RuleBasedStateMachine):
             "type": "work",
             "max_attempts": MAX_ATTEMPTS,
             "options": TaskOptions(max_deaths=MAX_DEATHS),
+            "project": PROJECTS[self.number % 2],
         }
         request = EnqueueRequest(**(defaults | fields))
         return submit(
@@ -188,6 +190,10 @@ class Hands(RuleBasedStateMachine):
                 assert task.failure.cause in self.model.dead(task.id)
         for store in self.stores:
             check_figures(list(tasks), self.run(store.counters()), self.limits(store, tasks))
+            for project in PROJECTS:
+                real = Counter((t.queue, t.status.value) for t in tasks if t.project == project)
+                counted = self.run(store.project_counters(project))
+                assert {(queue, status): n for queue, status, n in counted} == dict(real)
 
     def limits(self, store: Store, tasks: Any) -> list[Any]:
         names = sorted({name for t in tasks for name in t.limit_names})

@@ -36,12 +36,13 @@ INSERT INTO holdfast_feed_head (epoch, head, oldest, scan_xid, counted_through)
 VALUES (substr(md5(random()::text || clock_timestamp()::text), 1, 8), 0, 1, '0'::xid8, 0);
 
 CREATE TABLE holdfast_counter (
+    project  text NOT NULL,
     queue    text NOT NULL,
     type     text NOT NULL,
     priority smallint NOT NULL,
     status   text NOT NULL,
     n        bigint NOT NULL,
-    PRIMARY KEY (queue, type, priority, status)
+    PRIMARY KEY (project, queue, type, priority, status)
 );
 
 -- Assigning offsets and counting are server functions, one call each. A client that ran them statement by statement
@@ -113,14 +114,14 @@ BEGIN
         WHERE f.first_offset > head.counted_through AND f.first_offset <= head.head
         ORDER BY f.first_offset LIMIT most
     ), delta AS (
-        SELECT d ->> 0 AS queue, d ->> 1 AS type, (d ->> 2)::smallint AS priority, d ->> 3 AS status,
-            sum((d ->> 4)::bigint) AS n
+        SELECT d ->> 0 AS project, d ->> 1 AS queue, d ->> 2 AS type, (d ->> 3)::smallint AS priority,
+            d ->> 4 AS status, sum((d ->> 5)::bigint) AS n
         FROM batch, json_array_elements(batch.deltas_json::json) d
-        GROUP BY 1, 2, 3, 4
+        GROUP BY 1, 2, 3, 4, 5
     ), added AS (
-        INSERT INTO holdfast_counter AS c (queue, type, priority, status, n)
-        SELECT queue, type, priority, status, n FROM delta WHERE n <> 0
-        ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
+        INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
+        SELECT project, queue, type, priority, status, n FROM delta WHERE n <> 0
+        ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
     ), sums AS (
         SELECT count(*) < most AS is_all, max(last_offset) AS last_offset FROM batch
     )

@@ -22,6 +22,7 @@ SELECT {task:t} FROM lane CROSS JOIN LATERAL (
     SELECT * FROM holdfast_task
     WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
       AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 - :ageing_seconds::float8 AND type = ANY(:types::text[])
+      AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
     ORDER BY due_at, nth LIMIT :limit::int FOR NO KEY UPDATE SKIP LOCKED) t
 ORDER BY t.due_at, t.nth LIMIT :limit::int;
 

@@ -49,6 +49,7 @@ WITH lane AS MATERIALIZED (
         SELECT id, limits, due_at, ctid AS tid FROM holdfast_task
         WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
           AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8 AND type = ANY(:types::text[])
+          AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
         ORDER BY due_at, nth LIMIT :limit::int FOR NO KEY UPDATE SKIP LOCKED) t
     LIMIT :limit::int
 ), taken AS (
@@ -61,11 +62,11 @@ WITH lane AS MATERIALIZED (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, count(*), :now::float8,
         '[' || string_agg(:event_head::text || to_json(id)::text || ',' || to_json(type)::text
-                          || :event_node::text || attempts || '}]', ',' ORDER BY priority, due_at, nth) || ']',
+                          || :event_node::text || attempts || '},' || to_json(CASE project WHEN 'default' THEN '' ELSE project END)::text || ',' || version || ']', ',' ORDER BY priority, due_at, nth) || ']',
         (SELECT json_agg(d)::text FROM (
-            SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
+            SELECT json_build_array(project, queue, type, priority, s.status, s.sign * count(*)) AS d
             FROM taken, (VALUES ('queued', -1), ('running', 1)) s(status, sign)
-            GROUP BY queue, type, priority, s.status, s.sign) x)
+            GROUP BY project, queue, type, priority, s.status, s.sign) x)
     FROM taken HAVING count(*) > 0
 )
 SELECT l.limited, l.limited_due_at, nth, {task}
@@ -93,6 +94,7 @@ WITH taken AS (
             WHERE queue = lane.name AND priority = lane.priority AND status = 'queued' AND gate IS NULL
               AND (due_at, nth) >= (lane.floor, lane.floor_nth) AND due_at <= :now::float8
               AND type = ANY(string_to_array(:types::text, E'\n'))
+              AND (:projects::text IS NULL OR project = ANY(string_to_array(:projects::text, E'\n')))
             ORDER BY due_at, nth LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) first
         LIMIT 1)
     RETURNING {task:t}
@@ -100,9 +102,9 @@ WITH taken AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, 1, :now::float8,
         '[' || :event_head::text || to_json(id)::text || ',' || to_json(type)::text || :event_node::text || attempts
-            || '}]]',
-        json_build_array(json_build_array(queue, type, priority, 'queued', -1),
-                         json_build_array(queue, type, priority, 'running', 1))::text
+            || '},' || to_json(CASE project WHEN 'default' THEN '' ELSE project END)::text || ',' || version || ']]',
+        json_build_array(json_build_array(project, queue, type, priority, 'queued', -1),
+                         json_build_array(project, queue, type, priority, 'running', 1))::text
     FROM taken
 )
 SELECT {task} FROM taken;
@@ -125,7 +127,7 @@ WITH done AS (
     -- Tests the lease instead of the status, to keep the planner from the index of all running tasks.
     WHERE t.id = r.id AND t.fence = r.fence::bigint AND t.version = r.version::bigint
       AND t.lease_until IS NOT NULL AND t.has_dependents = 0 AND t.limits IS NULL
-    RETURNING t.id, t.queue, t.type, t.priority, r.nth
+    RETURNING t.id, t.project, t.queue, t.type, t.priority, r.nth
 ), recorded AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, n, :now::float8,
@@ -135,9 +137,9 @@ WITH done AS (
                    WHERE f.nth IN (SELECT nth FROM done)) END,
         CASE WHEN n = :count::int THEN :deltas_json::text
              ELSE (SELECT json_agg(d)::text FROM (
-                       SELECT json_build_array(queue, type, priority, s.status, s.sign * count(*)) AS d
+                       SELECT json_build_array(project, queue, type, priority, s.status, s.sign * count(*)) AS d
                        FROM done, (VALUES ('running', -1), ('completed', 1)) s(status, sign)
-                       GROUP BY queue, type, priority, s.status, s.sign) x) END
+                       GROUP BY project, queue, type, priority, s.status, s.sign) x) END
     FROM (SELECT count(*) AS n FROM done) c WHERE n > 0
 )
 SELECT id FROM done;

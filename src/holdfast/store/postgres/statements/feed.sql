@@ -97,7 +97,14 @@ SELECT holdfast_count(:most::int) AS is_done;
 -- name: counters
 -- index: holdfast_counter_pkey
 -- returns: queue type priority status n
-SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
+SELECT queue, type, priority, status, sum(n)::bigint AS n FROM holdfast_counter WHERE n <> 0
+GROUP BY queue, type, priority, status HAVING sum(n) <> 0;
+
+-- name: project_counters
+-- index: holdfast_counter_pkey
+-- returns: queue status n
+SELECT queue, status, sum(n)::bigint AS n FROM holdfast_counter WHERE project = :project::text
+GROUP BY queue, status HAVING sum(n) <> 0;
 
 -- name: prune_feed
 -- Deletes a prefix of the counted records, up to the first that is still retained. Times are not in the order of
@@ -126,7 +133,7 @@ SELECT count(*) AS gone FROM gone;
 -- Deletes counters that are zero. A counter that is needed again is inserted again.
 -- index: holdfast_counter_pkey
 -- returns: gone
-DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
-    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+DELETE FROM holdfast_counter WHERE (project, queue, type, priority, status) IN (
+    SELECT project, queue, type, priority, status FROM holdfast_counter WHERE n = 0
     LIMIT :limit::int FOR UPDATE SKIP LOCKED)
 RETURNING 1 AS gone;

@@ -118,12 +118,12 @@ WITH gone AS (
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
           AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
-    RETURNING id, queue, type, priority, status, finished_at
+    RETURNING id, project, queue, type, priority, status, finished_at
 ), steps AS (
     DELETE FROM holdfast_ledger l USING gone g WHERE l.scope = 'holdfast.step' AND l.key = g.id
 ), counted AS (
-    INSERT INTO holdfast_counter AS c (queue, type, priority, status, n)
-    SELECT queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4
-    ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
+    INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
+    SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = c.n + excluded.n
 )
 SELECT count(*) AS gone, max(finished_at) AS through FROM gone;

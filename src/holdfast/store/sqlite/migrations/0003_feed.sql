@@ -20,10 +20,11 @@ INSERT INTO holdfast_feed_head (epoch, oldest, counted_through)
 VALUES (lower(hex(randomblob(4))), 1, 0);
 
 CREATE TABLE holdfast_counter (
+    project  text NOT NULL,
     queue    text NOT NULL,
     type     text NOT NULL,
     priority integer NOT NULL,
     status   text NOT NULL,
     n        integer NOT NULL,
-    PRIMARY KEY (queue, type, priority, status)
+    PRIMARY KEY (project, queue, type, priority, status)
 ) STRICT;

@@ -6,6 +6,7 @@
 SELECT {task} FROM holdfast_task
 WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
   AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
+  AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
 ORDER BY due_at, rowid LIMIT :limit;
 
 -- name: lock_queued

@@ -43,6 +43,7 @@ WHERE changes() = 1;
 SELECT rowid AS row_id, limits IS NOT NULL AS limited FROM holdfast_task
 WHERE queue = :queue AND priority = :priority AND status = 'queued' AND gate IS NULL
   AND due_at <= :now AND type IN (SELECT value FROM json_each(:types))
+  AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
 ORDER BY due_at, rowid LIMIT :limit;
 
 -- name: take_rows

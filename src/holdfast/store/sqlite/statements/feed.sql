@@ -39,13 +39,13 @@ WHERE first_offset IN (SELECT value FROM json_each(:ids)) ORDER BY first_offset;
 -- name: count_records
 -- Adds a batch of records to the counters, so that no count needs a scan of tasks.
 -- index: holdfast_feed (primary key)
-INSERT INTO holdfast_counter (queue, type, priority, status, n)
-SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, sum(d.value ->> 4) AS n
+INSERT INTO holdfast_counter (project, queue, type, priority, status, n)
+SELECT d.value ->> 0, d.value ->> 1, d.value ->> 2, d.value ->> 3, d.value ->> 4, sum(d.value ->> 5) AS n
 FROM (SELECT deltas_json FROM holdfast_feed
       WHERE first_offset > (SELECT counted_through FROM holdfast_feed_head)
       ORDER BY first_offset LIMIT :most) f, json_each(f.deltas_json) d
-GROUP BY 1, 2, 3, 4 HAVING n <> 0
-ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
+GROUP BY 1, 2, 3, 4, 5 HAVING n <> 0
+ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: mark_counted
 -- Marks the batch as counted. Returns whether all records are.
@@ -67,14 +67,21 @@ RETURNING epoch, coalesce((SELECT first_offset + events_count - 1 FROM holdfast_
 -- name: counters
 -- index: holdfast_counter (primary key)
 -- returns: queue type priority status n
-SELECT queue, type, priority, status, n FROM holdfast_counter WHERE n <> 0;
+SELECT queue, type, priority, status, sum(n) AS n FROM holdfast_counter WHERE n <> 0
+GROUP BY queue, type, priority, status HAVING sum(n) <> 0;
+
+-- name: project_counters
+-- index: holdfast_counter (primary key)
+-- returns: queue status n
+SELECT queue, status, sum(n) AS n FROM holdfast_counter WHERE project = :project
+GROUP BY queue, status HAVING sum(n) <> 0;
 
 -- name: adjust_counters
 -- index: holdfast_counter (primary key)
-INSERT INTO holdfast_counter (queue, type, priority, status, n)
-SELECT queue, type, priority, status, n FROM {rows: queue text, type text, priority integer, status text,
-    n integer} WHERE true
-ON CONFLICT (queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
+INSERT INTO holdfast_counter (project, queue, type, priority, status, n)
+SELECT project, queue, type, priority, status, n FROM {rows: project text, queue text, type text,
+    priority integer, status text, n integer} WHERE true
+ON CONFLICT (project, queue, type, priority, status) DO UPDATE SET n = n + excluded.n;
 
 -- name: prune_feed
 -- Deletes a prefix of the counted records, up to the first that is still retained. Times are not in the order of
@@ -98,7 +105,7 @@ UPDATE holdfast_feed_head SET oldest = max(oldest, :oldest);
 -- Deletes counters that are zero. A counter that is needed again is inserted again.
 -- index: holdfast_counter (primary key)
 -- returns: gone
-DELETE FROM holdfast_counter WHERE (queue, type, priority, status) IN (
-    SELECT queue, type, priority, status FROM holdfast_counter WHERE n = 0
+DELETE FROM holdfast_counter WHERE (project, queue, type, priority, status) IN (
+    SELECT project, queue, type, priority, status FROM holdfast_counter WHERE n = 0
     LIMIT :limit)
 RETURNING 1 AS gone;

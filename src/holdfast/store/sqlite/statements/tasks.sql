@@ -99,7 +99,7 @@ SELECT history FROM holdfast_task WHERE id = :id;
 
 -- name: prune_tasks
 -- index: holdfast_task_finished, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
--- returns: id queue type priority status
+-- returns: id project queue type priority status
 DELETE FROM holdfast_task WHERE id IN (
     SELECT id FROM holdfast_task
     WHERE finished_at IS NOT NULL AND finished_at < :before
@@ -107,4 +107,4 @@ DELETE FROM holdfast_task WHERE id IN (
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
     ORDER BY finished_at LIMIT :limit)
-RETURNING id, queue, type, priority, status;
+RETURNING id, project, queue, type, priority, status;
