@@ -1,6 +1,6 @@
-"""The actor, the reason and the expected version of a change.
+"""The actor, the reason and the expected version of a change, and what is written beside it.
 
-Promises: every use case that changes something takes the same three fields. They are checked here.
+Promises: every use case that changes something takes the same fields. They are checked here.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.core.check import check_name, check_text, check_whole
 from holdfast.errors import InvalidInput
+from holdfast.store.beside import Beside
 
 VERSION_MAX: Final = 2**63 - 1
 
@@ -22,6 +23,9 @@ class By(msgspec.Struct, frozen=True):
     reason: str = ""
     expected_version: int | None = None
     """The version that the task must have, otherwise Conflict. None accepts any version."""
+
+    beside: Beside | None = None
+    """Writes further rows in the transaction of the change, e.g. its audit. None costs nothing."""
 
     def __post_init__(self) -> None:
         check_name("actor", self.actor)

@@ -31,6 +31,7 @@ from holdfast.errors import IllegalTransition
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
 from holdfast.queue.tasks import Tasks
+from holdfast.store.beside import Beside
 from holdfast.store.store import Store
 
 REPLAY_BATCH = 500
@@ -192,7 +193,7 @@ class DeadLetters:
             check_whole("limit", limit, least=1, most=OFFSET_MAX)
         resources = await self._sessions.open()
         store = resources.store
-        sweep = _Sweep(store, make, which, store.now(), limit)
+        sweep = _Sweep(store, make, which, store.now(), limit, beside=by.beside)
         before = await sweep.count()
         if dry_run:
             return before if limit is None else min(before, limit)
@@ -247,12 +248,15 @@ class _Sweep:
         which: DeadFilter,
         before: float,
         limit: int | None,
+        *,
+        beside: Beside | None = None,
     ) -> None:
         self._store = store
         self._make = make
         self._which = which
         self._before = before
         self._limit = limit
+        self._beside = beside
         self.done = 0
 
     async def count(self) -> int:
@@ -280,7 +284,9 @@ class _Sweep:
                 break
             chosen = [task for task in tasks if not (roots_only and failed_with_parent(task))]
             instructions = [self._make(task, self.done + n) for n, task in enumerate(chosen)]
-            rulings = await self._store.apply(instructions) if instructions else []
+            rulings = (
+                await self._store.apply(instructions, beside=self._beside) if instructions else []
+            )
             moved = sum(isinstance(ruling, Transition) for ruling in rulings)
             self.done += moved
             skip += len(tasks) - moved

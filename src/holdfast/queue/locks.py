@@ -27,4 +27,4 @@ class LockAdmin:
     async def revoke(self, resource: str, by: By) -> Audit:
         """Revokes the lease of the holder. The fence rises, so late writes of the holder are refused."""
         by.of_unversioned("a lock")
-        return await self._locks.revoke(resource, by=by.actor, reason=by.reason)
+        return await self._locks.revoke(resource, by=by.actor, reason=by.reason, beside=by.beside)

@@ -68,13 +68,15 @@ class Queues:
     async def pause(self, name: str, by: By) -> None:
         """Stops all nodes from starting tasks of this queue until it is resumed. Running tasks continue."""
         resources = await self._with_queue(name, by)
-        await resources.store.upkeep.pause_queue(name, actor=by.actor, reason=by.reason)
+        await resources.store.upkeep.pause_queue(
+            name, actor=by.actor, reason=by.reason, beside=by.beside
+        )
         resources.bus.publish(FEED)
 
     async def resume(self, name: str, by: By) -> None:
         """Resumes a paused queue."""
         resources = await self._with_queue(name, by)
-        await resources.store.upkeep.resume_queue(name, actor=by.actor)
+        await resources.store.upkeep.resume_queue(name, actor=by.actor, beside=by.beside)
         resources.bus.publish(WORK)
         resources.bus.publish(FEED)
 

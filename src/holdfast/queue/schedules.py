@@ -19,6 +19,7 @@ from holdfast.errors import NotFound
 from holdfast.queue.by import By
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.types import EnqueueOptions, KnownTypes
+from holdfast.store.beside import Beside
 from holdfast.store.schedules import ScheduleStore
 
 T = TypeVar("T")
@@ -75,24 +76,30 @@ class Schedules:
             int(task.priority),
             0.0,
         )
-        await put_schedule(resources, schedule, by.actor)
+        await put_schedule(resources, schedule, by.actor, beside=by.beside)
         self._wake_scheduler()
 
     async def remove(self, name: str, by: By) -> None:
         """Removes a schedule, but not the tasks it has enqueued. Raises NotFound if it does not exist."""
         await self._change(
-            name, by, lambda stored: stored.remove(name, actor=by.actor, reason=by.reason)
+            name,
+            by,
+            lambda stored: stored.remove(name, actor=by.actor, reason=by.reason, beside=by.beside),
         )
 
     async def pause(self, name: str, by: By) -> Schedule:
         """Pauses a schedule until it is resumed. The pause survives restarts of the nodes."""
         return await self._change(
-            name, by, lambda stored: stored.pause(name, actor=by.actor, reason=by.reason)
+            name,
+            by,
+            lambda stored: stored.pause(name, actor=by.actor, reason=by.reason, beside=by.beside),
         )
 
     async def resume(self, name: str, by: By) -> Schedule:
         """Resumes a paused schedule. It fires at its next regular time."""
-        schedule = await self._change(name, by, lambda stored: stored.resume(name, actor=by.actor))
+        schedule = await self._change(
+            name, by, lambda stored: stored.resume(name, actor=by.actor, beside=by.beside)
+        )
         self._wake_scheduler()
         return schedule
 
@@ -124,7 +131,13 @@ class Schedules:
         self._sessions.call_engine(lambda engine: engine.scheduler.wake())
 
 
-async def put_schedule(resources: Resources, schedule: Schedule, actor: str = CODE) -> None:
+async def put_schedule(
+    resources: Resources,
+    schedule: Schedule,
+    actor: str = CODE,
+    *,
+    beside: Beside | None = None,
+) -> None:
     """Stores a schedule, and hints at the new event."""
-    await resources.store.schedules.put(schedule, actor=actor)
+    await resources.store.schedules.put(schedule, actor=actor, beside=beside)
     resources.bus.publish(FEED)

@@ -140,7 +140,7 @@ class Tasks:
         check_name("task_id", task_id)
         resources = await self._sessions.open()
         instruction = Instruction(task_id, command, version=by.expected_version)
-        ruling = (await resources.store.apply([instruction]))[0]
+        ruling = (await resources.store.apply([instruction], beside=by.beside))[0]
         if isinstance(ruling, Refusal):
             raise REFUSALS.get(ruling.code, errors.Conflict)(ruling.message)
         resources.bus.publish(WORK)

@@ -15,6 +15,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Status
 from holdfast.errors import StoreBusy
 from holdfast.store.access import Access
+from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import RowHeld
 from holdfast.store.script import Script
 from holdfast.store.scripts import edges as edge_script, insert as insert_script
@@ -33,13 +34,15 @@ class Inserts:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def insert(self, group: Sequence[Submission], *, hint: str = "") -> list[Inserted]:
+    async def insert(
+        self, group: Sequence[Submission], *, hint: str = "", beside: Beside | None = None
+    ) -> list[Inserted]:
         """Inserts all tasks of a caller, or none."""
         now = self._access.now()
         unlinked = insert_script.may_wait(group) and self._is_unlinked(group)
         try:
             inserted = await self._access.write(
-                lambda: self._insert(group, now, hint=hint, unlinked=unlinked)
+                lambda: self._insert(group, now, hint=hint, unlinked=unlinked, beside=beside)
             )
         except RowHeld as error:
             if not insert_script.may_wait(group):
@@ -74,7 +77,9 @@ class Inserts:
         hint: str = "",
         carried: bool = False,
         unlinked: bool = False,
+        beside: Beside | None = None,
     ) -> Script[list[Inserted]]:
+        yield from begin(beside, now)
         inserted = yield from insert_script.insert(
             group,
             now=now,
@@ -83,6 +88,8 @@ class Inserts:
             carried=carried,
             unlinked=unlinked,
         )
+        events = yield from end(beside, inserted, now)
+        assert not events, "an insert takes no further events"
         yield from self._access.dialect.hint(hint)
         return inserted
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from holdfast.core.schedule import Schedule
 from holdfast.core.submit import Submission
 from holdfast.store.access import Access
+from holdfast.store.beside import Beside
 from holdfast.store.scripts import schedules as scripts
 from holdfast.store.scripts.insert import Inserted
 
@@ -17,10 +20,10 @@ class ScheduleStore:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def put(self, schedule: Schedule, *, actor: str) -> bool:
+    async def put(self, schedule: Schedule, *, actor: str, beside: Beside | None = None) -> bool:
         """Adds or changes a schedule. Returns whether anything changed."""
         return await self._access.run(
-            lambda dialect, ids, now: scripts.put(dialect, ids, now, schedule=schedule, actor=actor)
+            partial(scripts.put, schedule=schedule, actor=actor, beside=beside)
         )
 
     async def fire(self, schedule: Schedule, submission: Submission) -> Inserted | None:
@@ -31,24 +34,24 @@ class ScheduleStore:
             )
         )
 
-    async def pause(self, name: str, *, actor: str, reason: str) -> Schedule:
+    async def pause(
+        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
+    ) -> Schedule:
         return await self._access.run(
-            lambda dialect, ids, now: scripts.pause(
-                dialect, ids, now, name=name, actor=actor, reason=reason
-            )
+            partial(scripts.pause, name=name, actor=actor, reason=reason, beside=beside)
         )
 
-    async def resume(self, name: str, *, actor: str) -> Schedule:
+    async def resume(self, name: str, *, actor: str, beside: Beside | None = None) -> Schedule:
         """The schedule fires again, from its next time on."""
         return await self._access.run(
-            lambda dialect, ids, now: scripts.resume(dialect, ids, now, name=name, actor=actor)
+            partial(scripts.resume, name=name, actor=actor, beside=beside)
         )
 
-    async def remove(self, name: str, *, actor: str, reason: str) -> None:
+    async def remove(
+        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
+    ) -> None:
         await self._access.run(
-            lambda dialect, ids, now: scripts.remove(
-                dialect, ids, now, name=name, actor=actor, reason=reason
-            )
+            partial(scripts.remove, name=name, actor=actor, reason=reason, beside=beside)
         )
 
     async def forget(self, schedule: Schedule) -> bool:

@@ -18,6 +18,7 @@ from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.store.access import Access
+from holdfast.store.beside import Beside
 from holdfast.store.claims import Claims
 from holdfast.store.fast.insert import FastInserts
 from holdfast.store.inserts import LINK_BATCH, Inserts
@@ -99,13 +100,21 @@ class Store:
     # -- new tasks -----------------------------------------------------------------------------
 
     async def insert(
-        self, group: Sequence[Submission], *, tx: object = None, hint: str = ""
+        self,
+        group: Sequence[Submission],
+        *,
+        tx: object = None,
+        hint: str = "",
+        beside: Beside | None = None,
     ) -> list[Inserted]:
-        """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `tx`: a connection with an
+        """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `beside` writes further rows
+        in the same transaction, not with `tx`. `tx`: a connection with an
         open transaction of the caller. The insert then runs in that transaction and locks no row that others
         need; after its commit `link` is due if any task has dependencies."""
         if tx is not None:
             return await self._inserts.insert_in_tx(tx, group, hint=hint)
+        if beside is not None:
+            return await self._inserts.insert(group, hint=hint, beside=beside)
         inserted = await self._fast_inserts.insert(group, hint=hint)
         return inserted or await self._inserts.insert(group, hint=hint)
 
@@ -168,11 +177,16 @@ class Store:
     # -- tasks ---------------------------------------------------------------------------------
 
     async def apply(
-        self, instructions: Sequence[Instruction], *, wait: bool = True, brief: bool = False
+        self,
+        instructions: Sequence[Instruction],
+        *,
+        wait: bool = True,
+        brief: bool = False,
+        beside: Beside | None = None,
     ) -> list[Ruling]:
         """Applies the instructions and returns a ruling for each, in order. Without `wait`, a task that
         another transaction holds is refused with the code `held`. A long wait ends with StoreBusy, a `brief`
-        one earlier."""
+        one earlier. `beside` writes further rows in the same transaction."""
         now = self.now()
         try:
             applied = await self._access.write(
@@ -183,6 +197,7 @@ class Store:
                     recorder=self._dialect,
                     wait=wait,
                     brief=brief,
+                    beside=beside,
                 )
             )
         except RowHeld as error:

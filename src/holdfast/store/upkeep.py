@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.store.access import Access
+from holdfast.store.beside import Beside
 from holdfast.store.rows import TypeRow
 from holdfast.store.script import StatementCall, one
 from holdfast.store.scripts import admin, nodes
@@ -40,11 +41,15 @@ class Upkeep:
         """Declares silent nodes lost, and removes those that were silent before `forget_before`."""
         await self._access.run(partial(nodes.lose, forget_before=forget_before))
 
-    async def pause_queue(self, name: str, *, actor: str, reason: str) -> None:
-        await self._access.run(partial(admin.pause_queue, name=name, actor=actor, reason=reason))
+    async def pause_queue(
+        self, name: str, *, actor: str, reason: str, beside: Beside | None = None
+    ) -> None:
+        await self._access.run(
+            partial(admin.pause_queue, name=name, actor=actor, reason=reason, beside=beside)
+        )
 
-    async def resume_queue(self, name: str, *, actor: str) -> None:
-        await self._access.run(partial(admin.resume_queue, name=name, actor=actor))
+    async def resume_queue(self, name: str, *, actor: str, beside: Beside | None = None) -> None:
+        await self._access.run(partial(admin.resume_queue, name=name, actor=actor, beside=beside))
 
     async def prune_entries(self, *, now: float, limit: int) -> int:
         """Removes expired entries of the ledger. Returns how many."""

@@ -32,6 +32,7 @@ from holdfast.primitives.locks.base import LockRequest, LocksBase
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.memory import memory_space
 from holdfast.store.backends import secret_ids, store_for
+from holdfast.store.beside import Beside
 from holdfast.store.scripts import leases as scripts
 
 WAITER_SECONDS: Final = 3.0
@@ -155,15 +156,18 @@ class Locks(LocksBase[Lease]):
 
     # -- for operators -----------------------------------------------------------------------------
 
-    async def revoke(self, resource: str, *, by: str, reason: str = "") -> Audit:
+    async def revoke(
+        self, resource: str, *, by: str, reason: str = "", beside: Beside | None = None
+    ) -> Audit:
         """Takes the lease from its holder. The fence rises, so later guarded writes of the holder are
-        refused; the holder is notified; the revocation is recorded. NotFound if the resource is free."""
+        refused; the holder is notified; the revocation is recorded. NotFound if the resource is free.
+        `beside`: for operators of a store, see `holdfast.store.beside`."""
         rules.check_resource(resource)
         check_name("by", by)
         check_text("reason", reason)
         await self.open()
         revoked = await self._backend.run(
-            lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now),
+            lambda hinter, now: scripts.revoke(hinter, resource, by, reason, now, beside=beside),
             repeatable=False,
         )
         if revoked is None:

@@ -6,9 +6,11 @@ Promises: a change and its event are written in the same transaction.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
+from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import feed
@@ -16,24 +18,52 @@ from holdfast.store.scripts.work import record
 
 
 def pause_queue(
-    dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    beside: Beside | None = None,
 ) -> Script[None]:
+    """The outcome for `beside` is True."""
+    yield from begin(beside, now)
     yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
     data = {"queue": name, "actor": actor, "reason": reason}
-    yield from _record_event(dialect, ids, now, "queue.paused", data)
+    more = yield from end(beside, True, now)
+    yield from _record_event(dialect, ids, now, "queue.paused", data, more)
 
 
-def resume_queue(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[None]:
-    if (yield call("resume_queue", name=name)):
+def resume_queue(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    actor: str,
+    beside: Beside | None = None,
+) -> Script[None]:
+    """The outcome for `beside`: whether the queue was paused."""
+    yield from begin(beside, now)
+    is_changed = bool((yield call("resume_queue", name=name)))
+    more = yield from end(beside, is_changed, now)
+    if is_changed:
         data = {"queue": name, "actor": actor, "reason": ""}
-        yield from _record_event(dialect, ids, now, "queue.resumed", data)
+        yield from _record_event(dialect, ids, now, "queue.resumed", data, more)
 
 
 def _record_event(
-    dialect: Dialect, ids: Ids, now: float, kind: str, data: dict[str, str]
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    kind: str,
+    data: dict[str, str],
+    more: Sequence[NewEvent],
 ) -> Script[None]:
     record_id = yield from dialect.record_ref(ids.record(now))
-    yield from record(dialect, record_id, now, [NewEvent(kind, now, "", "", {**data})], Counter())
+    events = [NewEvent(kind, now, "", "", {**data}), *more]
+    yield from record(dialect, record_id, now, events, Counter())
 
 
 def prune_tasks(dialect: Dialect, *, before: float, dead_before: float, limit: int) -> Script[int]:

@@ -8,11 +8,14 @@ task that does not exist, that another transaction holds, or that is being reviv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from holdfast.core.command import Instruction, Replay, Report
 from holdfast.core.decide import Refusal, Ruling, Transition, decide
+from holdfast.core.event import NewEvent
+from holdfast.store.beside import Beside, begin
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
 from holdfast.store.scripts.revive import on_their_way
@@ -41,13 +44,17 @@ def apply(
     recorder: Recorder,
     wait: bool = True,
     brief: bool = False,
+    beside: Beside | None = None,
 ) -> Script[Applied]:
     """Applies a batch of instructions. The rulings are in the order of the instructions.
 
     Without `wait`, a task that another transaction holds is skipped and refused with `HELD`. With `brief`, a
-    lock that is not granted within `BRIEF_MILLISECONDS` fails the transaction."""
+    lock that is not granted within `BRIEF_MILLISECONDS` fails the transaction. `beside` writes its rows in the
+    same transaction; its outcome is the list of rulings."""
     if brief:
         yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
+    if beside is not None:
+        yield from begin(beside, now)
     work = Work(now)
     ids = sorted({instruction.task_id for instruction in instructions})
     work.load((yield call(_lock(instructions, wait=wait), ids=ids)))
@@ -57,7 +64,8 @@ def apply(
         rulings = [_answer(work, instruction, held, coming) for instruction in instructions]
     else:
         rulings = [carry_out(work, instruction) for instruction in instructions]
-    yield from finish(work, record_id, recorder)
+    then = None if beside is None else partial(beside.after, rulings)
+    yield from finish(work, record_id, recorder, then=then)
     return Applied(rulings, work.is_cut_short)
 
 
@@ -110,14 +118,24 @@ def carry_out(work: Work, instruction: Instruction) -> Ruling:
     return ruling
 
 
-def finish(work: Work, record_id: int, recorder: Recorder, left: int | None = None) -> Script[None]:
+def finish(
+    work: Work,
+    record_id: int,
+    recorder: Recorder,
+    left: int | None = None,
+    *,
+    then: Callable[[float], Script[Sequence[NewEvent]]] | None = None,
+) -> Script[None]:
     """Settles dependents, releases limits, then writes everything. `left`: how many edges to dependents this
-    transaction may still read; by default a whole batch."""
+    transaction may still read; by default a whole batch. `then` writes rows beside the tasks, and returns
+    events for the same record."""
     left = yield from cascade.settle_dependents(
         work, recorder.cascade_batch if left is None else left
     )
     yield from cascade.revive_dependents(work, left)
     yield from limits.give_back(work)
+    if then is not None:
+        work.mention((yield from then(work.now)))
     yield from work.save(recorder, record_id)
 
 

@@ -25,6 +25,7 @@ from holdfast.core.lease import (
     Waiter,
 )
 from holdfast.errors import QueueFull
+from holdfast.store.beside import Beside, begin, end
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.work import Recorder, record
 
@@ -169,9 +170,17 @@ def release(
 
 
 def revoke(
-    hinter: Hinter, resource: str, actor: str, reason: str, now: float
+    hinter: Hinter,
+    resource: str,
+    actor: str,
+    reason: str,
+    now: float,
+    *,
+    beside: Beside | None = None,
 ) -> Script[tuple[Audit, str | None] | None]:
-    """Revokes the lease under a new fence. Returns (the audit, the next claim), or None if it is free."""
+    """Revokes the lease under a new fence. Returns (the audit, the next claim), or None if it is free. The
+    outcome for `beside` is the audit; without a holder its `after` is not run."""
+    yield from begin(beside, now)
     if not (yield call("get_lease", resource=resource)):
         return None  # Locking would create the row.
     lease = yield from _locked(resource, now)
@@ -191,6 +200,7 @@ def revoke(
         owner=lease.owner,
     )
     yield call("prune_lease_audit", before=now - AUDIT_SECONDS, limit=AUDIT_BATCH)
+    yield from end(beside, audit, now)
     yield from _tell("lock.revoked", hinter, after, owner=lease.owner, actor=actor, reason=reason)
     yield from hinter.hint(HINT + lease.claim_id)
     return audit, (yield from _hint_next(hinter, after))

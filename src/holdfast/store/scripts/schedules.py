@@ -16,15 +16,25 @@ from holdfast.core.ids import Ids
 from holdfast.core.schedule import CODE, Schedule, is_changed, next_fire
 from holdfast.core.submit import Submission
 from holdfast.errors import Conflict, NotFound
+from holdfast.store.beside import Beside, begin, end
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts.insert import Inserted, insert
 from holdfast.store.scripts.work import record
 
 
-def put(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, actor: str) -> Script[bool]:
+def put(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    schedule: Schedule,
+    actor: str,
+    beside: Beside | None = None,
+) -> Script[bool]:
     """Creates or replaces a schedule. Returns whether it changed. Its next time is kept if spec and timezone
-    are unchanged; a pause is kept in any case."""
+    are unchanged; a pause is kept in any case. The outcome for `beside` is the schedule as it is stored."""
+    yield from begin(beside, now)
     rows = yield call("lock_schedule", name=schedule.name)
     before = Schedule(*rows[0]) if rows else None
     if before is not None and before.owner == CODE != schedule.owner:
@@ -36,6 +46,7 @@ def put(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, actor: st
     if before is not None and not is_changed(before, schedule):
         if announced_at is not None:
             yield call("announce_schedules", names=[schedule.name], now=now)
+        yield from end(beside, before, now)
         return False
     yield call(
         "put_schedule",
@@ -50,16 +61,28 @@ def put(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule, actor: st
         owner=schedule.owner,
         announced_at=announced_at,
     )
+    if beside is not None:
+        yield from end(beside, (yield from _locked(schedule.name)), now)
     data = {"spec": schedule.spec, "timezone": schedule.timezone, "queue": schedule.queue}
     yield from _tell(dialect, ids, now, "schedule.put", schedule, actor=actor, **data)
     return True
 
 
 def remove(
-    dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    beside: Beside | None = None,
 ) -> Script[None]:
+    """The outcome for `beside` is the schedule that was removed."""
+    yield from begin(beside, now)
     schedule = yield from _locked(name)
     yield call("drop_schedule", name=name)
+    yield from end(beside, schedule, now)
     yield from _tell(dialect, ids, now, "schedule.removed", schedule, actor=actor, reason=reason)
 
 
@@ -76,25 +99,49 @@ def forget(dialect: Dialect, ids: Ids, now: float, *, schedule: Schedule) -> Scr
 
 
 def pause(
-    dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str, reason: str
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    beside: Beside | None = None,
 ) -> Script[Schedule]:
+    """The outcome for `beside` is the schedule."""
+    yield from begin(beside, now)
     schedule = yield from _locked(name)
-    if schedule.paused:
-        return schedule
-    yield call("hold_schedule", name=name, paused=1, next_at=schedule.next_at)
-    yield from _tell(dialect, ids, now, "schedule.paused", schedule, actor=actor, reason=reason)
-    return replace(schedule, paused=1)
+    after = replace(schedule, paused=1)
+    if not schedule.paused:
+        yield call("hold_schedule", name=name, paused=1, next_at=schedule.next_at)
+    yield from end(beside, after, now)
+    if not schedule.paused:
+        yield from _tell(dialect, ids, now, "schedule.paused", schedule, actor=actor, reason=reason)
+    return after
 
 
-def resume(dialect: Dialect, ids: Ids, now: float, *, name: str, actor: str) -> Script[Schedule]:
-    """Resumes a schedule from its next time after now. Times missed during the pause are not fired."""
+def resume(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    name: str,
+    actor: str,
+    beside: Beside | None = None,
+) -> Script[Schedule]:
+    """Resumes a schedule from its next time after now. Times missed during the pause are not fired. The
+    outcome for `beside` is the schedule."""
+    yield from begin(beside, now)
     schedule = yield from _locked(name)
     if not schedule.paused:
+        yield from end(beside, schedule, now)
         return schedule
     next_at = next_fire(schedule.spec, schedule.timezone, now)
+    after = replace(schedule, paused=0, next_at=next_at)
     yield call("hold_schedule", name=name, paused=0, next_at=next_at)
+    yield from end(beside, after, now)
     yield from _tell(dialect, ids, now, "schedule.resumed", schedule, actor=actor, next_at=next_at)
-    return replace(schedule, paused=0, next_at=next_at)
+    return after
 
 
 def fire(

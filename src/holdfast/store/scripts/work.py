@@ -82,7 +82,8 @@ class Work:
         """Records events without a change of the task, for example `task.late`."""
         for event in events:
             self.events.append(event)
-            self._mentioned.add(event.task_id)
+            if event.task_id:
+                self._mentioned.add(event.task_id)
 
     def count(self, task: Task, n: int) -> None:
         self.deltas[task.project, task.queue, task.type, task.priority, task.status] += n
