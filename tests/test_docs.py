@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 SRC = ROOT / "src" / "holdfast"
-KIND = re.compile(r"^(?:task|queue|node|schedule|lock)\.[a-z_]+$")
+KIND = re.compile(r"^(?:task|queue|node|schedule|lock|token)\.[a-z_]+$")
 
 
 def page(name: str) -> str:
@@ -72,7 +72,7 @@ def test_every_setting_is_documented() -> None:
 def emitted() -> dict[str, set[str]]:
     """The kinds of events in the sources, with the fields that the code sets."""
     kinds: dict[str, set[str]] = {}
-    for folder in ("core", "store", "engine", "queue"):
+    for folder in ("core", "store", "engine", "queue", "sync"):
         for path in (SRC / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text("utf-8"))):
                 if isinstance(node, ast.Constant) and KIND.match(str(node.value)):

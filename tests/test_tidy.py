@@ -21,7 +21,12 @@ GENERATED = ("_pb2", "_pb2_grpc")
 """Ends of the names of modules that protoc writes (`scripts/make_proto.py`)."""
 
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
-WITH_STATEMENTS = ("src/holdfast/store/", "src/holdfast/orders/sqlstore/", "src/holdfast/sim/")
+WITH_STATEMENTS = (
+    "src/holdfast/store/",
+    "src/holdfast/orders/sqlstore/",
+    "src/holdfast/sync/",
+    "src/holdfast/sim/",
+)
 STATEMENT_CALLS = ("call", "call_rows", "StatementCall")
 READ_TOGETHER = ("core", "store", "engine", "queue")
 """Packages that are read together: a class name has one meaning in all of them."""

@@ -35,8 +35,6 @@ from holdfast.store.scripts.insert import Inserted
 from holdfast.store.upkeep import Upkeep
 
 T = TypeVar("T")
-
-
 CASCADES_MAX: Final = 100
 COUNT_BATCHES: Final = 20
 """Batches of uncounted records that one call of `counters` processes."""
@@ -107,10 +105,10 @@ class Store:
         hint: str = "",
         beside: Beside | None = None,
     ) -> list[Inserted]:
-        """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `beside` writes further rows
-        in the same transaction, not with `tx`. `tx`: a connection with an
-        open transaction of the caller. The insert then runs in that transaction and locks no row that others
-        need; after its commit `link` is due if any task has dependencies."""
+        """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `beside` writes further
+        rows in the same transaction, not with `tx`. `tx`: a connection with an open transaction of the
+        caller. The insert then runs in it and locks no row that others need; after its commit `link` is due
+        if any task has dependencies."""
         if tx is not None:
             return await self._inserts.insert_in_tx(tx, group, hint=hint)
         if beside is not None:
@@ -214,9 +212,8 @@ class Store:
         """Cascades that wait for another transaction, which holds a child, or the parent (no child)."""
         if self.one_writer:
             return []
-        return [
-            (row[0], row[1]) for row in await self._access.rows("held_cascades", limit=CASCADES_MAX)
-        ]
+        rows = await self._access.rows("held_cascades", limit=CASCADES_MAX)
+        return [(row[0], row[1]) for row in rows]
 
     async def settle(self, parent_id: str) -> int:
         """Settles the next dependents of such a parent. Returns how many; 0 if another process does it."""
@@ -399,12 +396,5 @@ class Store:
 
 
 __all__ = [
-    "ClaimRequest",
-    "Claimed",
-    "Inserted",
-    "Linked",
-    "Reset",
-    "Store",
-    "Swept",
-    "is_held",
-]
+    "ClaimRequest", "Claimed", "Inserted", "Linked", "Reset", "Store", "Swept", "is_held",
+]  # fmt: skip

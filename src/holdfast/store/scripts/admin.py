@@ -32,7 +32,7 @@ def pause_queue(
     yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
     data = {"queue": name, "actor": actor, "reason": reason}
     more = yield from end(beside, True, now)
-    yield from _record_event(dialect, ids, now, "queue.paused", data, more)
+    yield from _record_event(dialect, ids, now, "queue.paused", data=data, more=more)
 
 
 def resume_queue(
@@ -50,7 +50,7 @@ def resume_queue(
     more = yield from end(beside, is_changed, now)
     if is_changed:
         data = {"queue": name, "actor": actor, "reason": ""}
-        yield from _record_event(dialect, ids, now, "queue.resumed", data, more)
+        yield from _record_event(dialect, ids, now, "queue.resumed", data=data, more=more)
 
 
 def _record_event(
@@ -58,6 +58,7 @@ def _record_event(
     ids: Ids,
     now: float,
     kind: str,
+    *,
     data: dict[str, str],
     more: Sequence[NewEvent],
 ) -> Script[None]:

@@ -49,8 +49,8 @@ def apply(
     """Applies a batch of instructions. The rulings are in the order of the instructions.
 
     Without `wait`, a task that another transaction holds is skipped and refused with `HELD`. With `brief`, a
-    lock that is not granted within `BRIEF_MILLISECONDS` fails the transaction. `beside` writes its rows in the
-    same transaction; its outcome is the list of rulings."""
+    lock that is not granted within `BRIEF_MILLISECONDS` fails the transaction. `beside` writes its rows in
+    the same transaction; its outcome is the list of rulings."""
     if brief:
         yield call("wait_briefly", milliseconds=BRIEF_MILLISECONDS)
     if beside is not None:

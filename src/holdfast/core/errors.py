@@ -1,0 +1,91 @@
+"""Errors of requests over the wire. Servers raise them; clients raise them for the answer of a server."""
+
+from __future__ import annotations
+
+from holdfast.errors import Conflict, HoldfastError, InvalidInput, VersionConflict
+
+__all__ = [
+    "AmbiguousId",
+    "Forbidden",
+    "Malformed",
+    "PreconditionFailed",
+    "RateLimited",
+    "SelfApproval",
+    "TooLarge",
+    "Unauthenticated",
+    "UnsupportedMedia",
+]
+
+
+class Malformed(InvalidInput):
+    """The request cannot be read: it is not JSON, or not what the protocol prescribes."""
+
+    code = "malformed"
+    http_status = 400
+
+
+class TooLarge(InvalidInput):
+    """The body or frame of the request is larger than the server reads."""
+
+    code = "too-large"
+    http_status = 413
+
+
+class UnsupportedMedia(InvalidInput):
+    """The body has another media type than the call takes."""
+
+    code = "unsupported-media"
+    http_status = 415
+
+
+class Unauthenticated(HoldfastError):
+    """The request has no valid credential."""
+
+    code = "unauthenticated"
+    http_status = 401
+    grpc_status = "UNAUTHENTICATED"
+    exit_code = 4
+
+
+class Forbidden(HoldfastError):
+    """The principal may not do this."""
+
+    code = "forbidden"
+    http_status = 403
+    grpc_status = "PERMISSION_DENIED"
+    exit_code = 4
+
+
+class SelfApproval(Forbidden):
+    """A requester does not approve its own request."""
+
+    code = "self-approval"
+
+
+class PreconditionFailed(VersionConflict):
+    """The version in If-Match is not the current one."""
+
+    code = "precondition-failed"
+    http_status = 412
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class AmbiguousId(Conflict):
+    """More than one object has the id, e.g. in different projects."""
+
+    code = "ambiguous-id"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class RateLimited(HoldfastError):
+    """The token has sent too many requests. `retry_after_seconds` says when to send the next one."""
+
+    code = "rate-limited"
+    retryable = True
+    http_status = 429
+    grpc_status = "RESOURCE_EXHAUSTED"
+    exit_code = 10
+
+    def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds

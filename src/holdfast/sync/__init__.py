@@ -1,0 +1,1 @@
+"""The sync hub: nodes, exchange, interventions, decisions, access. Use cases over the store."""
