@@ -48,19 +48,52 @@ class Release(msgspec.Struct, frozen=True, gc=False):
 
 
 class Report(msgspec.Struct, frozen=True, gc=False):
-    """Progress or a checkpoint of a running task; no change of status."""
+    """Progress or a checkpoint of a running task. The version stays: an operator who read the task may still
+    change it. A report that equals what the row has is a repeat."""
 
     progress_json: str | None = None
     checkpoint_json: str | None = None
-    seen_version: int | None = None
-    """The version that the runner last read. It separates a repeat after a lost reply from a new report."""
+    merge: bool = False
+    """Whether the fields of `progress_json` are merged into the progress. Otherwise they replace it."""
 
 
-RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report
+class GetStuck(msgspec.Struct, frozen=True, gc=False):
+    """The runner says that it makes no progress. It keeps its claim."""
+
+    reason: str = ""
+
+
+class Suspend(msgspec.Struct, frozen=True, gc=False):
+    """The runner pauses its task: for a decision, or by its own will. The attempt does not count."""
+
+    actor: str
+    reason: str = ""
+    decision_id: str | None = None
+    """The decision that the task waits for. None: a hold, which the same actor or an operator lifts."""
+
+
+RunnerCommand: TypeAlias = Complete | Fail | Snooze | Cancel | Release | Report | GetStuck | Suspend
 
 
 class Expire(msgspec.Struct, frozen=True, gc=False):
     """The lease ran out: the runner is presumed dead."""
+
+
+class Stall(msgspec.Struct, frozen=True, gc=False):
+    """The runner made no progress until its deadline. It keeps its claim."""
+
+
+class Unassign(msgspec.Struct, frozen=True, gc=False):
+    """The assignment to a node has ended, and the node did not claim the task: any node may."""
+
+
+class Wake(msgspec.Struct, frozen=True, gc=False):
+    """The decision that a paused task waited for was made, expired or was cancelled."""
+
+    decision_id: str
+    actor: str
+    outcome: str
+    """`decided`, `expired` or `cancelled`."""
 
 
 class Settle(msgspec.Struct, frozen=True, gc=False):
@@ -104,9 +137,51 @@ class Pause(msgspec.Struct, frozen=True, gc=False):
 
 
 class Resume(msgspec.Struct, frozen=True, gc=False):
-    """An operator puts a paused or stuck task back into the queue."""
+    """An operator lifts a hold, or puts a paused or stuck task back into the queue."""
 
     actor: str
+    reason: str = ""
+
+
+class Retry(msgspec.Struct, frozen=True, gc=False):
+    """An operator makes a task due now: a waiting one, a stuck one, or a dead letter with new attempts."""
+
+    actor: str
+    reason: str = ""
+
+
+class Reassign(msgspec.Struct, frozen=True, gc=False):
+    """An operator reserves the task for a node. A runner loses it."""
+
+    actor: str
+    to: str
+    fallback_seconds: float | None = None
+    """After this time any node may claim it. None: only this node."""
+    reason: str = ""
+
+
+class Unlock(msgspec.Struct, frozen=True, gc=False):
+    """An operator takes the task from its runner and returns it to the queue. The attempt does not count."""
+
+    actor: str
+    reason: str = ""
+
+
+class Evidence(msgspec.Struct, frozen=True, gc=False):
+    """A late result that an operator adopts: the fence under which it was produced, and the value."""
+
+    fence: int
+    result_json: str | None
+
+
+class Force(msgspec.Struct, frozen=True, gc=False):
+    """An operator sets the status, along legal steps. Only a claim starts a task."""
+
+    actor: str
+    status: Status
+    reason: str = ""
+    result_json: str | None = None
+    evidence: Evidence | None = None
 
 
 class Replay(msgspec.Struct, frozen=True, gc=False):
@@ -115,19 +190,27 @@ class Replay(msgspec.Struct, frozen=True, gc=False):
     actor: str
     delay_seconds: float = 0.0
     payload_json: str | None = None
+    reason: str = ""
 
 
 class Edit(msgspec.Struct, frozen=True, gc=False):
-    """Change the payload of a waiting or dead task."""
+    """Change the payload of a waiting or dead task, or the metadata of a task that has not ended."""
 
     actor: str
-    payload_json: str
+    payload_json: str | None = None
+    """None: the payload stays."""
     merge: bool = False
     """Whether the fields are merged into the payload. Otherwise they replace it."""
+    metadata_json: str | None = None
+    """The whole new metadata. None: it stays."""
+    reason: str = ""
 
 
-OperatorCommand: TypeAlias = Abort | Pause | Resume | Replay | Edit
-Command: TypeAlias = RunnerCommand | Expire | Settle | Revive | ChangeCause | OperatorCommand
+OperatorCommand: TypeAlias = (
+    Abort | Pause | Resume | Retry | Replay | Edit | Reassign | Unlock | Force
+)
+UpkeepCommand: TypeAlias = Expire | Stall | Unassign | Wake | Settle | Revive | ChangeCause
+Command: TypeAlias = RunnerCommand | UpkeepCommand | OperatorCommand
 
 
 class Instruction(msgspec.Struct, frozen=True, gc=False):

@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import push_case as asks
-from holdfast.core.push import LEASED, Actor, Current, PushItem, VersionRelation
+from holdfast.core.push import Actor, Current, PushItem, VersionRelation
 from holdfast.core.push_case import Predicate, PushCase
 from holdfast.core.strategy import Strategies
 from holdfast.core.sync_errors import SyncError
-from holdfast.core.task import TERMINAL, Status
+from holdfast.core.task import LEASED, TERMINAL, Status
 from holdfast.core.verdict import (
     Action,
     ConflictKind,

@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.core import command as c, operator_rules, runner_rules, upkeep_rules
+from holdfast.core import (
+    command as c,
+    operator_rules,
+    runner_rules,
+    takeover_rules,
+    upkeep_rules,
+)
 from holdfast.core.event import NewEvent
-from holdfast.core.task import RUNNING, Status, Task
+from holdfast.core.task import LEASED, RUNNING, Status, Task
 from holdfast.core.transition import (
     Refusal,
     Ruling,
@@ -49,8 +55,10 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     command = instruction.command
     rule = _RUNNER.get(type(command))
     if rule is not None:
-        if instruction.fence != task.fence or task.status is not RUNNING:
+        if instruction.fence != task.fence or task.status not in LEASED:
             return runner_rules.stale(task, instruction, now)
+        if task.status is not RUNNING:
+            return runner_rules.while_stuck(task, command, rule, now)
         return rule(task, command, now)
     if instruction.version is not None and instruction.version != task.version:
         return refuse(
@@ -63,8 +71,17 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     return _OTHERS[type(command)](task, command, now)
 
 
-def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transition:
-    """Queued to running, under a new fence. The store selects the task, so there is nothing to rule on."""
+def claim(
+    task: Task,
+    *,
+    node: str,
+    lease_seconds: float,
+    now: float,
+    claim_id: str | None = None,
+) -> Transition:
+    """Queued to running, under a new fence. The store selects the task, so there is nothing to rule on. A
+    claim with an id has its own lease duration."""
+    timeout = task.progress_timeout_seconds
     after = with_status(
         task,
         RUNNING,
@@ -75,6 +92,11 @@ def claim(task: Task, *, node: str, lease_seconds: float, now: float) -> Transit
         lease_until=now + lease_seconds,
         started_at=now,
         gate=None,
+        claim_id=claim_id,
+        lease_seconds=None if claim_id is None else lease_seconds,
+        progress_due_at=None if timeout is None else now + timeout,
+        assigned_to=None,
+        assigned_until=None,
     )
     return Transition(task, after, (started(after, now),))
 
@@ -105,8 +127,13 @@ _RUNNER: Final[dict[type, CommandRule]] = {
     c.Release: runner_rules.release,
     c.Report: runner_rules.report,
     c.Fail: runner_rules.fail,
+    c.GetStuck: runner_rules.get_stuck,
+    c.Suspend: runner_rules.suspend,
 }
 _OTHERS: Final[dict[type, CommandRule]] = {
+    c.Stall: upkeep_rules.stall,
+    c.Unassign: upkeep_rules.unassign,
+    c.Wake: upkeep_rules.wake,
     c.Settle: upkeep_rules.settle,
     c.Revive: upkeep_rules.revive,
     c.ChangeCause: upkeep_rules.change_cause,
@@ -115,4 +142,8 @@ _OTHERS: Final[dict[type, CommandRule]] = {
     c.Resume: operator_rules.resume,
     c.Replay: operator_rules.replay,
     c.Edit: operator_rules.edit,
+    c.Retry: operator_rules.retry,
+    c.Reassign: takeover_rules.reassign,
+    c.Unlock: takeover_rules.unlock,
+    c.Force: takeover_rules.force,
 }

@@ -91,6 +91,8 @@ _STATUS_AFTER: Final = {
     "task.released": Status.QUEUED,
     "task.lost": Status.QUEUED,
     "task.resumed": Status.QUEUED,
+    "task.stuck": Status.STUCK,
+    "task.unstuck": Status.RUNNING,
     "task.replayed": Status.QUEUED,
     "task.revived": Status.BLOCKED,
     "task.paused": Status.PAUSED,
@@ -108,5 +110,7 @@ def status_after(event: Event) -> Status | None:
             return Status.BLOCKED if event.data.get("waiting_on") else Status.QUEUED
         case "task.failed" if event.data.get("will_retry"):
             return Status.QUEUED
+        case "task.forced":
+            return Status(event.data["after"])
         case kind:
             return _STATUS_AFTER.get(kind)

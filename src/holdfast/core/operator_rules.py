@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
-from holdfast.core import command as c, edits
+from holdfast.core import command as c, edits, gate
+from holdfast.core.event import NewEvent
 from holdfast.core.submit import PAYLOAD_BYTES_MAX
-from holdfast.core.task import TERMINAL, Status, Task
+from holdfast.core.task import LEASED, TERMINAL, Status, Task
 from holdfast.core.transition import (
+    Refusal,
     Ruling,
     Transition,
+    already,
+    changed,
     new_event,
+    queued,
     refuse,
+    released,
     signed,
-    with_status,
+    taken_away,
     without_lease,
 )
 
@@ -36,34 +44,100 @@ def abort(task: Task, command: c.Abort, now: float) -> Ruling:
 
 
 def pause(task: Task, command: c.Pause, now: float) -> Ruling:
-    if task.status is not Status.RUNNING:
-        return refuse(task, "illegal-transition", "only a running task can be paused")
-    after = without_lease(
-        task,
-        Status.PAUSED,
-        now,
-        fence=task.fence + 1,
-        attempts=task.attempts - 1,
-        held_by=signed(command.actor, command.reason),
-    )
-    event = new_event("task.paused", task, now, actor=command.actor, reason=command.reason)
-    return Transition(task, after, (event,))
+    """A runner loses its task. A waiting task is held: it keeps its status and gets the gate `!held`."""
+    held_by = signed(command.actor, command.reason)
+    match task.status:
+        case Status.RUNNING:
+            after = without_lease(
+                task,
+                Status.PAUSED,
+                now,
+                fence=task.fence + 1,
+                attempts=task.attempts - 1,
+                held_by=held_by,
+            )
+            return Transition(task, after, (_signed_event("task.paused", task, command, now),))
+        case Status.STUCK:
+            # The table has no way from stuck to paused; a held task in the queue waits just the same.
+            after = taken_away(task, now, held_by=held_by)
+            taken = released(task, command.actor, command.reason, now)
+            return Transition(task, after, (taken, _signed_event("task.held", task, command, now)))
+        case Status.BLOCKED | Status.QUEUED | Status.PAUSED:
+            waits_alone = task.status is Status.PAUSED and gate.decision_of(task) is None
+            if task.held_by is not None or waits_alone:
+                return already(task)
+            after = changed(task, now, held_by=held_by)
+            if task.status is Status.QUEUED:
+                after = replace(after, gate=gate.HELD)
+        case _:
+            return refuse(
+                task, "illegal-transition", "only a task that has not ended can be paused"
+            )
+    return Transition(task, after, (_signed_event("task.held", task, command, now),))
 
 
 def resume(task: Task, command: c.Resume, now: float) -> Ruling:
-    if task.status not in (Status.PAUSED, Status.STUCK):
-        return refuse(task, "illegal-transition", "only a paused or stuck task can be resumed")
-    after = with_status(task, Status.QUEUED, now, due_at=now, held_by=None)
-    return Transition(task, after, (new_event("task.resumed", task, now, actor=command.actor),))
+    match task.status:
+        case Status.BLOCKED | Status.QUEUED if task.held_by is not None:
+            return _unheld(task, command, now)
+        case Status.PAUSED if gate.decision_of(task) is not None:
+            if task.held_by is None:
+                return refuse(
+                    task, "decision-needed", "it waits for a decision: decide it, or abort the task"
+                )
+            return _unheld(task, command, now)
+        case Status.PAUSED:
+            after = queued(task, now, due_at=now, held_by=None)
+        case Status.STUCK:
+            after = taken_away(task, now, due_at=now)
+        case _:
+            return refuse(
+                task, "illegal-transition", "only a held, paused or stuck task can be resumed"
+            )
+    return Transition(task, after, (_signed_event("task.resumed", task, command, now),))
+
+
+def _unheld(task: Task, command: c.Resume, now: float) -> Transition:
+    after = changed(task, now, held_by=None)
+    if task.status is Status.QUEUED:
+        after = replace(after, gate=gate.gate_of(after, now))
+    return Transition(task, after, (_signed_event("task.unheld", task, command, now),))
+
+
+def retry(task: Task, command: c.Retry, now: float) -> Ruling:
+    """Makes the task due now."""
+    match task.status:
+        case Status.QUEUED if task.due_at <= now:
+            return already(task)
+        case Status.QUEUED:
+            event = _signed_event("task.rescheduled", task, command, now)
+            event.data["due_at"] = now
+            return Transition(task, changed(task, now, due_at=now), (event,))
+        case Status.STUCK:
+            after = taken_away(task, now, due_at=now)
+            return Transition(task, after, (_signed_event("task.resumed", task, command, now),))
+        case Status.FAILED:
+            return replay(task, c.Replay(command.actor, reason=command.reason), now)
+        case _:
+            return refuse(
+                task,
+                "illegal-transition",
+                "only a queued, stuck or failed task can be retried; resume a paused one",
+            )
+
+
+def _signed_event(
+    kind: str, task: Task, command: c.Pause | c.Resume | c.Retry, now: float
+) -> NewEvent:
+    return new_event(kind, task, now, actor=command.actor, reason=command.reason)
 
 
 def replay(task: Task, command: c.Replay, now: float) -> Ruling:
     if task.status is not Status.FAILED:
         return refuse(task, "illegal-transition", "only a dead letter can be replayed")
     payload = command.payload_json if command.payload_json is not None else task.payload_json
-    after = with_status(
+    after = queued(
         task,
-        Status.QUEUED,
         now,
         due_at=now + command.delay_seconds,
         attempts=0,
@@ -75,14 +149,37 @@ def replay(task: Task, command: c.Replay, now: float) -> Ruling:
     edited = payload != task.payload_json
     change = edits.difference(task.payload_json, payload) if edited else {}
     event = new_event("task.replayed", task, now, actor=command.actor, edited=edited, **change)
+    if command.reason:
+        event.data["reason"] = command.reason
     return Transition(task, after, (event,))
 
 
 def edit(task: Task, command: c.Edit, now: float) -> Ruling:
-    if task.status not in (Status.FAILED, Status.QUEUED, Status.BLOCKED, Status.PAUSED):
+    """Changes what the task says: the payload while no runner has it, the metadata until it has ended."""
+    if task.status in TERMINAL:
+        return refuse(task, "illegal-transition", "it has ended and will not change")
+    changes: dict[str, str] = {}
+    data: dict[str, Any] = {"actor": command.actor}
+    if command.payload_json is not None:
+        payload = _edited_payload(task, command.payload_json, merge=command.merge)
+        if isinstance(payload, Refusal):
+            return payload
+        changes["payload_json"] = payload
+        data |= edits.difference(task.payload_json, payload)
+    if command.metadata_json is not None:
+        changes["metadata_json"] = command.metadata_json
+        data["metadata"] = edits.difference(task.metadata_json or "{}", command.metadata_json)
+    if command.reason:
+        data["reason"] = command.reason
+    return Transition(
+        task, changed(task, now, **changes), (new_event("task.edited", task, now, **data),)
+    )
+
+
+def _edited_payload(task: Task, payload: str, *, merge: bool) -> str | Refusal:
+    if task.status in LEASED:
         return refuse(task, "illegal-transition", "only a waiting or dead task can be edited")
-    payload = command.payload_json
-    if command.merge:
+    if merge:
         merged = edits.merged(task.payload_json, payload)
         if merged is None:
             return refuse(
@@ -95,7 +192,4 @@ def edit(task: Task, command: c.Edit, now: float) -> Ruling:
         return refuse(
             task, "payload-too-large", f"its payload would have over {PAYLOAD_BYTES_MAX} bytes"
         )
-    after = replace(task, payload_json=payload, version=task.version + 1, updated_at=now)
-    change = edits.difference(task.payload_json, payload)
-    event = new_event("task.edited", task, now, actor=command.actor, **change)
-    return Transition(task, after, (event,))
+    return payload

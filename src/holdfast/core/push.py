@@ -15,10 +15,7 @@ import msgspec
 
 from holdfast.core.merge import Progress
 from holdfast.core.strategy import ContentChange
-from holdfast.core.task import Status
-
-LEASED: Final = frozenset({Status.RUNNING, Status.STUCK})
-"""Statuses in which a runner holds the task."""
+from holdfast.core.task import LEASED, Status
 
 
 class Actor(StrEnum):

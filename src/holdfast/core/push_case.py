@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from holdfast.core.merge import join_progress
 from holdfast.core.push import (
-    LEASED,
     Actor,
     Current,
     HoldKind,
@@ -25,7 +24,7 @@ from holdfast.core.push import (
     relation_of,
 )
 from holdfast.core.strategy import FieldClass, Strategies, Strategy, unmerged
-from holdfast.core.task import Status
+from holdfast.core.task import LEASED, Status
 
 
 class PushCase(msgspec.Struct, frozen=True):

@@ -25,6 +25,7 @@ NOT_HASHED: Final[dict[str, str]] = {
     "retry_base_seconds": "only the type's configuration sets it",
     "retry_cap_seconds": "only the type's configuration sets it",
     "max_deaths": "only the type's configuration sets it",
+    "progress_timeout_seconds": "only the type's configuration sets it",
 }
 """Fields of `EnqueueRequest` and `TaskOptions` that `request_hash` leaves out, and why."""
 _PLACED: Final = (
@@ -59,6 +60,8 @@ class EnqueueRequest(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     """The key of limits per key."""
     project: str = DEFAULT_PROJECT
+    progress_timeout_seconds: float | None = None
+    """How long a runner may go without progress. None: for ever."""
     options: TaskOptions = TaskOptions()
     rules: tuple[tuple[str, LimitRule], ...] = ()
     defaulted: frozenset[str] = frozenset()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from holdfast.core import codec, command as c, retry
+from holdfast.core import codec, command as c, edits, gate, retry
 from holdfast.core.event import NewEvent, with_result
 from holdfast.core.task import COMPLETED, Status, Task
 from holdfast.core.transition import (
     Refusal,
     Ruling,
     Transition,
+    already,
     evidence,
     failed,
     new_event,
+    queued,
     refuse,
     signed,
+    taken_away,
     to_dead_letter,
+    with_status,
     without_lease,
 )
 
@@ -42,7 +47,7 @@ def complete(task: Task, command: c.Complete, now: float) -> Transition:
 
 def snooze(task: Task, command: c.Snooze, now: float) -> Transition:
     due_at = now + command.delay_seconds
-    after = without_lease(task, Status.QUEUED, now, due_at=due_at, attempts=task.attempts - 1)
+    after = queued(task, now, due_at=due_at, attempts=task.attempts - 1)
     event = new_event("task.snoozed", task, now, due_at=due_at, reason=command.reason)
     return Transition(task, after, (event,))
 
@@ -55,27 +60,77 @@ def cancel(task: Task, command: c.Cancel, now: float) -> Transition:
 
 
 def release(task: Task, command: c.Release, now: float) -> Transition:
-    attempts, fence = task.attempts - 1, task.fence + 1
-    after = without_lease(task, Status.QUEUED, now, attempts=attempts, fence=fence)
-    return Transition(task, after, (new_event("task.released", task, now, reason=command.reason),))
+    event = new_event("task.released", task, now, reason=command.reason)
+    return Transition(task, taken_away(task, now), (event,))
 
 
 def report(task: Task, command: c.Report, now: float) -> Ruling:
-    """Progress or a checkpoint. The status stays, but the report is fenced and has its events."""
-    if _was_reported(task, command):
-        return Refusal(task.id, "already-applied", "the same report was applied before", (), task)
-    changes: dict[str, str] = {}
+    """Progress or a checkpoint. The status and the version stay, but the report is fenced and has its events.
+    A report that equals what the row has is a repeat, and changes nothing."""
+    changes: dict[str, Any] = {}
     events: list[NewEvent] = []
-    if command.progress_json is not None:
-        changes["progress_json"] = command.progress_json
-        events.append(
-            new_event("task.progress", task, now, progress=codec.loads(command.progress_json))
-        )
-    if command.checkpoint_json is not None:
+    progress = _progress(task, command)
+    if progress not in (None, task.progress_json):
+        changes["progress_json"] = progress
+        events.append(new_event("task.progress", task, now, progress=codec.loads(progress)))
+    if command.checkpoint_json not in (None, task.checkpoint_json):
         changes["checkpoint_json"] = command.checkpoint_json
         events.append(new_event("task.checkpoint", task, now))
-    after = replace(task, version=task.version + 1, updated_at=now, **changes)
-    return Transition(task, after, tuple(events))
+    if not changes:
+        return already(task)
+    if task.progress_timeout_seconds is not None:
+        changes["progress_due_at"] = now + task.progress_timeout_seconds
+    return Transition(task, replace(task, updated_at=now, **changes), tuple(events))
+
+
+def _progress(task: Task, command: c.Report) -> str | None:
+    text = command.progress_json
+    if text is None or not command.merge or task.progress_json is None:
+        return text
+    return edits.merged(task.progress_json, text) or text
+
+
+def get_stuck(task: Task, command: c.GetStuck, now: float) -> Transition:
+    return stuck(task, now, reason=command.reason)
+
+
+def stuck(task: Task, now: float, *, reason: str) -> Transition:
+    """Running to stuck. The runner keeps its claim: its fence, lease and permits."""
+    after = with_status(task, Status.STUCK, now, progress_due_at=None)
+    event = new_event("task.stuck", task, now, node=task.node, reason=reason)
+    return Transition(task, after, (event,))
+
+
+def suspend(task: Task, command: c.Suspend, now: float) -> Transition:
+    decision_id = command.decision_id
+    after = without_lease(
+        task,
+        Status.PAUSED,
+        now,
+        fence=task.fence + 1,
+        attempts=task.attempts - 1,
+        gate=None if decision_id is None else gate.of_decision(decision_id),
+        held_by=signed(command.actor, command.reason) if decision_id is None else None,
+    )
+    data: dict[str, Any] = {"actor": command.actor, "reason": command.reason}
+    if decision_id is not None:
+        data["decision_id"] = decision_id
+    return Transition(task, after, (NewEvent("task.paused", now, task.id, task.type, data),))
+
+
+def while_stuck(
+    task: Task, command: c.Command, rule: Callable[[Task, Any, float], Ruling], now: float
+) -> Ruling:
+    """A command of the runner of a stuck task. The task runs again, then the command applies."""
+    if isinstance(command, c.GetStuck):
+        return already(task)
+    timeout = task.progress_timeout_seconds
+    due_at = None if timeout is None else now + timeout
+    running = with_status(task, Status.RUNNING, now, progress_due_at=due_at)
+    ruling = rule(running, command, now)
+    if not isinstance(ruling, Transition):
+        return already(task)
+    return Transition(task, ruling.after, (new_event("task.unstuck", task, now), *ruling.events))
 
 
 def fail(task: Task, command: c.Fail, now: float) -> Transition:
@@ -89,7 +144,7 @@ def fail(task: Task, command: c.Fail, now: float) -> Transition:
         cap=options.retry_cap_seconds,
         jitter=retry.unit_jitter(task.id, task.attempts),
     )
-    after = without_lease(task, Status.QUEUED, now, due_at=now + delay, **evidence(failure))
+    after = queued(task, now, due_at=now + delay, **evidence(failure))
     event = failed(task, failure, now, will_retry=True, duration=command.duration_seconds)
     event.data["next_retry_at"] = now + delay
     return Transition(task, after, (event,))
@@ -115,18 +170,6 @@ def stale(task: Task, instruction: c.Instruction, now: float) -> Ruling:
         f"the runner's fence {instruction.fence} is old (now {task.fence}); "
         "its result is recorded as task.late",
         *events,
-    )
-
-
-def _was_reported(task: Task, command: c.Report) -> bool:
-    """Whether the row has this report already: its version is newer than the runner's, and the values are
-    equal. Under one fence only the runner's reports change the row."""
-    version = command.seen_version
-    return (
-        version is not None
-        and task.version > version
-        and command.progress_json in (None, task.progress_json)
-        and command.checkpoint_json in (None, task.checkpoint_json)
     )
 
 

@@ -87,6 +87,7 @@ def submit(
         limits="\n".join(name for name, _ in request.rules) or None,
         waiting_on=len(request.depends_on),
         idempotency_key=request.idempotency_key,
+        progress_timeout_seconds=request.progress_timeout_seconds,
         request_hash=request_hash(request, payload_json, metadata_json, priority)
         if id_given or request.idempotency_key is not None
         else None,

@@ -64,6 +64,8 @@ TERMINAL: Final = frozenset(s for s, nexts in TRANSITIONS.items() if not nexts)
 """Statuses that are final. `failed` is not: a dead letter may be replayed."""
 ENDED: Final = TERMINAL | {S.FAILED}
 """Statuses of a task that has ended. A task in `failed` may still be replayed."""
+LEASED: Final = frozenset({S.RUNNING, S.STUCK})
+"""Statuses in which a runner holds the task under a lease."""
 # For code that runs once per task: in Python 3.11 an enum member costs twenty times as much as a name.
 QUEUED: Final = S.QUEUED
 RUNNING: Final = S.RUNNING
@@ -160,8 +162,10 @@ class Task(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The name that the runner gave its claim. A repeated claim of this name gets the same answer."""
     lease_seconds: float | None = None
     """The lease duration of this claim; None: that of the engine that claimed it."""
+    progress_timeout_seconds: float | None = None
+    """How long a runner may go without progress; afterwards the task is stuck. None: for ever."""
     progress_due_at: float | None = None
-    """When the runner must have reported progress; afterwards the task is stuck. None: never."""
+    """When the runner must have reported progress. None: never, or no run."""
     assigned_to: str | None = None
     """The only node that may claim the task, until `assigned_until`."""
     assigned_until: float | None = None

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from holdfast.core import codec
 from holdfast.core.event import NewEvent
-from holdfast.core.task import ENDED, RUNNING, Failure, Status, Task, may_move
+from holdfast.core.gate import gate_of
+from holdfast.core.task import ENDED, LEASED, RUNNING, Failure, Status, Task, may_move
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):
@@ -28,6 +29,8 @@ class Refusal(msgspec.Struct, frozen=True, gc=False):
     message: str
     events: tuple[NewEvent, ...] = ()
     current: Task | None = None
+    reason: str = ""
+    """For `not-claimable`: what prevents the claim."""
 
 
 Ruling = Transition | Refusal
@@ -41,7 +44,31 @@ def with_status(task: Task, status: Status, now: float, **changes: Any) -> Task:
 
 def without_lease(task: Task, status: Status, now: float, **changes: Any) -> Task:
     """The task in another status, without a node and a lease."""
-    return with_status(task, status, now, node=None, lease_until=None, **changes)
+    return with_status(
+        task, status, now, node=None, lease_until=None, progress_due_at=None, **changes
+    )
+
+
+def queued(task: Task, now: float, **changes: Any) -> Task:
+    """The task back in the queue, at the gate that then applies."""
+    after = without_lease(task, Status.QUEUED, now, **changes)
+    gate = gate_of(after, now)
+    return after if gate == after.gate else replace(after, gate=gate)
+
+
+def taken_away(task: Task, now: float, **changes: Any) -> Task:
+    """The task of a runner, back in the queue under a new fence. The attempt does not count."""
+    return queued(task, now, fence=task.fence + 1, attempts=task.attempts - 1, **changes)
+
+
+def changed(task: Task, now: float, **changes: Any) -> Task:
+    """The task in the same status, with another content or owner."""
+    return replace(task, version=task.version + 1, updated_at=now, **changes)
+
+
+def already(task: Task) -> Refusal:
+    """The answer to a command that finds its effect in place."""
+    return Refusal(task.id, "already-applied", "the task is already as requested", (), task)
 
 
 def refuse(task: Task, code: str, message: str, *events: NewEvent) -> Refusal:
@@ -62,6 +89,11 @@ def with_versions(ruling: Ruling) -> Ruling:
     return replace(
         ruling, events=tuple([replace(event, version=version) for event in ruling.events])
     )
+
+
+def released(task: Task, actor: str, reason: str, now: float) -> NewEvent:
+    """An operator took the task from its runner."""
+    return new_event("task.released", task, now, node=task.node, actor=actor, reason=reason)
 
 
 def signed(actor: str, reason: str) -> str:
@@ -93,9 +125,16 @@ def to_dead_letter(
     task: Task, failure: Failure, now: float, *, duration: float = 0.0
 ) -> Transition:
     """Makes the task a dead letter, with the failure as evidence."""
-    fence = task.fence if task.status is Status.RUNNING else task.fence + 1
+    fence = task.fence if task.status in LEASED else task.fence + 1
     after = without_lease(
-        task, Status.FAILED, now, finished_at=now, fence=fence, gate=None, **evidence(failure)
+        task,
+        Status.FAILED,
+        now,
+        finished_at=now,
+        fence=fence,
+        gate=None,
+        held_by=None,
+        **evidence(failure),
     )
     dead = new_event(
         "task.dead",
@@ -129,4 +168,5 @@ def ended(transition: Transition) -> bool:
 
 def left_running(transition: Transition) -> bool:
     """Whether this change returns the task's permits to its limits."""
-    return transition.before.status is RUNNING and transition.after.status is not RUNNING
+    before, after = transition.before.status, transition.after.status
+    return (before is RUNNING or before in LEASED) and after is not RUNNING and after not in LEASED

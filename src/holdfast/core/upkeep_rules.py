@@ -6,17 +6,19 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.core import command as c, failure as failures
-from holdfast.core.task import Failure, FailureKind, Status, Task
+from holdfast.core import command as c, failure as failures, gate, runner_rules
+from holdfast.core.task import LEASED, Failure, FailureKind, Status, Task
 from holdfast.core.transition import (
     Ruling,
     Transition,
+    already,
+    changed,
     evidence,
     new_event,
+    queued,
     refuse,
     to_dead_letter,
     with_status,
-    without_lease,
 )
 
 LOST_BACKOFF_SECONDS: Final = 1.0
@@ -26,7 +28,7 @@ once."""
 
 def expire(task: Task, fence: int | None, now: float) -> Ruling:
     """The lease has ended: its runner is taken for dead. A death counts in `deaths` and costs no attempt."""
-    if task.status is not Status.RUNNING or task.lease_until is None:
+    if task.status not in LEASED or task.lease_until is None:
         return refuse(task, "conflict", "it has no lease to expire")
     if fence != task.fence or task.lease_until > now:
         return refuse(task, "conflict", "its lease was renewed, or it runs under another fence")
@@ -41,9 +43,43 @@ def expire(task: Task, fence: int | None, now: float) -> Ruling:
         dead = to_dead_letter(dying, failure, now)
         return replace(dead, before=task, after=replace(dead.after, fence=task.fence + 1))
     due_at = now if deaths == 1 else now + LOST_BACKOFF_SECONDS * 2 ** (deaths - 2)
-    after = without_lease(dying, Status.QUEUED, now, due_at=due_at, fence=task.fence + 1)
+    after = queued(dying, now, due_at=due_at, fence=task.fence + 1)
     lost = new_event("task.lost", task, now, node=task.node, deaths=deaths, next_retry_at=due_at)
     return Transition(task, after, (lost,))
+
+
+def stall(task: Task, command: c.Stall, now: float) -> Ruling:
+    """The deadline for progress has passed."""
+    due_at = task.progress_due_at
+    if task.status is not Status.RUNNING or due_at is None or due_at > now:
+        return refuse(task, "conflict", "it has no deadline for progress, or reported in time")
+    return runner_rules.stuck(
+        task, now, reason=f"no progress for {task.progress_timeout_seconds:g} s"
+    )
+
+
+def unassign(task: Task, command: c.Unassign, now: float) -> Ruling:
+    """The time of an assignment has passed. In a status in which the task waits, its gate is judged again."""
+    if task.assigned_to is None or gate.is_assigned(task, now):
+        return refuse(task, "conflict", "it has no assignment that has ended")
+    after = changed(task, now, assigned_to=None, assigned_until=None)
+    if task.status is Status.QUEUED and not gate.is_limit(task.gate):
+        after = replace(after, gate=gate.gate_of(after, now))
+    return Transition(
+        task, after, (new_event("task.unassigned", task, now, node=task.assigned_to),)
+    )
+
+
+def wake(task: Task, command: c.Wake, now: float) -> Ruling:
+    """The decision that the task waited for has ended. A task that is held too stays paused."""
+    if task.status is not Status.PAUSED or gate.decision_of(task) != command.decision_id:
+        return already(task)
+    if task.held_by is not None:
+        return Transition(task, changed(task, now, gate=None), ())
+    event = new_event(
+        "task.resumed", task, now, actor=command.actor, decision_id=command.decision_id
+    )
+    return Transition(task, queued(task, now, due_at=now), (event,))
 
 
 def settle(task: Task, command: c.Settle, now: float) -> Ruling:
@@ -55,11 +91,8 @@ def settle(task: Task, command: c.Settle, now: float) -> Ruling:
             task, _dependency_failure(task, command.parent_id, status, command.message), now
         )
     if task.waiting_on > 1:
-        after = replace(
-            task, waiting_on=task.waiting_on - 1, version=task.version + 1, updated_at=now
-        )
-        return Transition(task, after, ())
-    after = with_status(task, Status.QUEUED, now, waiting_on=0, due_at=max(task.due_at, now))
+        return Transition(task, changed(task, now, waiting_on=task.waiting_on - 1), ())
+    after = queued(task, now, waiting_on=0, due_at=max(task.due_at, now))
     return Transition(task, after, (new_event("task.unblocked", task, now, by=command.parent_id),))
 
 
@@ -82,7 +115,7 @@ def change_cause(task: Task, command: c.ChangeCause, now: float) -> Ruling:
     if not failed_with_parent(task):
         return refuse(task, "conflict", "it did not fail with a task that it depends on")
     failure = _dependency_failure(task, command.parent_id, command.state, command.message)
-    after = replace(task, version=task.version + 1, updated_at=now, **evidence(failure))
+    after = changed(task, now, **evidence(failure))
     event = new_event("task.blamed", task, now, cause=command.parent_id, error=failure.message)
     return Transition(task, after, (event,))
 

@@ -96,12 +96,12 @@ class Context:
         if check_text("note", note):
             value["note"] = note
         text = encode_payload(value, what="progress", limit=PROGRESS_BYTES_MAX)
-        await self._report(Report(progress_json=text, seen_version=self.task.version))
+        await self._report(Report(progress_json=text))
 
     async def save(self, checkpoint: object) -> None:
         """Saves a checkpoint for the next attempt. It is durable when this returns."""
         text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
-        await self._report(Report(checkpoint_json=text, seen_version=self.task.version))
+        await self._report(Report(checkpoint_json=text))
 
     async def parents(self) -> dict[str, Task]:
         """The tasks that this one depended on, by id, with their results."""

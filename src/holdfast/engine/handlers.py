@@ -50,6 +50,7 @@ class TypeConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_base_seconds: float | None = None
     retry_cap_seconds: float | None = None
     max_deaths: int | None = None
+    progress_timeout_seconds: float | None = None
     limit: LimitRule | None = None
     """For the whole type."""
     key_limit: LimitRule | None = None

@@ -22,6 +22,7 @@ from holdfast.core.decide import Ruling
 from holdfast.core.retry import unit_jitter
 from holdfast.core.task import RunId
 from holdfast.engine import outcome_log
+from holdfast.engine.due_changes import DueChanges
 from holdfast.engine.linking import Linking
 from holdfast.engine.loop import Loop, log
 from holdfast.engine.settling import Settling
@@ -152,6 +153,7 @@ class Sweeper(Loop):
         """Runs whose rows another transaction holds, and until when each is skipped."""
         self._linking = Linking(self, store, on_expired)
         self._settling = Settling(self, store, on_expired)
+        self._due_changes = DueChanges(store, on_expired)
 
     async def tick(self) -> float:
         began, before = self._store.now(), self.clock.monotonic()
@@ -163,6 +165,7 @@ class Sweeper(Loop):
         swept = Swept([]) if patience > 0.0 else await self._sweep(began)
         link_seconds = await self.guard("linking children to their parents", self._linking.round())
         settle_seconds = await self.guard("settling dependents", self._settling.round())
+        due_seconds = await self.guard("applying deadlines of tasks", self._due_changes.round())
         now = self._store.now()
         if now >= self._count_at:
             await self.guard("counting", self._count(now))
@@ -175,7 +178,9 @@ class Sweeper(Loop):
             self._linking.retry_all()
         moments = [now + self._longest, self._count_at, self._prune_at]
         moments += [
-            now + seconds for seconds in (link_seconds, settle_seconds) if seconds is not None
+            now + seconds
+            for seconds in (link_seconds, settle_seconds, due_seconds)
+            if seconds is not None
         ]
         if swept.next_at is not None:
             moments.append(swept.next_at + self._spread)

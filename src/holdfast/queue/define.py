@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import Any, Final, TypedDict
 
 from holdfast.core import limit as limits, priority as priorities
-from holdfast.core.check import check_id, check_name, check_number, check_whole, shown
+from holdfast.core.check import (
+    check_id,
+    check_name,
+    check_number,
+    check_positive,
+    check_whole,
+    shown,
+)
 from holdfast.core.limit import LimitRule
 from holdfast.core.schedule import CODE, Schedule, check_timetable
 from holdfast.core.submit import ATTEMPTS_MAX, encode_payload
@@ -32,6 +39,7 @@ class TypeOptions(TypedDict, total=False):
     retry_delay: float | None
     max_retry_delay: float | None
     max_deaths: int | None
+    progress_timeout: float | None
     rate: str | None
     concurrency: int | None
     key_rate: str | None
@@ -80,6 +88,7 @@ def type_config(options: TypeOptions) -> TypeConfig:
         retry_base_seconds=_seconds(options, "retry_delay"),
         retry_cap_seconds=_seconds(options, "max_retry_delay"),
         max_deaths=_whole(options, "max_deaths", ATTEMPTS_MAX),
+        progress_timeout_seconds=_positive(options, "progress_timeout"),
         limit=rule(options.get("rate"), _whole(options, "concurrency", LIMIT_MAX), burst),
         key_limit=rule(
             options.get("key_rate"), _whole(options, "key_concurrency", LIMIT_MAX), burst
@@ -119,6 +128,11 @@ def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
 def _whole(options: Any, name: str, most: int) -> int | None:
     value = options.get(name)
     return None if value is None else check_whole(name, value, least=1, most=most, wrong=BadConfig)
+
+
+def _positive(options: Any, name: str) -> float | None:
+    value = options.get(name)
+    return None if value is None else check_positive(name, value, wrong=BadConfig)
 
 
 def _seconds(options: Any, name: str) -> float | None:

@@ -80,6 +80,7 @@ class KnownTypes:
             idempotency_key=options.idempotency_key,
             key=options.key,
             project=self._settings.current.project if options.project is None else options.project,
+            progress_timeout_seconds=config.progress_timeout_seconds,
             options=TaskOptions(
                 timeout_seconds=config.timeout_seconds if timeout is UNSET else timeout_in(timeout),
                 retry_base_seconds=whole.retry_base_seconds or 0.0,

@@ -19,6 +19,7 @@ from holdfast.core.submit import Submission
 from holdfast.core.task import Priority, RunId, Status, Task
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside
+from holdfast.store.by_id import ClaimsById
 from holdfast.store.claims import Claims
 from holdfast.store.fast.insert import FastInserts
 from holdfast.store.inserts import LINK_BATCH, Inserts
@@ -58,6 +59,7 @@ class Store:
         self.reads = Reads(self._access)
         self.schedules = ScheduleStore(self._access)
         self.upkeep = Upkeep(self._access)
+        self.by_id = ClaimsById(self._access, self.expire)
         self.now = driver.now
         """The store's time, which decides whether a lease has ended."""
         self.one_writer = dialect.one_writer

@@ -8,9 +8,9 @@ from itertools import product
 from msgspec.structs import replace
 
 from holdfast.core.merge import Progress
-from holdfast.core.push import LEASED, Current, Hold, HoldKind, LastClaim, PushItem
+from holdfast.core.push import Current, Hold, HoldKind, LastClaim, PushItem
 from holdfast.core.strategy import ContentChange, FieldClass, Strategies, Strategy
-from holdfast.core.task import Status
+from holdfast.core.task import LEASED, Status
 
 ME, OTHER = "plugin-a", "plugin-b"
 VERSION, FENCE, OLD_FENCE = 5, 3, 2

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from holdfast.core.conflict import OF_STATUS, ROWS, judge
 from holdfast.core.merge import Progress
 from holdfast.core.push import (
-    LEASED,
     Actor,
     Hold,
     HoldKind,
@@ -23,7 +22,7 @@ from holdfast.core.push import (
 )
 from holdfast.core.push_case import PushCase, case_of
 from holdfast.core.strategy import Strategy
-from holdfast.core.task import TERMINAL, Status
+from holdfast.core.task import LEASED, TERMINAL, Status
 from holdfast.core.verdict import Action, Verdict
 from tests.unit.core.push_support import (
     FENCE,

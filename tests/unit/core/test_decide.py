@@ -13,10 +13,12 @@ from holdfast.core import command as c
 from holdfast.core.command import Command, Instruction
 from holdfast.core.decide import Refusal, Transition, claim, decide, enqueued
 from holdfast.core.event import Event, Position, status_after
+from holdfast.core.gate import gate_of
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import submit
 from holdfast.core.task import (
     ENDED,
+    LEASED,
     TERMINAL,
     TRANSITIONS,
     Failure,
@@ -43,8 +45,10 @@ runner_commands: st.SearchStrategy[Command] = st.one_of(
         c.Report,
         st.sampled_from([None, "0.5"]),
         st.sampled_from([None, "{}"]),
-        st.none() | st.integers(0, 5),
+        st.booleans(),
     ),
+    st.builds(c.GetStuck, words),
+    st.builds(c.Suspend, st.just("node:n"), words, st.sampled_from([None, "dec_1"])),
 )
 other_commands: st.SearchStrategy[Command] = st.one_of(
     st.just(c.Expire()),
@@ -53,8 +57,27 @@ other_commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(c.Abort, st.just("ann"), words),
     st.builds(c.Pause, st.just("ann"), words),
     st.builds(c.Resume, st.just("ann")),
+    st.builds(c.Retry, st.just("ann"), words),
+    st.builds(c.Reassign, st.just("ann"), st.just("node-b"), st.none() | seconds),
+    st.builds(c.Unlock, st.just("ann"), words),
+    st.builds(
+        c.Force,
+        st.just("ann"),
+        st.sampled_from(Status),
+        words,
+        st.sampled_from([None, "1"]),
+        st.none() | st.builds(c.Evidence, st.integers(0, 9), st.just("1")),
+    ),
+    st.just(c.Stall()),
+    st.just(c.Unassign()),
+    st.builds(c.Wake, st.just("dec_1"), st.just("ann"), st.just("decided")),
     st.builds(c.Replay, st.just("ann"), seconds, st.sampled_from([None, "2"])),
-    st.builds(c.Edit, st.just("ann"), st.just("3")),
+    st.builds(
+        c.Edit,
+        st.just("ann"),
+        st.sampled_from([None, "3"]),
+        metadata_json=st.sampled_from([None, '{"a":1}']),
+    ),
 )
 
 
@@ -62,11 +85,17 @@ class Life(RuleBasedStateMachine):
     """One task under all commands."""
 
     @initialize(
-        waits=st.integers(0, 2), max_attempts=st.integers(1, 3), max_deaths=st.integers(1, 3)
+        waits=st.integers(0, 2),
+        max_attempts=st.integers(1, 3),
+        max_deaths=st.integers(1, 3),
+        progress=st.sampled_from([None, 5.0]),
     )
-    def born(self, waits: int, max_attempts: int, max_deaths: int) -> None:
+    def born(self, waits: int, max_attempts: int, max_deaths: int, progress: float | None) -> None:
         request = EnqueueRequest(
-            type="work", max_attempts=max_attempts, options=TaskOptions(max_deaths=max_deaths)
+            type="work",
+            max_attempts=max_attempts,
+            options=TaskOptions(max_deaths=max_deaths),
+            progress_timeout_seconds=progress,
         )
         self.now = NOW
         task = submit(request, task_id="t", now=NOW).task
@@ -80,7 +109,7 @@ class Life(RuleBasedStateMachine):
     def wait(self, delta: float) -> None:
         self.now += delta
 
-    @precondition(lambda self: self.task.status is Status.QUEUED)
+    @precondition(lambda self: self.task.status is Status.QUEUED and self.task.gate is None)
     @rule()
     def claimed(self) -> None:
         before = self.task
@@ -119,26 +148,33 @@ class Life(RuleBasedStateMachine):
             assert ruling.message
             return
         command = instruction.command
-        if isinstance(command, c.Snooze | c.Release | c.Pause | c.Expire):
+        costs_nothing = c.Snooze | c.Release | c.Pause | c.Expire | c.Suspend | c.Unlock
+        if self.task.status in LEASED and isinstance(command, costs_nothing):
             assert ruling.after.attempts == self.task.attempts - 1, "costs no attempt"
-        self.move(ruling)
+        self.move(ruling, is_report=isinstance(command, c.Report))
 
-    def move(self, ruling: Transition) -> None:
+    def move(self, ruling: Transition, *, is_report: bool = False) -> None:
         before, after = ruling.before, ruling.after
         assert before == self.task
         assert before.status not in TERMINAL, "terminal is final"
-        assert after.version > before.version
+        assert after.version > before.version or is_report
+        if is_report and before.status is after.status:
+            assert after.version == before.version, "an operator may still change what it read"
         assert after.fence >= before.fence
         if after.status is not before.status:
-            assert may_move(before.status, after.status)
+            assert may_move(before.status, after.status) or self.steps_between(before, after)
             assert ruling.events, "every change of status has an event"
         for event in ruling.events:
             assert (event.task_id, event.at) == ("t", self.now)
-        taken_away = before.status is Status.RUNNING and after.status is not Status.RUNNING
+        taken_away = before.status in LEASED and after.status not in LEASED
         by_itself = after.status in ENDED or after.due_at >= self.now
         if taken_away and not by_itself:
             assert after.fence > before.fence
         self.task = after
+
+    def steps_between(self, before: Task, after: Task) -> bool:
+        """A stuck task runs again before it ends; a forced one passes every status in between."""
+        return after.status is Status.COMPLETED or before.status is Status.STUCK
 
     @invariant()
     def the_task_is_consistent(self) -> None:
@@ -147,8 +183,12 @@ class Life(RuleBasedStateMachine):
         task = self.task
         assert 0 <= task.attempts <= task.max_attempts
         assert 0 <= task.deaths <= task.options.max_deaths
-        assert (task.status is Status.RUNNING) == (task.lease_until is not None)
-        assert (task.status is Status.RUNNING) == (task.node is not None)
+        assert (task.status in LEASED) == (task.lease_until is not None)
+        assert (task.status in LEASED) == (task.node is not None)
+        assert task.progress_due_at is None or task.status is Status.RUNNING
+        if task.status is Status.QUEUED:
+            assert task.gate == gate_of(task, self.now) or task.gate == f"!node:{task.assigned_to}"
+            assert (task.gate == "!held") == (task.held_by is not None)
         assert (task.status in ENDED) == (task.finished_at is not None)
         assert task.status is not Status.BLOCKED or task.waiting_on > 0
         assert task.status not in (Status.QUEUED, Status.RUNNING) or task.waiting_on == 0
@@ -164,7 +204,7 @@ def task_in(status: Status, **fields: object) -> Task:
     running: dict[str, object] = {"node": "n", "lease_until": NOW + 9, "fence": 3, "attempts": 1}
     ended: dict[str, object] = {"finished_at": NOW}
     extra: dict[str, object] = {}
-    if status is Status.RUNNING:
+    if status in LEASED:
         extra = running
     elif status in ENDED:
         extra = ended
@@ -178,7 +218,10 @@ def test_no_command_breaks_the_table(status: Status, command: Command) -> None:
     task = task_in(status)
     ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
     if isinstance(ruling, Transition):
-        assert status is ruling.after.status or ruling.after.status in TRANSITIONS[status]
+        after = ruling.after.status
+        forced = isinstance(command, c.Force) and after is Status.COMPLETED
+        unstuck = status is Status.STUCK and after in TRANSITIONS[Status.RUNNING]
+        assert status is after or after in TRANSITIONS[status] or forced or unstuck
 
 
 @pytest.mark.parametrize("status", Status)
@@ -204,6 +247,8 @@ def test_every_command_has_its_rule() -> None:
         c.Cancel: c.Cancel("x"),
         c.Release: c.Release("x"),
         c.Report: c.Report("1"),
+        c.GetStuck: c.GetStuck(),
+        c.Suspend: c.Suspend("node:n"),
         c.Expire: c.Expire(),
         c.Settle: c.Settle("p", Status.COMPLETED, True),
         c.Revive: c.Revive("p", 1),
@@ -213,6 +258,13 @@ def test_every_command_has_its_rule() -> None:
         c.Resume: c.Resume("a"),
         c.Replay: c.Replay("a"),
         c.Edit: c.Edit("a", "1"),
+        c.Retry: c.Retry("a"),
+        c.Reassign: c.Reassign("a", "n"),
+        c.Unlock: c.Unlock("a"),
+        c.Force: c.Force("a", Status.QUEUED),
+        c.Stall: c.Stall(),
+        c.Unassign: c.Unassign(),
+        c.Wake: c.Wake("d", "a", "decided"),
     }
     assert set(get_args(Command)) == set(commands)
     for command in commands.values():
@@ -225,7 +277,8 @@ def test_every_command_has_its_rule() -> None:
 
 def test_every_takeover_raises_the_fence() -> None:
     task = task_in(Status.RUNNING)
-    for command in (c.Abort("a"), c.Pause("a"), c.Release("x")):
+    taking = (c.Abort("a"), c.Pause("a"), c.Release("x"), c.Unlock("a"), c.Reassign("a", "m"))
+    for command in taking:
         ruling = decide(task, Instruction("t", command, fence=task.fence), NOW)
         assert isinstance(ruling, Transition)
         assert ruling.after.fence == task.fence + 1

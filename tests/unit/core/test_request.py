@@ -28,6 +28,7 @@ OTHER_VALUES: Final[dict[str, Any]] = {
     "depends_on": (Edge("parent"),),
     "idempotency_key": "another",
     "key": "tenant",
+    "progress_timeout_seconds": 5.0,
     "options": TaskOptions(timeout_seconds=5.0),
     "rules": RULES,
     "defaulted": frozenset({"queue"}),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from holdfast.core.claiming import SMALL
 from holdfast.core.command import Complete, Instruction
 from holdfast.core.decide import Ruling, Transition, decide
-from holdfast.core.task import Task
+from holdfast.core.task import RUNNING, Task
 from holdfast.store.access import Access
 from holdfast.store.port import RecordExists, RowHeld
 
@@ -24,7 +24,8 @@ async def finish(
         # One outcome for each task. That of another run of the task takes the general path, in its turn.
         if type(instruction.command) is Complete and not task.limits and task.id not in plain:
             moved = decide(task, instruction, now)
-            if type(moved) is Transition:
+            # The statement writes one event for each task; the end of a stuck task has two.
+            if type(moved) is Transition and task.status is RUNNING:
                 plain[task.id] = n
                 moves.append(moved)
     if not plain:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from holdfast.core import codec, limit as rules
 from holdfast.core.claiming import HELD_RETRY_SECONDS
 from holdfast.core.decide import Transition, left_running
+from holdfast.core.gate import gate_of, is_limit
 from holdfast.core.limit import Limit, LimitRule
 from holdfast.core.task import Status, Task
 from holdfast.store.script import Script, call, call_rows
@@ -189,7 +190,8 @@ def park(work: Work, task: Task, name: str, limits: Limits) -> None:
 def unpark(work: Work, tasks: Sequence[Task], limit: Limit) -> Limit:
     """Moves parked tasks back to the ready index. Returns the limit with its new count."""
     for task in tasks:
-        after = replace(task, gate=None, version=task.version + 1, updated_at=work.now)
+        gate = gate_of(task, work.now)
+        after = replace(task, gate=gate, version=task.version + 1, updated_at=work.now)
         work.move(Transition(task, after, ()))
     return replace(limit, parked=max(0, limit.parked - len(tasks)))
 
@@ -214,8 +216,10 @@ def give_back(work: Work) -> Script[None]:
 
 
 def _left_gate(transition: Transition) -> bool:
-    """Whether an operator took a parked task out of the queue."""
-    return transition.before.gate is not None and transition.after.status is not Status.QUEUED
+    """Whether a parked task left its limit: an operator took it out of the queue or put it at another
+    gate."""
+    before, after = transition.before.gate, transition.after
+    return is_limit(before) and (after.gate != before or after.status is not Status.QUEUED)
 
 
 def let_in(work: Work, limits: Limits) -> Script[int]:

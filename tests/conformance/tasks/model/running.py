@@ -84,7 +84,9 @@ class Running(Hands):
     @RUNS
     @rule(number=picks)
     def report(self, number: int) -> None:
-        self.says(number, c.Report(progress_json="0.5", checkpoint_json="[1]"), "report")
+        self.reports += 1
+        report = c.Report(progress_json=str(self.reports), checkpoint_json=f"[{self.reports}]")
+        self.says(number, report, "report")
 
     @precondition(lambda self: self.old_claims)
     @rule(number=picks)

@@ -41,6 +41,7 @@ CREATE TABLE holdfast_task (
     -- of the claim: its name, and its lease duration if the claim had its own
     claim_id        text,
     lease_seconds   double precision,
+    progress_timeout_seconds double precision,
     progress_due_at double precision,
     assigned_to     text,
     assigned_until  double precision,
@@ -70,6 +71,6 @@ CREATE UNIQUE INDEX holdfast_task_key ON holdfast_task (type, idempotency_key)
 -- Tasks of a project. The default one has no entries here: it would be an index over all tasks.
 CREATE INDEX holdfast_task_project ON holdfast_task (project, id) WHERE project <> 'default';
 -- Runs that must report progress, by deadline.
-CREATE INDEX holdfast_task_progress ON holdfast_task (progress_due_at) WHERE progress_due_at IS NOT NULL;
+CREATE INDEX holdfast_task_progress ON holdfast_task (progress_due_at) WHERE status = 'running' AND progress_due_at IS NOT NULL;
 -- Assignments to a node, by the time when they end.
 CREATE INDEX holdfast_task_assigned ON holdfast_task (assigned_until) WHERE assigned_until IS NOT NULL;

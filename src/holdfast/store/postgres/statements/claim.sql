@@ -49,3 +49,18 @@ CROSS JOIN LATERAL (
     SELECT due_at FROM holdfast_task
     WHERE queue = q.name AND priority = p.priority AND status = 'queued' AND gate IS NULL
     ORDER BY due_at LIMIT 1) t;
+
+-- name: paused_queue
+-- index: holdfast_queue_pkey
+-- returns: paused_at
+SELECT paused_at FROM holdfast_queue WHERE name = :name::text AND paused_at IS NOT NULL;
+
+-- name: deadlines
+-- The tasks whose deadline for progress, or whose reservation for a node, ends first.
+-- index: holdfast_task_progress, holdfast_task_assigned
+-- returns: what id at
+(SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
+ WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit::int)
+UNION ALL
+(SELECT 'unassign', id, assigned_until FROM holdfast_task
+ WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit::int);

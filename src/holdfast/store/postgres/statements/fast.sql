@@ -55,7 +55,8 @@ WITH lane AS MATERIALIZED (
 ), taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :record_id::text, 2000)
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL,
+        progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
     RETURNING {task:t}, t.nth
 ), recorded AS (
@@ -81,7 +82,8 @@ LEFT JOIN taken ON true;
 WITH taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, history = right(t.history || ',' || :record_id::text, 2000)
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL,
+        progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     WHERE t.limits IS NULL AND t.ctid = (
         SELECT first.tid FROM (
             SELECT q.name, p.priority, (string_to_array(:floors::text, ' ')::float8[])[(q.n - 1) * 4 + p.priority + 1] AS floor,
@@ -117,7 +119,7 @@ SELECT {task} FROM taken;
 -- returns: id
 WITH done AS (
     UPDATE holdfast_task t SET status = 'completed', version = t.version + 1, updated_at = :now::float8,
-        finished_at = :now::float8, node = NULL, lease_until = NULL, result_json = r.result::text,
+        finished_at = :now::float8, node = NULL, lease_until = NULL, progress_due_at = NULL, result_json = r.result::text,
         history = right(t.history || ',' || :record_id::text, 2000)
     FROM (SELECT * FROM ROWS FROM (
               unnest(string_to_array(:ids::text, E'\n')), unnest(string_to_array(:fences::text, ',')),

@@ -39,3 +39,18 @@ FROM (
             WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
             ORDER BY due_at LIMIT 1) AS due_at
     FROM json_each(:queues) q, json_each('[0,1,2,3]') p);
+
+-- name: paused_queue
+-- index: holdfast_queue (primary key)
+-- returns: paused_at
+SELECT paused_at FROM holdfast_queue WHERE name = :name AND paused_at IS NOT NULL;
+
+-- name: deadlines
+-- The tasks whose deadline for progress, or whose reservation for a node, ends first.
+-- index: holdfast_task_progress, holdfast_task_assigned
+-- returns: what id at
+SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
+    WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit)
+UNION ALL
+SELECT * FROM (SELECT 'unassign', id, assigned_until FROM holdfast_task
+    WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit);

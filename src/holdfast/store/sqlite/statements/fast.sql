@@ -31,8 +31,9 @@ WHERE NOT EXISTS (SELECT 1 FROM holdfast_queue WHERE name = :queue AND paused_at
     WHERE t.queue = q.value AND t.priority = p.value AND t.status = 'queued' AND t.gate IS NULL
       AND t.due_at <= :now);
 INSERT INTO holdfast_task ({plain}, status, attempts, version, fence, created_at, updated_at, due_at, started_at,
-    node, lease_until, history)
+    node, lease_until, progress_due_at, history)
 SELECT {plain?}, 'running', 1, 2, 1, :now, :now, :due_at, :now, :node, :lease_until,
+    :now + :progress_timeout_seconds,
     CAST(last_insert_rowid() AS text)
 WHERE changes() = 1;
 
@@ -50,7 +51,8 @@ ORDER BY due_at, rowid LIMIT :limit;
 -- index: holdfast_task (rowid)
 UPDATE holdfast_task SET status = 'running', version = version + 1, fence = fence + 1,
     attempts = attempts + 1, updated_at = :now, started_at = :now, node = :node,
-    lease_until = :now + :lease_seconds, history = substr(history || ',' || :record_id, -2000)
+    lease_until = :now + :lease_seconds, claim_id = NULL, lease_seconds = NULL,
+    progress_due_at = :now + progress_timeout_seconds, history = substr(history || ',' || :record_id, -2000)
 WHERE rowid IN (SELECT value FROM json_each(:row_ids)) AND status = 'queued';
 
 -- name: get_rows
@@ -63,7 +65,7 @@ SELECT {task:t} FROM json_each(:row_ids) r JOIN holdfast_task t ON t.rowid = r.v
 -- determines the reason.
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task AS t SET status = 'completed', version = t.version + 1, updated_at = :now,
-    finished_at = :now, node = NULL, lease_until = NULL, result_json = r.result_json,
+    finished_at = :now, node = NULL, lease_until = NULL, progress_due_at = NULL, result_json = r.result_json,
     history = substr(t.history || ',' || :record_id, -2000)
 FROM {rows: id text, fence integer, version integer, result_json text}
 WHERE t.id = r.id AND t.fence = r.fence AND t.version = r.version AND t.status = 'running'

@@ -1,0 +1,64 @@
+"""What a waiting task waits at: its gate.
+
+The gate is the first reason that keeps a task out of the line: a hold, a decision, an assignment to a node,
+then a full limit. A queued task without a gate is ready. Names that start with `!` are reasons of this
+module; every other gate is the name of a limit, and a claim sets it (`store/scripts/limits.py`).
+Never: I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.core.task import Status, Task
+
+MARK: Final = "!"
+"""The first character of gates that are not limits. Names of types and limits do not start with it."""
+HELD: Final = "!held"
+NODE: Final = "!node:"
+DECISION: Final = "!decision:"
+
+
+def of_node(node: str) -> str:
+    """The gate of tasks that only this node may claim."""
+    return NODE + node
+
+
+def of_decision(decision_id: str) -> str:
+    """The gate of a paused task that waits for this decision."""
+    return DECISION + decision_id
+
+
+def is_limit(gate: str | None) -> bool:
+    """Whether the task is parked at a limit."""
+    return gate is not None and not gate.startswith(MARK)
+
+
+def is_held(task: Task) -> bool:
+    """Whether an operator or a node holds a task that has not ended."""
+    return task.held_by is not None and task.status in _WAITING
+
+
+def decision_of(task: Task) -> str | None:
+    """The id of the decision that a paused task waits for."""
+    gate = task.gate
+    return gate.removeprefix(DECISION) if gate is not None and gate.startswith(DECISION) else None
+
+
+def is_assigned(task: Task, now: float) -> bool:
+    """Whether only the node of `assigned_to` may claim the task."""
+    return task.assigned_to is not None and (
+        task.assigned_until is None or task.assigned_until > now
+    )
+
+
+def gate_of(task: Task, now: float) -> str | None:
+    """The gate of a task that is, or becomes, queued. None: it is ready."""
+    if task.held_by is not None:
+        return HELD
+    if task.assigned_to is not None and is_assigned(task, now):
+        return of_node(task.assigned_to)
+    return None
+
+
+_WAITING: Final = frozenset({Status.BLOCKED, Status.QUEUED, Status.PAUSED})

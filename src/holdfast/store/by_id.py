@@ -1,0 +1,82 @@
+"""Claims of tasks by id, and deadlines of single tasks.
+
+Promises: an answered claim is durable with its event. A lease that has ended expires before the claim, so
+no sweep is needed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.claiming import Claimed, ClaimRequest
+from holdfast.core.command import Instruction, Stall, Unassign
+from holdfast.core.decide import Ruling
+from holdfast.core.task import RunId, Task
+from holdfast.core.transition import Refusal
+from holdfast.store.access import Access
+from holdfast.store.scripts import claim_by_id as scripts
+from holdfast.store.scripts.claim_by_id import Ended, HeldAlready
+
+TRIES: Final = 3
+"""How often a claim expires the lease that is in its way: it may be renewed, or another claim may win."""
+DEADLINES_MAX: Final = 100
+
+
+class Deadline(NamedTuple):
+    """When a task must change by itself, and the command that does it."""
+
+    task_id: str
+    at: float
+    instruction: Instruction
+
+
+class ClaimsById:
+    """The part of a store that serves nodes which name their tasks."""
+
+    __slots__ = ("_access", "_expire")
+
+    def __init__(
+        self, access: Access, expire: Callable[[Sequence[RunId]], Awaitable[list[Ruling]]]
+    ) -> None:
+        self._access = access
+        self._expire = expire
+
+    async def claim(self, request: ClaimById) -> Task | Refusal:
+        """The claimed task, or why it was refused: `already-locked`, `not-claimable`, `not-found`."""
+        for _ in range(TRIES):
+            answer = await self._access.run(
+                lambda dialect, ids, now: scripts.claim_by_id(
+                    request, now=now, record_id=ids.record(now), recorder=dialect
+                )
+            )
+            match answer:
+                case Ended(run):
+                    await self._expire([run])
+                case HeldAlready(task):
+                    return task
+                case Refusal():
+                    return answer
+                case _:
+                    return answer.after
+        return Refusal(
+            request.task_id, "already-locked", f"task {request.task_id} changes hands: try again"
+        )
+
+    async def claim_assigned(self, claim: ClaimRequest) -> Claimed:
+        """Claims tasks that an operator has reserved for this node."""
+        return await self._access.run(
+            lambda dialect, ids, now: scripts.claim_assigned(
+                claim, now=now, record_id=ids.record(now), recorder=dialect
+            )
+        )
+
+    async def deadlines(self) -> list[Deadline]:
+        """The next deadlines of tasks: for progress, and of reservations. Earliest first."""
+        rows = await self._access.rows("deadlines", limit=DEADLINES_MAX)
+        found = [
+            Deadline(task_id, at, Instruction(task_id, Stall() if what == "stall" else Unassign()))
+            for what, task_id, at in rows
+        ]
+        return sorted(found, key=lambda deadline: deadline.at)
