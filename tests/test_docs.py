@@ -436,7 +436,14 @@ PRODUCT = {
     "BlockingContext": BlockingContext,
     "TaskHandle": TaskHandle,
 }
-INNER = {"do_step", "step_ask", "request_cancel", "hold_still", "go_on", "start_over"}
+INNER = {
+    "do_step",
+    "step_ask",
+    "request_cancel",
+    "before_fork",
+    "after_fork_in_parent",
+    "start_over",
+}
 """Called by the engine and at a fork only."""
 
 

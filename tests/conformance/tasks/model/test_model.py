@@ -64,7 +64,7 @@ ELSEWHERE = {
     "new_epoch",
 }
 KINDS_ELSEWHERE = {
-    # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_places.py.
+    # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_admin.py.
     *("lock.revoked", "lock.taken_over", "node.left", "node.lost"),
 }
 BY_THEMSELVES = {
