@@ -124,7 +124,8 @@ class Engine:
             queues=config.queues,
             ageing_seconds=config.ageing_seconds,
         )
-        self.direct_start = DirectStart(own, self.dispatcher, self.pool)
+        self.direct_start = DirectStart(own, self.dispatcher) if store.one_writer else None
+        """None on a store with many writers."""
         self.heartbeat = Heartbeat(
             clock,
             own,

@@ -78,7 +78,7 @@ def in_memory(nodes: Iterable[Node]) -> dict[str, int]:
         if engine is not None:
             tasks = [run.task for run in engine.pool.runs.values()]
             tasks += [task for task, _ in engine.completer._waiting]
-            taking = engine.direct_start.in_progress
+            taking = engine.direct_start.in_progress if engine.direct_start else 0
             counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
     return counts
 

@@ -11,9 +11,9 @@ import pytest
 from holdfast import Status, Task, TaskQueue
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.engine.batcher import Batcher
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
 from holdfast.errors import StoreUnavailable
+from holdfast.queue.batcher import Batcher
 from holdfast.testing import harness
 
 
