@@ -101,7 +101,7 @@ class Dispatcher(Loop):
     async def _do(self, step: ReadUpcoming | ClaimFirst | ClaimMany) -> Step:
         match step:
             case ReadUpcoming():
-                return await self._after_look(await self._store.first_due(self.queues))
+                return await self._after_look(await self._store.backlog.first_due(self.queues))
             case ClaimFirst():
                 return ReadUpcoming() if await self._claim_first() else self._claim_or_sleep()
             case ClaimMany():
@@ -116,7 +116,7 @@ class Dispatcher(Loop):
                 # Nothing more to claim: let the workers start before the next query.
                 await asyncio.sleep(0)
                 # Tasks that became due since the claim are claimed by the next one, at once.
-                upcoming = await self._store.next_due(self.queues, after=judged_at)
+                upcoming = await self._store.backlog.next_due(self.queues, after=judged_at)
                 if await self._open_gates(upcoming.opens_at):
                     return self._claim_or_sleep()
                 return Sleep(self._pause(upcoming))
@@ -261,7 +261,7 @@ class Dispatcher(Loop):
         if not claiming.are_gates_due(self._state, opens_at, now):
             return 0
         began = self.clock.monotonic()
-        opened, _ = await self._store.open_gates()
+        opened, _ = await self._store.backlog.open_gates()
         took_seconds = self.clock.monotonic() - began
         if opened > self._room():
             # More than this process can run: other processes may have room, and get no other hint.

@@ -292,7 +292,7 @@ class Engine:
 
     def _on_cut_short(self, listener: Callable[[], None]) -> None:
         for store in (self._store, self._own, self._of_runners):
-            store.on_cut_short = listener
+            store.cascades.on_cut_short = listener
 
     def _publish_work(self) -> None:
         self._bus.publish(WORK)
@@ -363,7 +363,7 @@ class Engine:
 
     async def parents(self, task_id: str) -> dict[str, Task]:
         dependencies = await self._of_runners.reads.dependencies(task_id)
-        return await self._of_runners.get([each.parent_id for each in dependencies])
+        return await self._of_runners.reads.get([each.parent_id for each in dependencies])
 
     async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():

@@ -14,7 +14,7 @@ from typing import Final
 from holdfast.engine.backoff import Backoff
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
-from holdfast.store.inserts import LINK_BATCH
+from holdfast.store.links import LINK_BATCH
 from holdfast.store.port import RowHeld
 from holdfast.store.store import Linked, Store
 
@@ -53,7 +53,7 @@ class Linking:
     async def _batch(self) -> Linked:
         """Links a batch of children. If that fails, links them one by one."""
         try:
-            return await self._store.link(LINK_BATCH, without=self._left_out)
+            return await self._store.links.link(LINK_BATCH, without=self._left_out)
         except RowHeld as error:
             log.warning("sweeper: children are linked to their parents later: %s", error)
             return Linked(0, False)
@@ -63,9 +63,9 @@ class Linking:
             self._loop.troubles += 1
             log.warning("sweeper: children are linked to their parents one by one after %r", error)
         done = 0
-        for pair in await self._store.unlinked(LINK_BATCH, without=self._left_out):
+        for pair in await self._store.links.unlinked(LINK_BATCH, without=self._left_out):
             what = f"linking task {pair[0]} to its parent {pair[1]}"
-            linked = await self._loop.guard(what, self._store.link_these([pair]))
+            linked = await self._loop.guard(what, self._store.links.link_these([pair]))
             done += linked.done if linked is not None else 0
             if linked is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])

@@ -38,13 +38,13 @@ class Settling:
     async def _batches(self) -> int:
         """Settles a batch of each cascade that can continue. Returns the number of settled tasks."""
         done = 0
-        for parent_id in await self._store.cascades():
+        for parent_id in await self._store.cascades.pending():
             what = f"settling the dependents of {parent_id}"
-            done += await self._loop.guard(what, self._store.settle(parent_id)) or 0
+            done += await self._loop.guard(what, self._store.cascades.settle(parent_id)) or 0
         return done
 
     async def _held(self) -> float | None:
-        cascades = await self._store.held_cascades()
+        cascades = await self._store.cascades.held()
         if not cascades:
             self._backoff.reset()
             self._named.clear()

@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
 async def all_tasks(store: Store) -> list[Task]:
     tasks: list[Task] = []
     while True:
-        page = await store.find(after=tasks[-1].id if tasks else None, limit=PAGE)
+        page = await store.reads.find(after=tasks[-1].id if tasks else None, limit=PAGE)
         tasks += page
         if len(page) < PAGE:
             return tasks
@@ -62,7 +62,7 @@ async def all_tasks(store: Store) -> list[Task]:
 async def all_events(store: Store) -> list[Event]:
     events: list[Event] = []
     while True:
-        page = await store.events(events[-1].position if events else None)
+        page = await store.feed.read(events[-1].position if events else None)
         assert isinstance(page, Page)
         if not page.events:
             return events

@@ -177,7 +177,7 @@ async def test_a_type_is_forgotten_when_nothing_names_it(store: Store, clock: Vi
     await execute(store, "register_types", rows[:-1], now=clock.now() - 100.0, node="n")
     await execute(store, "register_types", rows[-1:], now=clock.now(), node="n")
     await put(store, "waits", type="other")
-    await store.counters()
+    await store.feed.counters()
     await put_schedule(store, clock.now())  # of type "work"
     await execute(store, "join_node", id="n", now=clock.now(), info_json='{"types": ["live"]}')
     await execute(store, "prune_types", before=clock.now() - 50.0)

@@ -75,7 +75,7 @@ def born(submission: Submission, now: float) -> Task:
 async def recorded(store: Store, task_id: str) -> list[NewEvent]:
     return [
         NewEvent(event.kind, event.at, event.task_id, event.type, event.data)
-        for event in await store.history(task_id)
+        for event in await store.feed.history(task_id)
     ]
 
 

@@ -63,7 +63,7 @@ async def test_a_closed_store_raises_not_running(bench: Bench) -> None:
     await put(store, "a")
     await store.close()
     with pytest.raises(StoreUnavailable, match="closed"):
-        await store.get(["a"])
+        await store.reads.get(["a"])
     with pytest.raises(StoreUnavailable, match="closed"):
         await put(store, "b")
     await store.close()

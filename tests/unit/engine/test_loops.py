@@ -294,7 +294,7 @@ async def test_two_engines_fire_a_schedule_once() -> None:
         clock.set(clock.now() + 30)
         for one in engines:
             await one.scheduler.step()
-    assert len(await resources.store.find(limit=100)) == 5
+    assert len(await resources.store.reads.find(limit=100)) == 5
     assert sum(one.scheduler.fired for one in engines) == 5
     for one in engines:
         await one.executor.close()
@@ -314,7 +314,7 @@ async def test_a_stop_gives_back_tasks_that_did_not_start(queue: TaskQueue) -> N
         await h.run_until_idle()
         late = await queue.enqueue("hold")
         resources = await queue.open()
-        claimed = (await resources.store.get([late]))[late]
+        claimed = (await resources.store.reads.get([late]))[late]
         assert claimed.status is Status.QUEUED
         stopping = asyncio.create_task(h.engine.stop())
         for _ in range(20):
@@ -353,7 +353,7 @@ async def test_a_stop_that_times_out_gives_tasks_back_without_spending_an_attemp
             if stopping.done():
                 break
         await stopping
-        task = (await resources.store.get([handle]))[handle]
+        task = (await resources.store.reads.get([handle]))[handle]
         assert cancelled == [handle]
         assert (task.status, task.attempts, task.deaths) == (Status.QUEUED, 0, 0)
 
