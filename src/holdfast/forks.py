@@ -22,11 +22,11 @@ log = logging.getLogger("holdfast.forks")
 class Follower(Protocol):
     """An open resource of this process. The methods run in the thread that forks, and must not await."""
 
-    def hold_still(self) -> None:
-        """Before the fork: finish or block all operations until `go_on` or `start_over`."""
+    def before_fork(self) -> None:
+        """Before the fork: finish or block all operations until `after_fork_in_parent` or `start_over`."""
         ...
 
-    def go_on(self) -> None:
+    def after_fork_in_parent(self) -> None:
         """In the parent, after the fork."""
         ...
 
@@ -48,8 +48,8 @@ def follow(follower: Follower) -> None:
 def _listen() -> None:
     """Registers the hooks once in each process. Children inherit them."""
     os.register_at_fork(
-        before=lambda: _notify("hold_still"),
-        after_in_parent=lambda: _notify("go_on"),
+        before=lambda: _notify("before_fork"),
+        after_in_parent=lambda: _notify("after_fork_in_parent"),
         after_in_child=lambda: _notify("start_over"),
     )
 
@@ -66,10 +66,10 @@ def _notify(method: str) -> None:
 class PassiveFollower:
     """The two methods of a follower that has nothing to finish before a fork."""
 
-    def hold_still(self) -> None:
+    def before_fork(self) -> None:
         """Does nothing: no other thread shares it."""
 
-    def go_on(self) -> None:
+    def after_fork_in_parent(self) -> None:
         """Does nothing: nothing was held."""
 
 

@@ -232,7 +232,8 @@ async def test_a_node_that_unparks_more_than_it_can_run_notifies_others(
     await queue.start()
     assert queue.parts.sessions.here.resources is not None
     queue.parts.sessions.here.resources.bus.subscribe(heard.append, WORK)
-    monkeypatch.setattr(queue.parts.sessions.here.resources.store, "open_gates", open_gates)
+    backlog = queue.parts.sessions.here.resources.store.backlog
+    monkeypatch.setattr(backlog, "open_gates", open_gates)
     await queue.engine.dispatcher._open_gates(0.0)
     assert heard == [WORK] * is_notified
     await queue.stop()

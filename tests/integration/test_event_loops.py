@@ -98,7 +98,7 @@ def test_two_event_loops_each_enqueue_one_task_after_the_other(shared_url: str) 
 
     async def look() -> list[str]:
         backend = await queue.open()
-        page = await backend.store.events(None, 500)
+        page = await backend.store.feed.read(None, 500)
         assert isinstance(page, Page)
         await queue.stop()
         return [event.task_id for event in page.events if event.kind == "task.enqueued"]
@@ -274,7 +274,7 @@ async def test_a_start_that_fails_leaves_nothing_open(
     with pytest.raises(OSError, match="no bus today"):
         await queue.open()
     with pytest.raises(StoreUnavailable, match="closed"):
-        await made[0].store.head()
+        await made[0].store.feed.head()
     monkeypatch.undo()
     await queue.open()
     await queue.stop()

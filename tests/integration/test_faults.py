@@ -76,15 +76,17 @@ def claim_only(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["claim", "finish", "heartbeat", "sweep", "first_due", "open_gates"]
+    "verb", ["claim", "finish", "heartbeat", "sweep", "backlog.first_due", "backlog.open_gates"]
 )
 async def test_a_dead_loop_is_restarted_and_a_recoverable_one_continues(
     url: str, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with make_queue(url, "work", "key_rated", **QUICK) as queue:
         store = loops_store_of(queue)
-        broken = failing(getattr(store, verb), 3, RuntimeError("a bug"))
-        monkeypatch.setattr(store, verb, broken)
+        part, _, name = verb.rpartition(".")
+        owner = getattr(store, part) if part else store
+        broken = failing(getattr(owner, name), 3, RuntimeError("a bug"))
+        monkeypatch.setattr(owner, name, broken)
         tasks = [await queue.enqueue("work", {"value": n, "seconds": 0.4}) for n in range(3)]
         # Come together, so that some are parked until their rate opens, however slow the machine is.
         keyed = [{"type": "key_rated", "payload": {"value": n}, "key": "k"} for n in range(3, 12)]

@@ -69,7 +69,7 @@ async def claim_aged(store: Store) -> object:
 
 
 async def finish(store: Store) -> object:
-    tasks = await store.get(["t1", "t2"])
+    tasks = await store.reads.get(["t1", "t2"])
     ended = await store.finish(
         [(t, Instruction(t.id, Complete("null"), fence=t.fence)) for t in tasks.values()]
     )

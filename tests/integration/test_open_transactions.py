@@ -268,13 +268,13 @@ async def test_handlers_report_while_callers_have_all_their_connections(pg_dsn: 
     assert done.status is Status.COMPLETED, done.error
 
 
-@pytest.mark.parametrize("carried", [True, False])
+@pytest.mark.parametrize("in_tx", [True, False])
 async def test_a_step_in_the_open_transaction_of_an_earlier_run_is_in_progress(
-    pg_dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch, carried: bool
+    pg_dsn: str, connection: Connection, monkeypatch: pytest.MonkeyPatch, in_tx: bool
 ) -> None:
     """The earlier run stands for a frozen process. Its successor gets InProgress, and does not wait until
     its own timeout."""
-    monkeypatch.setattr(stores, "CARRIED_SECONDS", 0.3)
+    monkeypatch.setattr(stores, "IN_TX_SECONDS", 0.3)
     left_open = connection.transaction()
 
     async def stop(_turn: object) -> None:
@@ -288,7 +288,7 @@ async def test_a_step_in_the_open_transaction_of_an_earlier_run_is_in_progress(
         try:
             with pytest.raises(InProgress, match="transaction is open"):
                 async with mine.transaction():
-                    await ctx.once("s", pay, tx=mine if carried else None)
+                    await ctx.once("s", pay, tx=mine if in_tx else None)
             await left_open.rollback()
             async with mine.transaction():
                 return await ctx.once("s", pay, tx=mine)

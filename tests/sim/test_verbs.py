@@ -25,8 +25,8 @@ BUSY = Options(
     ),
 )
 UNUSED = {
-    "hold_still": "part of a fork, which a simulated process cannot do",
-    "go_on": "part of a fork",
+    "before_fork": "part of a fork, which a simulated process cannot do",
+    "after_fork_in_parent": "part of a fork",
     "start_over": "part of a fork",
     "task": "the decorator adds arguments and a schedule to what `register_handler` does",
     "settings": "an attribute, not an operation",

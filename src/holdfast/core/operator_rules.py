@@ -38,6 +38,8 @@ def abort(task: Task, command: c.Abort, now: float) -> Ruling:
         gate=None,
         waiting_on=0,
         held_by=signed(command.actor, command.reason),
+        assigned_to=None,
+        assigned_until=None,
     )
     event = new_event("task.aborted", task, now, actor=command.actor, reason=command.reason)
     return Transition(task, after, (event,))

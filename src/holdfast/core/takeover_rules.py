@@ -139,6 +139,8 @@ def _to_completed(task: Task, command: c.Force, now: float) -> Ruling:
         fence=before.fence + 1,
         gate=None,
         held_by=None,
+        assigned_to=None,
+        assigned_until=None,
         result_json=result_json,
     )
     data = with_result({"node": before.node, "attempt": before.attempts}, result_json)

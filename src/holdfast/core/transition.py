@@ -134,6 +134,8 @@ def to_dead_letter(
         fence=fence,
         gate=None,
         held_by=None,
+        assigned_to=None,
+        assigned_until=None,
         **evidence(failure),
     )
     dead = new_event(

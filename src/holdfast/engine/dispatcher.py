@@ -9,7 +9,7 @@ Never: runs or finishes a task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import assert_never
 
@@ -32,11 +32,12 @@ from holdfast.core.claiming import (
     Upcoming,
 )
 from holdfast.core.priority import AGEING_SECONDS
+from holdfast.core.submit import Submission
 from holdfast.engine.handlers import Handlers
 from holdfast.engine.loop import Loop
 from holdfast.engine.pool import WorkerPool
 from holdfast.errors import StoreUnavailable
-from holdfast.store.store import Store
+from holdfast.store.store import Inserted, Store
 
 
 class Dispatcher(Loop):
@@ -93,14 +94,14 @@ class Dispatcher(Loop):
         return step.seconds
 
     def _begin(self, hint: Hint) -> Step:
-        if not (free := self.room()):
+        if not (free := self._room()):
             return self._sleep_full()
         return claiming.begin(self._state, hint, free, self._store.now())
 
     async def _do(self, step: ReadUpcoming | ClaimFirst | ClaimMany) -> Step:
         match step:
             case ReadUpcoming():
-                return await self._after_look(await self._store.first_due(self.queues))
+                return await self._after_look(await self._store.backlog.first_due(self.queues))
             case ClaimFirst():
                 return ReadUpcoming() if await self._claim_first() else self._claim_or_sleep()
             case ClaimMany():
@@ -115,7 +116,7 @@ class Dispatcher(Loop):
                 # Nothing more to claim: let the workers start before the next query.
                 await asyncio.sleep(0)
                 # Tasks that became due since the claim are claimed by the next one, at once.
-                upcoming = await self._store.next_due(self.queues, after=judged_at)
+                upcoming = await self._store.backlog.next_due(self.queues, after=judged_at)
                 if await self._open_gates(upcoming.opens_at):
                     return self._claim_or_sleep()
                 return Sleep(self._pause(upcoming))
@@ -130,7 +131,7 @@ class Dispatcher(Loop):
         return Sleep(self._pause(upcoming))
 
     def _claim_or_sleep(self) -> Step:
-        free = self.room()
+        free = self._room()
         if free < 1:
             return self._sleep_full()
         return claiming.claim_many(self._state, free, self._store.now())
@@ -162,7 +163,7 @@ class Dispatcher(Loop):
 
     async def _claim_first(self) -> bool:
         """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
-        with self.is_claiming():
+        with self._while_claiming():
             tasks = (await self._store.claim(self.request(1, expected=1))).tasks
             self.claimed += len(tasks)
             self._state = claiming.after_first(self._state, len(tasks))
@@ -172,14 +173,14 @@ class Dispatcher(Loop):
         return bool(tasks)
 
     async def _claim_many(self, step: ClaimMany) -> None:
-        with self.is_claiming():
+        with self._while_claiming():
             aged = await self._claim_aged(step.aged) if step.aged else Claimed([])
             tasks, parked, claimed = aged.tasks, aged.parked, Claimed([])
             if len(tasks) < step.limit:
                 expected = claiming.SMALL if self._state.is_small else None
                 claimed = await self._store.claim(self.request(step.limit - len(tasks), expected))
                 self._state = claiming.after_line(self._state, claimed)
-            self.took(
+            self._took(
                 replace(claimed, tasks=tasks + claimed.tasks, parked=parked + claimed.parked),
                 step.limit,
             )
@@ -195,14 +196,14 @@ class Dispatcher(Loop):
         return aged
 
     @contextmanager
-    def is_claiming(self) -> Iterator[None]:
+    def _while_claiming(self) -> Iterator[None]:
         self.claiming = True
         try:
             yield
         finally:
             self.claiming = False
 
-    def room(self) -> int:
+    def _room(self) -> int:
         """How many tasks to claim now."""
         if self.stopping:
             return 0
@@ -211,10 +212,26 @@ class Dispatcher(Loop):
             Load(pool.room(), pool.busy, pool.maximum, pool.is_flowing, pool.mean_seconds)
         )
 
+    async def insert_and_claim(self, group: Sequence[Submission]) -> list[Inserted]:
+        """Inserts new tasks and claims as many as there is room for, in one commit."""
+        async with self.ticking:
+            limit = self._room()  # After the wait: another tick may have filled the pool.
+            if limit < 1:
+                inserted = await self._store.insert(group)
+                self.wake()
+                return inserted
+            with self._while_claiming():
+                inserted, claimed = await self._store.insert_and_claim(group, self.request(limit))
+                self._took(claimed, limit)
+                self._pool.give(claimed.tasks)
+        if len(claimed.tasks) < len(group):
+            self.wake()
+        return inserted
+
     @property
     def is_idle(self) -> bool:
         """Whether workers are free and no claim is in progress. A new task can then start at once."""
-        return self.is_looping and not self.ticking.locked() and self.room() > 0
+        return self.is_looping and not self.ticking.locked() and self._room() > 0
 
     def request(self, limit: int, expected: int | None = None) -> ClaimRequest:
         return ClaimRequest(
@@ -231,7 +248,7 @@ class Dispatcher(Loop):
         types, refused = self._handlers.types(), self.refused()
         return tuple(name for name in types if name not in refused) if refused else types
 
-    def took(self, claimed: Claimed, limit: int) -> None:
+    def _took(self, claimed: Claimed, limit: int) -> None:
         """Updates the state and the counters after a claim."""
         self._state = claiming.after_claim(self._state, claimed, limit)
         self.claimed += len(claimed.tasks)
@@ -244,9 +261,9 @@ class Dispatcher(Loop):
         if not claiming.are_gates_due(self._state, opens_at, now):
             return 0
         began = self.clock.monotonic()
-        opened, _ = await self._store.open_gates()
+        opened, _ = await self._store.backlog.open_gates()
         took_seconds = self.clock.monotonic() - began
-        if opened > self.room():
+        if opened > self._room():
             # More than this process can run: other processes may have room, and get no other hint.
             self._bus.publish(WORK)
         self._state = claiming.after_gates(self._state, opened, now, took_seconds)

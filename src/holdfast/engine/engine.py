@@ -124,7 +124,8 @@ class Engine:
             queues=config.queues,
             ageing_seconds=config.ageing_seconds,
         )
-        self.direct_start = DirectStart(own, self.dispatcher, self.pool)
+        self.direct_start = DirectStart(own, self.dispatcher) if store.one_writer else None
+        """None on a store with many writers."""
         self.heartbeat = Heartbeat(
             clock,
             own,
@@ -291,7 +292,7 @@ class Engine:
 
     def _on_cut_short(self, listener: Callable[[], None]) -> None:
         for store in (self._store, self._own, self._of_runners):
-            store.on_cut_short = listener
+            store.cascades.on_cut_short = listener
 
     def _publish_work(self) -> None:
         self._bus.publish(WORK)
@@ -362,7 +363,7 @@ class Engine:
 
     async def parents(self, task_id: str) -> dict[str, Task]:
         dependencies = await self._of_runners.reads.dependencies(task_id)
-        return await self._of_runners.get([each.parent_id for each in dependencies])
+        return await self._of_runners.reads.get([each.parent_id for each in dependencies])
 
     async def begin_step(self, request: EntryRequest, tx: object) -> EntryVerdict:
         with self._count_refused():

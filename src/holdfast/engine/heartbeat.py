@@ -89,7 +89,7 @@ class Heartbeat(Loop):
 
     async def _log_lost(self, tasks: Sequence[Task]) -> None:
         """Logs why leases were lost. An operator's abort or pause takes the lease too, and is no warning."""
-        current = await self._store.get([task.id for task in tasks])
+        current = await self._store.reads.get([task.id for task in tasks])
         for task in tasks:
             outcome_log.taken(task, current.get(task.id))
 
@@ -116,7 +116,7 @@ class Heartbeat(Loop):
     async def release_unknown(self) -> None:
         """Gives back runs that the store assigns to this node, but that the node does not own."""
         now = self._store.now()
-        await self._release(await self._store.owned(self._node), now)
+        await self._release(await self._store.runs.owned(self._node), now)
 
     async def _release(self, owned: Sequence[tuple[str, int, float]], before: float) -> None:
         if self._is_claiming():

@@ -3,7 +3,7 @@ sweeper.
 
 Promises: a child that cannot be linked does not block others. After a failure each child is linked alone, and
 those that fail are logged, counted and left out until the next pruning. While other transactions hold the
-parents or the children, the tries back off to one every `PAUSE_SECONDS_MAX`.
+parents or the children, the tries back off (`backoff.py`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.core.claiming import HELD_RETRY_SECONDS
+from holdfast.engine.backoff import Backoff
 from holdfast.engine.loop import Loop, log
 from holdfast.errors import StoreUnavailable
-from holdfast.store.inserts import LINK_BATCH
+from holdfast.store.links import LINK_BATCH
 from holdfast.store.port import RowHeld
 from holdfast.store.store import Linked, Store
 
 ROUNDS_MAX: Final = 10
 """Batches before the sweeper checks leases again."""
 LEFT_OUT_MAX: Final = 1_000
-PAUSE_SECONDS_MAX: Final = 1.0
 
 
 class Linking:
@@ -29,7 +28,7 @@ class Linking:
         self._loop = loop
         self._store = store
         self._on_linked = on_linked
-        self._pause_seconds = HELD_RETRY_SECONDS
+        self._backoff = Backoff()
         self._left_out: set[str] = set()
         """Children that could not be linked."""
 
@@ -44,22 +43,17 @@ class Linking:
             if linked.done:
                 self._on_linked()
             if linked.done or linked.is_all:
-                self._pause_seconds = HELD_RETRY_SECONDS
+                self._backoff.reset()
             if linked.is_all:
                 return None
             if not linked.done:
-                return self._longer_pause()
+                return self._backoff.next_seconds()
         return 0.0
-
-    def _longer_pause(self) -> float:
-        pause = self._pause_seconds
-        self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
-        return pause
 
     async def _batch(self) -> Linked:
         """Links a batch of children. If that fails, links them one by one."""
         try:
-            return await self._store.link(LINK_BATCH, without=self._left_out)
+            return await self._store.links.link(LINK_BATCH, without=self._left_out)
         except RowHeld as error:
             log.warning("sweeper: children are linked to their parents later: %s", error)
             return Linked(0, False)
@@ -69,9 +63,9 @@ class Linking:
             self._loop.troubles += 1
             log.warning("sweeper: children are linked to their parents one by one after %r", error)
         done = 0
-        for pair in await self._store.unlinked(LINK_BATCH, without=self._left_out):
+        for pair in await self._store.links.unlinked(LINK_BATCH, without=self._left_out):
             what = f"linking task {pair[0]} to its parent {pair[1]}"
-            linked = await self._loop.guard(what, self._store.link_these([pair]))
+            linked = await self._loop.guard(what, self._store.links.link_these([pair]))
             done += linked.done if linked is not None else 0
             if linked is None and len(self._left_out) < LEFT_OUT_MAX:
                 self._left_out.add(pair[0])

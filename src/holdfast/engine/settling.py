@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.core.claiming import HELD_RETRY_SECONDS
+from holdfast.engine.backoff import PAUSE_SECONDS_MAX, Backoff
 from holdfast.engine.loop import Loop, log
 from holdfast.store.store import Store
 
 ROUNDS_MAX: Final = 10
 """Batches of each cascade before the sweeper checks leases again."""
-PAUSE_SECONDS_MAX: Final = 1.0
 
 
 class Settling:
@@ -23,7 +22,7 @@ class Settling:
         self._loop = loop
         self._store = store
         self._on_settled = on_settled
-        self._pause_seconds = HELD_RETRY_SECONDS
+        self._backoff = Backoff()
         self._named: set[str] = set()
         """Held tasks that were logged."""
 
@@ -32,29 +31,28 @@ class Settling:
         for _ in range(ROUNDS_MAX):
             if not await self._batches():
                 return await self._held()
-            self._pause_seconds = HELD_RETRY_SECONDS
+            self._backoff.reset()
             self._on_settled()
         return 0.0
 
     async def _batches(self) -> int:
         """Settles a batch of each cascade that can continue. Returns the number of settled tasks."""
         done = 0
-        for parent_id in await self._store.cascades():
+        for parent_id in await self._store.cascades.pending():
             what = f"settling the dependents of {parent_id}"
-            done += await self._loop.guard(what, self._store.settle(parent_id)) or 0
+            done += await self._loop.guard(what, self._store.cascades.settle(parent_id)) or 0
         return done
 
     async def _held(self) -> float | None:
-        cascades = await self._store.held_cascades()
+        cascades = await self._store.cascades.held()
         if not cascades:
-            self._pause_seconds = HELD_RETRY_SECONDS
+            self._backoff.reset()
             self._named.clear()
             return None
-        pause = self._pause_seconds
-        self._pause_seconds = min(pause * 2.0, PAUSE_SECONDS_MAX)
-        if pause == PAUSE_SECONDS_MAX:
+        seconds = self._backoff.next_seconds()
+        if seconds == PAUSE_SECONDS_MAX:
             self._name(*cascades[0])
-        return pause
+        return seconds
 
     def _name(self, parent_id: str, child_id: str | None) -> None:
         held = child_id or parent_id

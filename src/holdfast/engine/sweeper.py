@@ -233,7 +233,7 @@ class Sweeper(Loop):
         else:
             return self._again(swept)
         rulings: list[Ruling] = []
-        for run in await self._store.expired(at=at, without=without):
+        for run in await self._store.runs.expired(at=at, without=without):
             part = self._take_back(run)
             taken_back = await self.guard(f"taking back task {run.task_id}", part)
             rulings += taken_back or ()
@@ -244,7 +244,7 @@ class Sweeper(Loop):
 
     async def _take_back(self, run: RunId) -> list[Ruling]:
         try:
-            return await self._store.expire([run], brief=True)
+            return await self._store.runs.expire([run], brief=True)
         except RowHeld as error:
             self._held_out[run] = self.clock.monotonic() + HELD_OUT_SECONDS
             log.warning("sweeper: task %s is taken back later: %s", run.task_id, error)
@@ -260,7 +260,7 @@ class Sweeper(Loop):
 
     async def _count(self, now: float) -> None:
         """Folds the feed into the counters. Backs off while they do not change."""
-        counted = await self._store.counters()
+        counted = await self._store.feed.counters()
         longer = min(self._count_seconds * 2.0, COUNT_SECONDS_MAX)
         self._count_seconds = longer if counted == self._counted else COUNT_SECONDS
         self._counted = counted

@@ -109,7 +109,7 @@ class DeadLetters:
         """Returns the dead letters grouped by error fingerprint, the largest group first."""
         store = (await self._sessions.open()).store
         rows = await store.reads.dead_groups(check_page(limit))
-        samples = await store.get([row.sample_id for row in rows])
+        samples = await store.reads.get([row.sample_id for row in rows])
         groups = []
         for row in rows:
             sample = samples.get(row.sample_id)
@@ -233,8 +233,8 @@ def _order(task: Task) -> tuple[float, str]:
 async def _follow(store: Store) -> None:
     """Revives the dependents of replayed tasks that did not fit into their transactions. Stops when another
     process revives the rest."""
-    while parents := await store.cascades():
-        if not sum([await store.settle(parent_id) for parent_id in parents]):
+    while parents := await store.cascades.pending():
+        if not sum([await store.cascades.settle(parent_id) for parent_id in parents]):
             return
 
 

@@ -7,24 +7,19 @@ raises a typed error, and nothing is written. A full queue raises QueueFull.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from typing import Any, Final
 
-from holdfast.bus.port import WORK, of_children
 from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
-from holdfast.engine.batcher import Batcher
 from holdfast.engine.handlers import TypeConfig
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
-from holdfast.queue.session import Resources, Session, Sessions
+from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
-from holdfast.store.store import Inserted
 
-GROUP_MAX: Final = 500
 _NO_OPTIONS: Final = EnqueueOptions()
 _NAMES: Final = EnqueueOptions.__struct_fields__
 
@@ -107,12 +102,13 @@ class Producer:
             pressure = ACCEPTED
         else:
             pressure = await self._pressure.judge(resources.store, queue, 1, in_tx=tx is not None)
+        new_tasks = session.new_tasks or session.open_new_tasks
         if tx is not None:
-            inserted = (await _insert_in_tx(resources, [submission], tx))[0]
+            inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
         elif submission.is_plain:
-            inserted = await (session.plain or _batcher(session)).put(submission)
+            inserted = await new_tasks.insert_plain(submission)
         else:
-            inserted = (await _insert(resources, [submission]))[0]
+            inserted = (await new_tasks.insert([submission]))[0]
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(
@@ -120,7 +116,8 @@ class Producer:
     ) -> list[TaskHandle]:
         """Enqueues all tasks, or none."""
         resources = await self._sessions.open()
-        self._sessions.here.check_takes_work()
+        session = self._sessions.here
+        session.check_takes_work()
         items = _items(tasks)
         for type_name in _types(items):
             await self._types.find(resources.store, type_name)
@@ -128,10 +125,11 @@ class Producer:
         pressure = await self._pressure.judge_group(resources.store, group, in_tx=tx is not None)
         if not group:
             return []
+        new_tasks = session.open_new_tasks
         if tx is not None:
-            inserted = await _insert_in_tx(resources, group, tx)
+            inserted = await new_tasks.insert_in_tx(group, tx)
         else:
-            inserted = await _insert(resources, group)
+            inserted = await new_tasks.insert(group)
         return [TaskHandle(answer, pressure, self._source) for answer in inserted]
 
     def _submission(
@@ -187,53 +185,3 @@ class Producer:
             if is_like_others and submission.is_plain:
                 models[task_type] = submission
         return group
-
-
-async def _insert(resources: Resources, group: list[Submission]) -> list[Inserted]:
-    """Inserts the group in one transaction, which also sends the hint."""
-    notification = resources.bus.notify_in_tx(WORK)
-    inserted = await resources.store.insert(group, hint=notification.hint)
-    resources.bus.committed(notification)
-    return inserted
-
-
-async def _insert_in_tx(
-    resources: Resources, group: list[Submission], tx: object
-) -> list[Inserted]:
-    """Inserts the group in the caller's transaction. Its commit sends the hint."""
-    hint = resources.bus.notify_in_tx(WORK, must=True).hint
-    if any(submission.edges for submission in group):
-        hint = of_children(hint)
-    return await resources.store.insert(group, tx=tx, hint=hint)
-
-
-def _batcher(session: Session) -> Batcher[Submission, Inserted]:
-    """Creates the batcher of this event loop, whose callers share commits."""
-    session.plain = Batcher(partial(_flush_one, session), partial(_flush, session), GROUP_MAX)
-    return session.plain
-
-
-async def _flush_one(session: Session, submission: Submission) -> Inserted:
-    """Inserts the task of a single caller."""
-    resources = session.resources or session.open_resources
-    if resources.store.one_writer and session.engine is not None:
-        dispatcher = session.engine.dispatcher
-        if dispatcher.is_idle:
-            return (await session.engine.direct_start.insert([submission]))[0]
-        # Wakes the dispatcher before the insert: a claim right behind it shares the commit.
-        dispatcher.wake()
-    notification = resources.bus.notify_in_tx(WORK, one=True)
-    inserted = await resources.store.insert([submission], hint=notification.hint)
-    resources.bus.committed(notification)
-    return inserted[0]
-
-
-async def _flush(session: Session, group: list[Submission]) -> list[Inserted]:
-    """Inserts the tasks of concurrent callers with one statement."""
-    resources = session.open_resources
-    if resources.store.one_writer and session.engine is not None:
-        dispatcher = session.engine.dispatcher
-        if dispatcher.is_idle:
-            return await session.engine.direct_start.insert(group)
-        dispatcher.wake()
-    return await _insert(resources, group)

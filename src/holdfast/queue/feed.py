@@ -43,18 +43,18 @@ class Feed:
     async def position(self) -> Position:
         """The end of the feed."""
         resources = await self._sessions.open()
-        return await resources.store.head()
+        return await resources.store.feed.head()
 
     async def is_covered(self, position: Position) -> bool:
         """Whether `events` can start after this position."""
         resources = await self._sessions.open()
-        return not isinstance(await resources.store.events(position, 1), Reset)
+        return not isinstance(await resources.store.feed.read(position, 1), Reset)
 
     async def new_epoch(self) -> Position:
         """Makes every reader start over, e.g. after a restore from a backup. Returns the new end of the
         feed."""
         resources = await self._sessions.open()
-        return await resources.store.new_epoch()
+        return await resources.store.feed.new_epoch()
 
     async def events(
         self, after: Position | str | None = None, *, follow: bool = True
@@ -96,7 +96,7 @@ class Feed:
     async def drain(self, session: Session, resources: Resources) -> None:
         """Delivers all committed events to the event handlers, before a stop closes the store."""
         try:
-            session.subscriptions.draining = await resources.store.head()
+            session.subscriptions.draining = await resources.store.feed.head()
         except StoreUnavailable:
             session.subscriptions.draining = Position("", 0)
         resources.bus.publish(FEED)
@@ -131,7 +131,7 @@ class Feed:
             while True:
                 try:
                     resources = await self._sessions.connect()
-                    return await resources.store.head()
+                    return await resources.store.feed.head()
                 except StoreUnavailable:
                     starting.discard(started)
                     started.set()
@@ -154,7 +154,7 @@ async def _hand_over(event: Event, handler: EventHandler) -> None:
 async def _page(store: Store, position: Position | None, *, patient: bool) -> list[Event]:
     """Reads the next events. `patient`: an unavailable store gives an empty page instead of an error."""
     try:
-        page = await store.events(position, EVENTS_PAGE)
+        page = await store.feed.read(position, EVENTS_PAGE)
     except StoreUnavailable:
         if patient:
             return []

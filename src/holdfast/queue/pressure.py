@@ -91,14 +91,14 @@ class Backpressure:
         return answer
 
     async def _look(self, store: Store, queue: str, *, in_tx: bool) -> _Figures:
-        # `Store.counters` writes, which may wait for the caller's transaction. The stored counts are at
+        # `feed.counters` writes, which may wait for the caller's transaction. The stored counts are at
         # most seconds old.
-        rows = await (store.reads.counters() if in_tx else store.counters())
+        rows = await (store.reads.counters() if in_tx else store.feed.counters())
         depth = sum(n for q, _, _, status, n in rows if q == queue and status in WAITING)
         settings = self._settings.current
         oldest = 0.0
         if settings.max_age is not None:
-            due_at = (await store.first_due([queue])).due_at
+            due_at = (await store.backlog.first_due([queue])).due_at
             if due_at is not None:
                 oldest = max(0.0, store.now() - due_at)
         figures = _Figures(Backlog(depth, oldest), store.now(), settings)

@@ -44,7 +44,7 @@ class Queues:
     async def list(self) -> list[QueueView]:
         """Returns every queue that has tasks, types or a pause, by name."""
         store = (await self._sessions.open()).store
-        counts = counts_by_queue(await store.counters())
+        counts = counts_by_queue(await store.feed.counters())
         types = await store.reads.types()
         pauses = {pause.name: pause for pause in await store.reads.queues()}
         names = sorted({*counts, *pauses, *(row.queue for row in types)})
@@ -61,7 +61,7 @@ class Queues:
         """Returns the number of queued and running tasks, of one queue or of all."""
         if queue is not None:
             check_name("queue", queue)
-        rows = await (await self._sessions.open()).store.counters()
+        rows = await (await self._sessions.open()).store.feed.counters()
         counted = (Status.QUEUED, Status.RUNNING)
         return sum(n for q, _, _, status, n in rows if status in counted and queue in (None, q))
 

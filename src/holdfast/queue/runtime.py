@@ -74,7 +74,7 @@ class Runtime:
             self._sessions.refuse_elsewhere("start and stop them there")
             self._settings.current = self._settings.current.changed(settings)
             resources = await self.open()
-            session.engine = await self._started(session, resources)
+            session.started(await self._started(session, resources))
 
     async def stop(self) -> None:
         """Stops the workers of this loop and closes its session. A second caller waits for the first stop.

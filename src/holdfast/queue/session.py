@@ -15,16 +15,15 @@ from typing import NamedTuple
 from holdfast.bus.port import Bus
 from holdfast.clock import Clock
 from holdfast.core.ids import Ids
-from holdfast.core.submit import Submission
 from holdfast.core.task import ENDED, Task
-from holdfast.engine.batcher import Batcher
 from holdfast.engine.boot import refuse_second_run
 from holdfast.engine.engine import Engine
 from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
 from holdfast.forks import PassiveFollower, follow
+from holdfast.queue.new_tasks import NewTasks
 from holdfast.queue.subscriptions import Subscriptions
 from holdfast.queue.waiters import Waiters
-from holdfast.store.store import Inserted, Store
+from holdfast.store.store import Store
 
 STOPPED = "the queue was stopped: open it or start it again"
 
@@ -52,8 +51,8 @@ class Session:
         "failure",
         "is_stopped",
         "loop",
+        "new_tasks",
         "opening",
-        "plain",
         "resources",
         "starting",
         "stopping",
@@ -66,8 +65,7 @@ class Session:
         """The queue was stopped in this loop and not opened again, so implicit opening is refused."""
         self.resources: Resources | None = None
         self.engine: Engine | None = None
-        self.plain: Batcher[Submission, Inserted] | None = None
-        """Collects the plain enqueues of this loop, which share commits."""
+        self.new_tasks: NewTasks | None = None
         self.entered = 0
         """The number of open `async with` blocks."""
         self.opening = asyncio.Lock()
@@ -81,7 +79,13 @@ class Session:
 
     def opened(self, resources: Resources) -> None:
         self._waiters = Waiters(resources.store, resources.bus, resources.clock)
+        self.new_tasks = NewTasks(resources.store, resources.bus)
         self.resources = resources
+
+    def started(self, engine: Engine) -> None:
+        """From now on, idle workers of this loop may start new tasks directly."""
+        self.engine = engine
+        self.open_new_tasks.direct_start = engine.direct_start
 
     @property
     def open_resources(self) -> Resources:
@@ -89,6 +93,13 @@ class Session:
         if self.resources is None:
             raise NotRunning(STOPPED)
         return self.resources
+
+    @property
+    def open_new_tasks(self) -> NewTasks:
+        """The writer of new tasks of an open session. Raises NotRunning after a stop."""
+        if self.new_tasks is None:
+            raise NotRunning(STOPPED)
+        return self.new_tasks
 
     @property
     def waiters(self) -> Waiters:

@@ -62,7 +62,7 @@ class Statistics:
     async def get(self) -> Stats:
         """Returns exact statistics, and sets the gauges of the meter."""
         resources = await self._sessions.open()
-        rows = await resources.store.counters()
+        rows = await resources.store.feed.counters()
         nodes = await self._nodes.list()
         by_status = dict.fromkeys(Status, 0)
         by_priority = {priority.name.lower(): 0 for priority in Priority}
@@ -108,4 +108,4 @@ class Statistics:
         else:
             self._measures = self._measures or meters.Measures(meter)
             self._measures.counted(rows)
-        meter.gauge(meters.FEED_HEAD, (await store.head()).offset)
+        meter.gauge(meters.FEED_HEAD, (await store.feed.head()).offset)

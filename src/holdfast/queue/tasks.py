@@ -51,7 +51,7 @@ class Tasks:
         """Returns the task, or None if it does not exist."""
         check_name("task_id", task_id)
         resources = await self._sessions.open()
-        return (await resources.store.get([task_id])).get(task_id)
+        return (await resources.store.reads.get([task_id])).get(task_id)
 
     async def get(self, task_id: str) -> Task:
         """Returns the task. Raises NotFound if it does not exist."""
@@ -82,7 +82,7 @@ class Tasks:
         """Returns one page of the tasks that match, newest first. `after`: the last id of the previous
         page."""
         resources = await self._sessions.open()
-        return await resources.store.find(
+        return await resources.store.reads.find(
             status=None if status is None else check_choice("status", status, Status),
             type=_name("type", type),
             queue=_name("queue", queue),
@@ -104,7 +104,7 @@ class Tasks:
     async def history(self, task_id: str) -> list[Event]:
         """Returns the stored events of the task, oldest first."""
         resources = await self._with_task(task_id)
-        return await resources.store.history(task_id)
+        return await resources.store.feed.history(task_id)
 
     async def why(self, task_id: str) -> Why:
         """Explains why the task is not running."""

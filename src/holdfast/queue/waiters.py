@@ -63,7 +63,7 @@ class Waiters:
 
     async def _look_first(self, task_id: str) -> None:
         """Reads the task once, because it may have ended before the wait began."""
-        task = (await self._store.get([task_id])).get(task_id)
+        task = (await self._store.reads.get([task_id])).get(task_id)
         if task is None:
             raise NotFound(f"task {task_id} does not exist: it may have been pruned")
         if task.status in ENDED:
@@ -120,7 +120,7 @@ class Waiters:
 
     async def _look_up(self, ids: list[str]) -> None:
         try:
-            tasks = await self._store.get(ids)
+            tasks = await self._store.reads.get(ids)
         except StoreUnavailable:
             return
         except Exception:

@@ -146,7 +146,7 @@ def _limits_full(view: Situation) -> list[Reason]:
 
 async def _workers_busy(store: Store, task: Task) -> Reason:
     # `counters` writes, so it is not part of the view. It gives the length of the line only.
-    counts = await store.counters()
+    counts = await store.feed.counters()
     ahead = sum(
         n
         for queue, _, priority, status, n in counts

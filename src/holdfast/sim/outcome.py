@@ -53,7 +53,7 @@ class Outcome(msgspec.Struct, frozen=True):
 async def all_tasks(store: Store) -> list[Task]:
     tasks: list[Task] = []
     while True:
-        page = await store.find(after=tasks[-1].id if tasks else None, limit=PAGE)
+        page = await store.reads.find(after=tasks[-1].id if tasks else None, limit=PAGE)
         tasks += page
         if len(page) < PAGE:
             return tasks
@@ -62,7 +62,7 @@ async def all_tasks(store: Store) -> list[Task]:
 async def all_events(store: Store) -> list[Event]:
     events: list[Event] = []
     while True:
-        page = await store.events(events[-1].position if events else None)
+        page = await store.feed.read(events[-1].position if events else None)
         assert isinstance(page, Page)
         if not page.events:
             return events
@@ -78,7 +78,7 @@ def in_memory(nodes: Iterable[Node]) -> dict[str, int]:
         if engine is not None:
             tasks = [run.task for run in engine.pool.runs.values()]
             tasks += [task for task, _ in engine.completer._waiting]
-            taking = engine.direct_start.in_progress
+            taking = engine.direct_start.in_progress if engine.direct_start else 0
             counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking
     return counts
 

@@ -241,7 +241,7 @@ class World:
             events=events,
             edges=self.database.edges(),
             left=self.database.left,
-            counters=await store.counters(),
+            counters=await store.feed.counters(),
             in_memory=in_memory(self.cluster.nodes.values()),
             lost=self.database.lost,
             unfinished=list(unfinished),

@@ -5,155 +5,83 @@ Promises: an acknowledged insert is durable with its events. A request whose ans
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Collection, Sequence
-from typing import Final
-
-from msgspec.structs import replace
+from collections.abc import Sequence
 
 from holdfast.core.submit import Submission
-from holdfast.core.task import Status
 from holdfast.errors import StoreBusy
 from holdfast.store.access import Access
 from holdfast.store.beside import Beside, begin, end
+from holdfast.store.links import LinkStore
 from holdfast.store.port import RowHeld
 from holdfast.store.script import Script
-from holdfast.store.scripts import edges as edge_script, insert as insert_script
-from holdfast.store.scripts.edges import Linked, Links, Pair
+from holdfast.store.scripts import insert as scripts
 from holdfast.store.scripts.insert import Inserted
 
-LINK_BATCH: Final = 100
-log = logging.getLogger("holdfast.store")
 
-
-class Inserts:
-    """The part of a store that inserts tasks and links them to their parents."""
-
-    __slots__ = ("_access",)
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def insert(
-        self, group: Sequence[Submission], *, hint: str = "", beside: Beside | None = None
-    ) -> list[Inserted]:
-        """Inserts all tasks of a caller, or none."""
-        now = self._access.now()
-        unlinked = insert_script.may_wait(group) and self._is_unlinked(group)
-        try:
-            inserted = await self._access.write(
-                lambda: self._insert(group, now, hint=hint, unlinked=unlinked, beside=beside)
-            )
-        except RowHeld as error:
-            if not insert_script.may_wait(group):
-                raise
-            raise _held_up(group, error) from error
-        if unlinked:
-            return await self._link_new(group, inserted)
-        return inserted
-
-    async def insert_in_tx(
-        self, connection: object, group: Sequence[Submission], *, hint: str = ""
-    ) -> list[Inserted]:
-        """Inserts in the caller's transaction, without locking rows that others need. After its commit `link`
-        is due if any task has dependencies."""
-        now = self._access.now()
-        unlinked = self._is_unlinked(group)
-        return await self._access.driver.run_in_tx(
-            connection,
-            lambda: self._insert(group, now, hint=hint, carried=True, unlinked=unlinked),
-            may_clash=insert_script.may_wait(group),
+async def insert(
+    access: Access,
+    links: LinkStore,
+    group: Sequence[Submission],
+    *,
+    hint: str = "",
+    beside: Beside | None = None,
+) -> list[Inserted]:
+    """Inserts all tasks of a caller, or none."""
+    now = access.now()
+    unlinked = scripts.may_wait(group) and _is_unlinked(access, group)
+    try:
+        inserted = await access.write(
+            lambda: _insert(access, group, now, hint=hint, unlinked=unlinked, beside=beside)
         )
+    except RowHeld as error:
+        if not scripts.may_wait(group):
+            raise
+        raise _held_up(group, error) from error
+    return await links.link_new(group, inserted) if unlinked else inserted
 
-    def _is_unlinked(self, group: Sequence[Submission]) -> bool:
-        """Whether edges must not lock parents. With one writer no other transaction waits for them."""
-        return not self._access.dialect.one_writer and any(submission.edges for submission in group)
 
-    def _insert(
-        self,
-        group: Sequence[Submission],
-        now: float,
-        *,
-        hint: str = "",
-        carried: bool = False,
-        unlinked: bool = False,
-        beside: Beside | None = None,
-    ) -> Script[list[Inserted]]:
-        yield from begin(beside, now)
-        inserted = yield from insert_script.insert(
-            group,
-            now=now,
-            record_id=self._access.ids.record(now),
-            recorder=self._access.dialect,
-            carried=carried,
-            unlinked=unlinked,
-        )
-        events = yield from end(beside, inserted, now)
-        assert not events, "an insert takes no further events"
-        yield from self._access.dialect.hint(hint)
-        return inserted
+async def insert_in_tx(
+    access: Access, connection: object, group: Sequence[Submission], *, hint: str
+) -> list[Inserted]:
+    """Inserts in the caller's transaction, without locking rows that others need. After its commit
+    `LinkStore.link` is due if any task has dependencies."""
+    now = access.now()
+    unlinked = _is_unlinked(access, group)
+    return await access.driver.run_in_tx(
+        connection,
+        lambda: _insert(access, group, now, hint=hint, in_tx=True, unlinked=unlinked),
+        may_clash=scripts.may_wait(group),
+    )
 
-    async def _link_new(
-        self, group: Sequence[Submission], inserted: Sequence[Inserted]
-    ) -> list[Inserted]:
-        """Links the edges of the inserted tasks, and returns their status after that. The insert is
-        committed, so an error does not reach the caller: a sweeper links the rest."""
-        pairs = [
-            (submission.task.id, edge.parent_id)
-            for submission, answer in zip(group, inserted, strict=True)
-            if answer.created
-            for edge in submission.edges
-        ]
-        statuses: dict[str, Status] = {}
-        batch = self._access.dialect.cascade_batch
-        try:
-            for start in range(0, len(pairs), batch):
-                statuses |= (await self.link_these(pairs[start : start + batch])).statuses
-        except Exception as error:
-            log.warning("the next sweep links new tasks to their parents, after %r", error)
-        return [
-            replace(answer, status=statuses.get(answer.task_id, answer.status))
-            if answer.created
-            else answer
-            for answer in inserted
-        ]
 
-    async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
-        """Links children that were inserted without locking their parents. `without`: children to skip."""
-        if self._access.dialect.one_writer or not await self._access.driver.read(
-            lambda: edge_script.is_any(without)
-        ):
-            return Linked(0, True)
-        now = self._access.now()
-        return await self._access.write(
-            lambda: edge_script.link_some(
-                now=now,
-                record_id=self._access.ids.record(now),
-                recorder=self._access.dialect,
-                limit=limit,
-                without=without,
-            )
-        )
+def _is_unlinked(access: Access, group: Sequence[Submission]) -> bool:
+    """Whether edges must not lock parents. With one writer no other transaction waits for them."""
+    return not access.dialect.one_writer and any(submission.edges for submission in group)
 
-    async def unlinked(
-        self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
-    ) -> list[Pair]:
-        """The edges that `link` would link."""
-        if self._access.dialect.one_writer:
-            return []
-        return await self._access.driver.read(lambda: edge_script.look(limit, without))
 
-    async def link_these(self, pairs: Sequence[Pair]) -> Links:
-        """Links those of these edges that are unlinked and whose parents no transaction holds."""
-        now = self._access.now()
-        return await self._access.write(
-            lambda: edge_script.link(
-                pairs,
-                now=now,
-                record_id=self._access.ids.record(now),
-                recorder=self._access.dialect,
-            )
-        )
+def _insert(
+    access: Access,
+    group: Sequence[Submission],
+    now: float,
+    *,
+    hint: str,
+    in_tx: bool = False,
+    unlinked: bool = False,
+    beside: Beside | None = None,
+) -> Script[list[Inserted]]:
+    yield from begin(beside, now)
+    inserted = yield from scripts.insert(
+        group,
+        now=now,
+        record_id=access.ids.record(now),
+        recorder=access.dialect,
+        in_tx=in_tx,
+        unlinked=unlinked,
+    )
+    events = yield from end(beside, inserted, now)
+    assert not events, "an insert takes no further events"
+    yield from access.dialect.hint(hint)
+    return inserted
 
 
 def _held_up(group: Sequence[Submission], error: RowHeld) -> StoreBusy:

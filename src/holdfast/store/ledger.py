@@ -28,7 +28,7 @@ class EntryStore:
     async def begin(self, ask: EntryRequest, *, tx: object = None) -> EntryVerdict:
         try:
             return await self._write(
-                lambda now: scripts.begin(ask, now, carried=tx is not None),
+                lambda now: scripts.begin(ask, now, in_tx=tx is not None),
                 tx=tx,
                 # A step of a task has no other way to wait.
                 wait_seconds=WAIT_SECONDS if ask.runner is None else ROW_WAIT_SECONDS,

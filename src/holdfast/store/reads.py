@@ -1,4 +1,4 @@
-"""Typed reads: dependencies, nodes, queues, types, schedules, limits, counters, dead letters.
+"""Typed reads: tasks, dependencies, nodes, queues, types, schedules, limits, counters, dead letters.
 
 Promises: rows are structs with named fields. Never: writes.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from holdfast.core.limit import Limit
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import Task
+from holdfast.core.task import Status, Task
 from holdfast.store.access import Access
 from holdfast.store.rows import (
     DeadLetterGroup,
@@ -29,10 +29,34 @@ from holdfast.store.situation import Situation, read_situation
 class Reads:
     """The reads of one store."""
 
-    __slots__ = ("_access",)
-
     def __init__(self, access: Access) -> None:
         self._access = access
+
+    async def get(self, ids: Sequence[str]) -> dict[str, Task]:
+        """The tasks of these ids that exist."""
+        tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
+        return {task.id: task for task in tasks}
+
+    async def find(
+        self,
+        *,
+        status: Status | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[Task]:
+        """The tasks that match, the newest first. `after`: the last id of the previous page."""
+        return await self._access.rows(
+            "find_tasks",
+            status=status.value if status else None,
+            type=type,
+            queue=queue,
+            prefix=prefix,
+            after=after,
+            limit=limit,
+        )
 
     async def dependencies(self, task_id: str) -> list[Dependency]:
         """The tasks that this one depends on."""
@@ -59,7 +83,7 @@ class Reads:
         return await self._access.driver.read(lambda: read_limits(names))
 
     async def counters(self) -> list[Count]:
-        """The counters as of the last count. Unlike `Store.counters` this does not write."""
+        """The counters as of the last count. Unlike `FeedStore.counters` this does not write."""
         return await self._access.rows("counters")
 
     async def project_counters(self, project: str) -> list[ProjectCount]:

@@ -1,4 +1,4 @@
-"""Ends of runs: outcomes and expired leases.
+"""Runs of tasks and their ends: outcomes and expired leases.
 
 Promises: a task that another transaction holds does not delay others. Never: decides.
 """
@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from holdfast.core.command import Instruction
+from holdfast.core.command import Expire, Instruction
 from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.errors import StoreUnavailable
@@ -38,6 +38,31 @@ class Apply(Protocol):
     async def __call__(
         self, instructions: Sequence[Instruction], *, wait: bool = True, brief: bool = False
     ) -> list[Ruling]: ...
+
+
+class RunStore:
+    """The runs of one store."""
+
+    def __init__(self, access: Access, apply: Apply) -> None:
+        self._access = access
+        self._apply = apply
+
+    async def owned(self, node: str) -> list[tuple[str, int, float]]:
+        """The runs of a node in the store: (id, fence, started at)."""
+        return await self._access.driver.read(lambda: self._access.dialect.owned(node))
+
+    async def expired(
+        self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
+    ) -> list[RunId]:
+        """Runs whose leases have ended, or had ended `at` a time."""
+        return (await ending(self._access, limit, at, without))[0]
+
+    async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
+        """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
+        out. `brief`: RowHeld is raised early."""
+        instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
+        rulings = await self._apply(instructions, wait=False, brief=brief)
+        return [ruling for ruling in rulings if not is_held(ruling)]
 
 
 async def finish(

@@ -15,8 +15,6 @@ from holdfast.store.scripts.insert import Inserted
 class ScheduleStore:
     """The schedules of one store. RowHeld: another transaction holds the row."""
 
-    __slots__ = ("_access",)
-
     def __init__(self, access: Access) -> None:
         self._access = access
 

@@ -1,4 +1,4 @@
-"""The store: the verbs that move tasks, the same on every database.
+"""The store: the verbs that move tasks, the same on every database. Everything else is in its parts.
 
 Promises: what a verb acknowledges is durable; every change has its events in the same transaction; every
 write of a runner is fenced. Never: decides (the core does), never exposes SQL or names of statements.
@@ -9,37 +9,47 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, Self, TypeVar
 
-from holdfast.core.claiming import Claimed, ClaimRequest, Upcoming
-from holdfast.core.command import Expire, Instruction
+from holdfast.core.claiming import Claimed, ClaimRequest
+from holdfast.core.command import Instruction
 from holdfast.core.decide import Ruling
-from holdfast.core.event import Event, Position
 from holdfast.core.ids import Ids
 from holdfast.core.priority import AGEING_SECONDS
 from holdfast.core.submit import Submission
-from holdfast.core.task import Priority, RunId, Status, Task
+from holdfast.core.task import Priority, RunId, Task
+from holdfast.store import claims, inserts
 from holdfast.store.access import Access
+from holdfast.store.backlog import BacklogStore
 from holdfast.store.beside import Beside
 from holdfast.store.by_id import ClaimsById
-from holdfast.store.claims import Claims
-from holdfast.store.fast.insert import FastInserts
-from holdfast.store.inserts import LINK_BATCH, Inserts
+from holdfast.store.cascades import CascadeStore
+from holdfast.store.fast import insert as fast_insert
+from holdfast.store.fast.lone_caller import LoneCaller
+from holdfast.store.feed import FeedStore
+from holdfast.store.links import LinkStore
 from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
 from holdfast.store.reads import Reads
-from holdfast.store.runs import HELD_LEASE_SECONDS, Swept, ending, finish, held_up, is_held
+from holdfast.store.runs import (
+    HELD_LEASE_SECONDS,
+    RunStore,
+    Swept,
+    ending,
+    finish,
+    held_up,
+    is_held,
+)
 from holdfast.store.schedules import ScheduleStore
 from holdfast.store.script import Script
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
-from holdfast.store.scripts.edges import Linked, Links, Pair
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.scripts.edges import Linked
+from holdfast.store.scripts.feed import Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
 from holdfast.store.upkeep import Upkeep
 
 T = TypeVar("T")
-CASCADES_MAX: Final = 100
-COUNT_BATCHES: Final = 20
-"""Batches of uncounted records that one call of `counters` processes."""
-CARRIED_SECONDS: Final = 5.0
+
+
+IN_TX_SECONDS: Final = 5.0
 """Time limit of a script in a caller's transaction, including waits for other transactions. Most tasks may
 run longer than this. So a step of `ctx.once` whose entry another run holds raises an error in the handler
 before the task's lease is in danger."""
@@ -53,25 +63,29 @@ class Store:
         self._dialect = dialect
         self._ids = ids
         self._access = Access(driver, dialect, ids)
-        self._inserts = Inserts(self._access)
-        self._claims = Claims(self._access)
-        self._fast_inserts = FastInserts(self._access)
+        self._lone = LoneCaller()
         self.reads = Reads(self._access)
+        self.feed = FeedStore(self._access)
+        self.backlog = BacklogStore(self._access)
+        self.runs = RunStore(self._access, self.apply)
+        self.links = LinkStore(self._access)
+        self.cascades = CascadeStore(self._access)
         self.schedules = ScheduleStore(self._access)
         self.upkeep = Upkeep(self._access)
-        self.by_id = ClaimsById(self._access, self.expire)
+        self.by_id = ClaimsById(self._access, self.runs.expire)
         self.now = driver.now
         """The store's time, which decides whether a lease has ended."""
         self.one_writer = dialect.one_writer
-        self.on_cut_short: Callable[[], None] = lambda: None
-        """Called when a transaction has left dependents unsettled. The sweeper of this process settles
-        them."""
 
     async def open(self) -> None:
         await self._driver.open()
 
     async def close(self) -> None:
         await self._driver.close()
+
+    async def warm_up(self, claim: ClaimRequest) -> None:
+        """Prepares the statements of a worker before the first task arrives: runs them without effect."""
+        await self._driver.warm_up(self._dialect.fast.rehearse(claim, now=self.now()))
 
     def reserved(self, rank: Rank) -> Self:
         """The same store with the connections of an engine, see `Driver.reserved`."""
@@ -109,48 +123,31 @@ class Store:
     ) -> list[Inserted]:
         """Inserts all tasks of a caller, or none. `hint` is sent with the commit. `beside` writes further
         rows in the same transaction, not with `tx`. `tx`: a connection with an open transaction of the
-        caller. The insert then runs in it and locks no row that others need; after its commit `link` is due
-        if any task has dependencies."""
+        caller. The insert then runs in it and locks no row that others need; after its commit `links.link`
+        is due if any task has dependencies."""
         if tx is not None:
-            return await self._inserts.insert_in_tx(tx, group, hint=hint)
-        if beside is not None:
-            return await self._inserts.insert(group, hint=hint, beside=beside)
-        inserted = await self._fast_inserts.insert(group, hint=hint)
-        return inserted or await self._inserts.insert(group, hint=hint)
+            return await inserts.insert_in_tx(self._access, tx, group, hint=hint)
+        if beside is None:
+            inserted = await fast_insert.insert(self._access, self._lone, group, hint=hint)
+            if inserted:
+                return inserted
+        return await inserts.insert(self._access, self.links, group, hint=hint, beside=beside)
 
     async def insert_and_claim(
         self, group: Sequence[Submission], claim: ClaimRequest
     ) -> tuple[list[Inserted], Claimed]:
         """Inserts tasks and, if all are plain, claims the next tasks in the same commit. Otherwise no task is
         claimed."""
-        started = await self._fast_inserts.insert_and_claim(group, claim)
-        return started or (await self._inserts.insert(group), Claimed([]))
-
-    async def link(self, limit: int = LINK_BATCH, *, without: Collection[str] = ()) -> Linked:
-        """Links children that were inserted without locking their parents. `without`: children to skip."""
-        return await self._inserts.link(limit, without=without)
-
-    async def unlinked(
-        self, limit: int = LINK_BATCH, *, without: Collection[str] = ()
-    ) -> list[Pair]:
-        """The edges that `link` would link."""
-        return await self._inserts.unlinked(limit, without=without)
-
-    async def link_these(self, pairs: Sequence[Pair]) -> Links:
-        """Links those of these edges that are unlinked and whose parents no transaction holds."""
-        return await self._inserts.link_these(pairs)
+        started = await fast_insert.insert_and_claim(self._access, group, claim)
+        return started or (await inserts.insert(self._access, self.links, group), Claimed([]))
 
     # -- claims --------------------------------------------------------------------------------
-
-    async def warm_up(self, claim: ClaimRequest) -> None:
-        """Prepares the statements of a worker before the first task arrives."""
-        await self._claims.warm_up(claim)
 
     async def claim(self, claim: ClaimRequest) -> Claimed:
         """Claims the next tasks in order, under new fences, at the time when the database is reached. Tasks
         whose limit another transaction holds are skipped, so tasks of other types do not wait for them. With
         `expected` 1 and `limit` 1, a task with limits is not claimed."""
-        return await self._claims.claim(claim)
+        return await claims.claim(self._access, claim)
 
     async def claim_aged(
         self,
@@ -160,19 +157,7 @@ class Store:
         below: Priority = Priority.CRITICAL,
     ) -> Claimed:
         """Claims the tasks that have waited longest, of those less urgent than `below`."""
-        return await self._claims.claim_aged(claim, ageing_seconds, below=below)
-
-    async def open_gates(self) -> tuple[int, float | None]:
-        """Unparks tasks that waited for a rate. Returns how many, and when the next gate opens."""
-        return await self._claims.open_gates()
-
-    async def next_due(self, queues: Sequence[str], after: float | None = None) -> Upcoming:
-        """When the next task becomes due, after now or after `after`, and when the next limit opens."""
-        return await self._claims.next_due(queues, after)
-
-    async def first_due(self, queues: Sequence[str]) -> Upcoming:
-        """When the first task in line was or will be due, and when the next limit opens."""
-        return await self._claims.first_due(queues)
+        return await claims.claim_aged(self._access, claim, ageing_seconds, below=below)
 
     # -- tasks ---------------------------------------------------------------------------------
 
@@ -203,28 +188,8 @@ class Store:
         except RowHeld as error:
             raise held_up(instructions, error) from error
         if applied.is_cut_short:
-            self.on_cut_short()
+            self.cascades.on_cut_short()
         return applied.rulings
-
-    async def cascades(self) -> list[str]:
-        """Parents that have ended or were replayed, with unsettled dependents that no transaction holds."""
-        return [row[0] for row in await self._access.rows("cascades", limit=CASCADES_MAX)]
-
-    async def held_cascades(self) -> list[tuple[str, str | None]]:
-        """Cascades that wait for another transaction, which holds a child, or the parent (no child)."""
-        if self.one_writer:
-            return []
-        rows = await self._access.rows("held_cascades", limit=CASCADES_MAX)
-        return [(row[0], row[1]) for row in rows]
-
-    async def settle(self, parent_id: str) -> int:
-        """Settles the next dependents of such a parent. Returns how many; 0 if another process does it."""
-        now = self.now()
-        return await self._access.write(
-            lambda: apply_script.go_on(
-                parent_id, now=now, record_id=self._ids.record(now), recorder=self._dialect
-            )
-        )
 
     async def finish(
         self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
@@ -237,10 +202,6 @@ class Store:
         """Writes the held outcomes whose rows are free now, without a long wait for the others. RowHeld if
         the tasks share a row that is held; then call it for one task at a time."""
         return await self.apply([instruction for _, instruction in ended], wait=False, brief=True)
-
-    async def owned(self, node: str) -> list[tuple[str, int, float]]:
-        """The runs of a node in the store: (id, fence, started at)."""
-        return await self._driver.read(lambda: self._dialect.owned(node))
 
     async def heartbeat(
         self, node: str, info_json: str, runs: Sequence[RunId], lease_seconds: float
@@ -273,81 +234,11 @@ class Store:
         ended, next_at = await ending(self._access, limit, at, without)
         if not ended:
             return Swept([], next_at)
-        expired = await self.expire(ended)
+        expired = await self.runs.expire(ended)
         is_held_up = len(expired) < len(ended)
         return Swept(expired, self.now() + HELD_LEASE_SECONDS if is_held_up else None)
 
-    async def expired(
-        self, limit: int = 100, *, at: float | None = None, without: Collection[RunId] = ()
-    ) -> list[RunId]:
-        """Runs whose leases have ended, or had ended `at` a time."""
-        return (await ending(self._access, limit, at, without))[0]
-
-    async def expire(self, runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
-        """Expires these runs, unless their leases were renewed. Tasks that another transaction holds are left
-        out. `brief`: RowHeld is raised early."""
-        instructions = [Instruction(run.task_id, Expire(), fence=run.fence) for run in runs]
-        rulings = await self.apply(instructions, wait=False, brief=brief)
-        return [ruling for ruling in rulings if not is_held(ruling)]
-
-    async def get(self, ids: Sequence[str]) -> dict[str, Task]:
-        tasks: list[Task] = await self._access.rows("get_tasks", ids=list(ids))
-        return {task.id: task for task in tasks}
-
-    async def find(
-        self,
-        *,
-        status: Status | None = None,
-        type: str | None = None,
-        queue: str | None = None,
-        prefix: str | None = None,
-        after: str | None = None,
-        limit: int = 50,
-    ) -> list[Task]:
-        """Newest first. `after`: the last id of the previous page."""
-        return await self._access.rows(
-            "find_tasks",
-            status=status.value if status else None,
-            type=type,
-            queue=queue,
-            prefix=prefix,
-            after=after,
-            limit=limit,
-        )
-
-    # -- the feed ------------------------------------------------------------------------------
-
-    async def events(self, after: Position | None, limit: int = 500) -> Page | Reset:
-        return await self._driver.read(lambda: feed.read(self._dialect, after, limit))
-
-    async def head(self) -> Position:
-        return await self._driver.read(lambda: feed.head(self._dialect))
-
-    async def history(self, task_id: str) -> list[Event]:
-        return await self._driver.read(lambda: feed.history(self._dialect, task_id))
-
-    async def counters(self) -> list[feed.Count]:
-        """(queue, type, priority, status, n), exact as of now. With a backlog of more than a million
-        uncounted records, as of the last one that was counted."""
-        rows: list[feed.Count] = []
-        for _ in range(COUNT_BATCHES):
-            is_done, rows = await self._driver.write_one(lambda: feed.counters(self._dialect))
-            if is_done:
-                break
-        return rows
-
-    async def project_counters(self, project: str) -> list[feed.ProjectCount]:
-        """(queue, status, n) of one project, exact as of now, like `counters`."""
-        await self.counters()
-        return await self.reads.project_counters(project)
-
-    async def new_epoch(self) -> Position:
-        """Starts a new epoch after a restore that the store cannot detect: every reader gets a reset and
-        reads the state again. Returns the head of the feed."""
-        epoch = self._ids.token()
-        return await self._driver.write_one(lambda: feed.new_epoch(epoch))
-
-    # -- parts with tables and scripts: locks, ledger, orders -------------------------------------
+    # -- scripts of locks, ledger and orders -----------------------------------------------------
 
     async def run(
         self,
@@ -376,7 +267,7 @@ class Store:
         return await self._driver.run_in_tx(
             connection,
             lambda: make(self._dialect, self._ids, now),
-            limit_seconds=CARRIED_SECONDS,
+            limit_seconds=IN_TX_SECONDS,
         )
 
     async def read(self, make: Callable[[], Script[T]]) -> T:

@@ -20,8 +20,6 @@ from holdfast.store.scripts import admin, nodes
 class Upkeep:
     """The upkeep of one store."""
 
-    __slots__ = ("_access",)
-
     def __init__(self, access: Access) -> None:
         self._access = access
 

@@ -82,7 +82,7 @@ class Driver:
         find."""
         now = self._clock.now()
         engine = self.engine
-        upcoming = await self._store.next_due(engine.dispatcher.queues)
+        upcoming = await self._store.backlog.next_due(engine.dispatcher.queues)
         times = [
             upcoming.due_at,
             upcoming.opens_at,
@@ -91,7 +91,7 @@ class Driver:
         runs = engine.pool.runs
         if runs:
             times.append(now + engine.config.lease_seconds / 3)
-        running = await self._store.find(status=Status.RUNNING, limit=1_000)
+        running = await self._store.reads.find(status=Status.RUNNING, limit=1_000)
         times += [task.lease_until for task in running if task.run not in runs]
         deadline = engine.pool.deadlines.next_at()
         if deadline is not None:

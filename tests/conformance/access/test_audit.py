@@ -79,16 +79,16 @@ async def test_an_act_and_its_row_are_one_transaction(store: Store) -> None:
         await store.apply([abort(second)], beside=Failing())
     rows = await AuditStore(store).after(0, 10)
     assert [(row.seq, row.subject) for row in rows] == [(1, first)]
-    assert (await store.get([second]))[second].status == "queued"
+    assert (await store.reads.get([second]))[second].status == "queued"
     assert (await AuditStore(store).verify())[1] is None
 
 
 async def test_its_events_stand_in_the_record_of_the_act(store: Store) -> None:
     (task_id,) = await put_plain(store, 1)
     await store.apply([abort(task_id)], beside=Noted())
-    page = await store.events(None, 100)
+    page = await store.feed.read(None, 100)
     assert [event.kind for event in page.events] == ["task.enqueued", "task.aborted", "test.noted"]  # type: ignore[union-attr]
-    assert [event.kind for event in await store.history(task_id)] == [
+    assert [event.kind for event in await store.feed.history(task_id)] == [
         "task.enqueued",
         "task.aborted",
     ]

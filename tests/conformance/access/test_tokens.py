@@ -53,7 +53,7 @@ async def test_a_secret_is_shown_once_and_stored_as_its_digest(store: Store) -> 
     assert len(rows) == 1
     assert issued.secret not in str(rows)
     assert (await AuditStore(store).verify())[0].seq == 1
-    page = await store.events(None, 10)
+    page = await store.feed.read(None, 10)
     assert [event.kind for event in page.events] == ["token.created"]  # type: ignore[union-attr]
     assert issued.secret not in str(page)
 

@@ -90,7 +90,7 @@ async def claim_one(store: Store, **fields: Any) -> Task:
 
 
 async def get(store: Store, task_id: str) -> Task:
-    return (await store.get([task_id]))[task_id]
+    return (await store.reads.get([task_id]))[task_id]
 
 
 async def status(store: Store, task_id: str) -> Status:
@@ -149,7 +149,7 @@ async def read_all(store: Store, at: Position | None = None, limit: int = 500) -
     """Reads the feed from a position to its head, and checks that it has no gaps."""
     events: list[Event] = []
     while True:
-        page = await store.events(at, limit)
+        page = await store.feed.read(at, limit)
         assert isinstance(page, Page), page
         if not page.events:
             break
@@ -162,13 +162,13 @@ async def read_all(store: Store, at: Position | None = None, limit: int = 500) -
 
 
 async def kinds(store: Store, task_id: str) -> list[str]:
-    return [event.kind for event in await store.history(task_id)]
+    return [event.kind for event in await store.feed.history(task_id)]
 
 
 async def all_tasks(store: Store) -> list[Task]:
     tasks: list[Task] = []
     at: str | None = None
-    while page := await store.find(after=at, limit=100):
+    while page := await store.reads.find(after=at, limit=100):
         tasks += page
         at = page[-1].id
     return tasks
@@ -176,7 +176,7 @@ async def all_tasks(store: Store) -> list[Task]:
 
 async def check_counters(store: Store) -> None:
     """Checks that the counters equal a count of the rows."""
-    counted = {tuple(row[:4]): row[4] for row in await store.counters()}
+    counted = {tuple(row[:4]): row[4] for row in await store.feed.counters()}
     real = Counter(
         (t.queue, t.type, int(t.priority), t.status.value) for t in await all_tasks(store)
     )

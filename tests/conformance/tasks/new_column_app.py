@@ -44,7 +44,7 @@ async def finish(store: Store, tasks: list[Task]) -> None:
 async def main(url: str) -> dict[str, Any]:
     store = store_for(url, SystemClock())()
     await store.open()
-    await finish(store, await store.find(status=Status.RUNNING))
+    await finish(store, await store.reads.find(status=Status.RUNNING))
     # With the direct start, a task of the older version is claimed together with the new one.
     _, claimed = await store.insert_and_claim([submission(store, "new-direct", "eu")], CLAIM)
     await finish(store, claimed.tasks)
@@ -55,7 +55,7 @@ async def main(url: str) -> dict[str, Any]:
     while tasks := (await store.claim(CLAIM)).tasks:
         regions |= {task.id: region_of(task) for task in tasks}
         await finish(store, tasks)
-    rows = await store.find(limit=100)
+    rows = await store.reads.find(limit=100)
     assert regions.items() <= {task.id: region_of(task) for task in rows}.items()
     await store.close()
     return {

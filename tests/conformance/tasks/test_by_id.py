@@ -167,7 +167,7 @@ async def test_a_runner_without_progress_is_stuck_and_may_recover(
     assert code(await complete(store, await get(store, task_id))) == "moved"
     assert (await kinds(store, task_id)).count("task.stuck") == 2
     assert (await kinds(store, task_id))[-2:] == ["task.unstuck", "task.completed"]
-    counts = {row[3]: row[4] for row in await store.counters() if row[4]}
+    counts = {row[3]: row[4] for row in await store.feed.counters() if row[4]}
     assert counts == {"completed": 1}
 
 

@@ -36,9 +36,9 @@ small_batches = pytest.mark.parametrize("cascade_batch", [3])
 async def settle_all(store: Store) -> int:
     """Settles as sweepers do. Returns the number of batches."""
     batches = 0
-    while parents := await store.cascades():
+    while parents := await store.cascades.pending():
         for parent_id in parents:
-            assert await store.settle(parent_id) > 0
+            assert await store.cascades.settle(parent_id) > 0
             batches += 1
     return batches
 
@@ -56,7 +56,7 @@ async def family(store: Store, children: int) -> list[str]:
 async def test_a_wide_family_is_settled_in_batches(store: Store, children: int, ends: str) -> None:
     names = await family(store, children)
     cut_short: list[int] = []
-    store.on_cut_short = lambda: cut_short.append(1)
+    store.cascades.on_cut_short = lambda: cut_short.append(1)
     parent = await claim_one(store)
     match ends:
         case "completed":
@@ -86,11 +86,11 @@ async def test_another_process_goes_on_after_a_crash(shared_bench: Bench) -> Non
     store = await shared_bench.open()
     names = await family(store, 20)
     await runner_says(store, await claim_one(store), failing(final=True))
-    await store.settle("p")
+    await store.cascades.settle("p")
     other = await shared_bench.open()
     await settle_all(other)
     assert {(await statuses(store))[name] for name in names} == {"failed"}
-    assert await other.settle("p") == 0
+    assert await other.cascades.settle("p") == 0
 
 
 @small_batches
@@ -119,7 +119,7 @@ async def test_a_parent_is_kept_until_its_dependents_are_settled(store: Store) -
     assert (await get(store, "p")).status is Status.COMPLETED
     await settle_all(store)
     await store.prune(before=later, dead_before=later, feed_before=0.0)
-    assert await store.get(["p"]) == {}
+    assert await store.reads.get(["p"]) == {}
     assert sorted(await finish_all(store)) == names
 
 

@@ -69,14 +69,16 @@ async def test_a_task_waits_until_it_is_due(store: Store, clock: VirtualClock) -
     await put(store, "later", delay_seconds=10.0)
     await put(store, "soon", delay_seconds=5.0, queue="mail")
     assert await claim_ids(store, queues=("default", "mail")) == []
-    assert (await store.next_due(["default", "mail"])).due_at == clock.now() + 5.0
-    assert (await store.next_due(["default"])).due_at == clock.now() + 10.0
-    assert (await store.next_due(["nowhere"])).due_at is None
+    assert (await store.backlog.next_due(["default", "mail"])).due_at == clock.now() + 5.0
+    assert (await store.backlog.next_due(["default"])).due_at == clock.now() + 10.0
+    assert (await store.backlog.next_due(["nowhere"])).due_at is None
     clock.set(clock.now() + 5.0)
     assert await claim_ids(store, queues=("default", "mail")) == ["soon"]
     clock.set(clock.now() + 5.0)
-    assert (await store.next_due(["default"])).due_at is None, "what is due already is no wake-up"
-    due_since_a_look = (await store.next_due(["default"], after=clock.now() - 1.0)).due_at
+    assert (await store.backlog.next_due(["default"])).due_at is None, (
+        "what is due already is no wake-up"
+    )
+    due_since_a_look = (await store.backlog.next_due(["default"], after=clock.now() - 1.0)).due_at
     assert due_since_a_look == clock.now(), "but for a claim that judged it too early"
     assert await claim_ids(store, queues=("default", "mail")) == ["later"]
 
@@ -173,10 +175,10 @@ async def test_owned_lists_the_runs_of_a_node(store: Store) -> None:
     await put_plain(store, 3)
     task = await claim_one(store, node="node-a")
     await claim_one(store, node="node-b")
-    assert [tuple(row) for row in await store.owned("node-a")] == [
+    assert [tuple(row) for row in await store.runs.owned("node-a")] == [
         (task.id, task.fence, task.started_at)
     ]
-    assert await store.owned("unknown") == []
+    assert await store.runs.owned("unknown") == []
 
 
 async def test_a_claim_takes_tasks_of_its_projects_only(store: Store) -> None:

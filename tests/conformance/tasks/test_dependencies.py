@@ -277,7 +277,7 @@ async def test_a_wide_graph_settles_at_once(store: Store) -> None:
     await put(store, "p")
     await store.insert([asked(store, f"c{n:03}", depends_on=after("p")) for n in range(300)])
     await complete(store, await claim_one(store))
-    assert len(await store.find(status=Status.QUEUED, limit=500)) == 300
+    assert len(await store.reads.find(status=Status.QUEUED, limit=500)) == 300
     dependents = await query(store, "dependents", id="p", limit=1000)
     assert len(dependents) == 300
     await check_counters(store)

@@ -84,7 +84,7 @@ async def recorded(store: Store, task_id: str) -> list[NewEvent]:
             event.project,
             event.version,
         )
-        for event in await store.history(task_id)
+        for event in await store.feed.history(task_id)
     ]
 
 

@@ -35,13 +35,13 @@ from tests.conformance.tasks.helpers import (
 
 
 async def test_an_empty_feed(store: Store) -> None:
-    head = await store.head()
+    head = await store.feed.head()
     assert head.offset == 0
-    page = await store.events(None)
+    page = await store.feed.read(None)
     assert isinstance(page, Page)
     assert (page.events, page.position, page.head) == ([], head, head)
-    assert await store.counters() == []
-    assert await store.history("unknown") == []
+    assert await store.feed.counters() == []
+    assert await store.feed.history("unknown") == []
 
 
 async def test_offsets_are_contiguous_and_in_order(store: Store) -> None:
@@ -51,7 +51,7 @@ async def test_offsets_are_contiguous_and_in_order(store: Store) -> None:
     await put_plain(store, 2)
     events = await read_all(store)
     assert [event.position.offset for event in events] == list(range(1, 10))
-    assert (await store.head()).offset == 9
+    assert (await store.feed.head()).offset == 9
     assert len({event.position.epoch for event in events}) == 1
 
 
@@ -62,7 +62,7 @@ async def test_pages_of_any_size_give_the_same_feed(store: Store, limit: int) ->
     await finish_all(store)
     whole = await read_all(store)
     assert await read_all(store, limit=limit) == whole
-    page = await store.events(None, limit)
+    page = await store.feed.read(None, limit)
     assert isinstance(page, Page)
     assert len(page.events) == min(limit, len(whole))
 
@@ -83,11 +83,11 @@ async def test_a_reader_gets_more_records_than_one_page_holds(store: Store) -> N
 
 async def test_a_position_that_cannot_go_on_is_reset_with_a_reason(store: Store) -> None:
     await put_plain(store, 3)
-    head = await store.head()
-    ahead = await store.events(Position(head.epoch, head.offset + 1))
+    head = await store.feed.head()
+    ahead = await store.feed.read(Position(head.epoch, head.offset + 1))
     assert isinstance(ahead, Reset)
     assert (ahead.reason, ahead.head, ahead.oldest.offset) == (ResetReason.AHEAD, head, 0)
-    other = await store.events(Position("elsewhere", 1))
+    other = await store.feed.read(Position("elsewhere", 1))
     assert isinstance(other, Reset)
     assert other.reason is ResetReason.EPOCH
     assert [e.position.offset for e in await read_all(store, other.oldest)] == [1, 2, 3]
@@ -99,7 +99,7 @@ async def test_the_history_of_one_task(store: Store, clock: VirtualClock) -> Non
         await runner_says(store, task, failing())
     clock.set(clock.now() + 10)
     await finish_all(store)
-    history = await store.history(ids[1])
+    history = await store.feed.history(ids[1])
     assert [event.kind for event in history] == [
         *("task.enqueued", "task.started", "task.failed", "task.started", "task.completed")
     ]
@@ -112,9 +112,9 @@ async def test_a_long_history_keeps_its_end(store: Store) -> None:
     await put(store, "a")
     for n in range(120):
         await order(store, "a", Edit("ann", str(n)))
-    history = await store.history("a")
+    history = await store.feed.history("a")
     assert len(history) >= 90
-    assert history[-1].position == await store.head()
+    assert history[-1].position == await store.feed.head()
 
 
 async def test_counters_follow_everything(store: Store, clock: VirtualClock) -> None:
@@ -181,7 +181,7 @@ async def test_pruning_takes_batches(store: Store, clock: VirtualClock) -> None:
     await put_plain(store, 10)
     await finish_all(store)
     clock.set(clock.now() + 100)
-    assert await store.find(status=Status.COMPLETED, limit=100) != []
+    assert await store.reads.find(status=Status.COMPLETED, limit=100) != []
     gone = await store.prune(before=clock.now(), dead_before=0.0, feed_before=0.0, limit=4)
     assert gone == 4
     assert len(await all_tasks(store)) == 6
@@ -194,9 +194,9 @@ async def test_a_reader_of_what_was_pruned_is_reset(store: Store, clock: Virtual
     early = (await read_all(store))[0].position
     clock.set(clock.now() + 100)
     await put(store, "c")
-    head = await store.head()
+    head = await store.feed.head()
     await store.prune(before=0.0, dead_before=0.0, feed_before=clock.now() - 50)
-    reset = await store.events(early)
+    reset = await store.feed.read(early)
     assert isinstance(reset, Reset)
     assert (reset.reason, reset.oldest.offset, reset.head) == (ResetReason.PRUNED, 2, head)
     assert [event.task_id for event in await read_all(store, reset.oldest)] == ["c"]
@@ -207,12 +207,12 @@ async def test_a_reader_of_what_was_pruned_is_reset(store: Store, clock: Virtual
 
 async def test_the_head_is_never_pruned(store: Store, clock: VirtualClock) -> None:
     await put_plain(store, 3)
-    head = await store.head()
+    head = await store.feed.head()
     clock.set(clock.now() + 1000)
     for _ in range(3):
         await store.prune(before=0.0, dead_before=0.0, feed_before=clock.now())
-    assert await store.head() == head
-    page = await store.events(head)
+    assert await store.feed.head() == head
+    page = await store.feed.read(head)
     assert isinstance(page, Page)
     await put(store, "next")
     assert [e.position.offset for e in await read_all(store, head)] == [4]

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Position
-from holdfast.store import store as store_module
+from holdfast.store import feed as feed_module
 from holdfast.store.postgres import dialect as postgres_dialect
 from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.sqlite import dialect as sqlite_dialect
@@ -30,7 +30,7 @@ async def insert(store: Store, count: int) -> None:
 
 
 async def page(store: Store, after: Position | None = None, limit: int = 500) -> Page:
-    answer = await store.events(after, limit)
+    answer = await store.feed.read(after, limit)
     assert isinstance(answer, Page), answer
     return answer
 
@@ -54,11 +54,11 @@ async def test_only_a_prefix_is_pruned(store: Store, bench: Bench) -> None:
 
 async def test_a_reader_never_skips_a_gap(store: Store, bench: Bench) -> None:
     await insert(store, 5)
-    head = await store.head()
+    head = await store.feed.head()
     await bench.sql("DELETE FROM holdfast_feed WHERE first_offset = 3")
     first = await page(store)
     assert offsets(first) == [1, 2]
-    after = await store.events(first.position)
+    after = await store.feed.read(first.position)
     assert isinstance(after, Reset)
     assert (after.reason, after.head) == (ResetReason.PRUNED, head)
 
@@ -66,7 +66,7 @@ async def test_a_reader_never_skips_a_gap(store: Store, bench: Bench) -> None:
 async def test_a_page_fetches_the_records_that_it_shows(store: Store) -> None:
     for _ in range(3):
         await store.insert([fresh(store) for _ in range(100)])
-    await store.head()
+    await store.feed.head()
     assert len(await query(store, "read_records", after=0, limit=10)) == 1
     assert len(await query(store, "read_records", after=95, limit=10)) == 2
     read: list[int] = []
@@ -89,18 +89,18 @@ async def test_a_backlog_is_numbered_and_counted_in_batches(store: Store) -> Non
     await insert(store, 11)
     part = await page(store)
     assert offsets(part) == list(range(1, len(part.events) + 1))
-    assert (await store.head()).offset == 11
+    assert (await store.feed.head()).offset == 11
     assert offsets(await page(store)) == list(range(1, 12))
-    assert [row[4] for row in await store.counters()] == [11]
+    assert [row[4] for row in await store.feed.counters()] == [11]
 
 
 @pytest.mark.usefixtures("small_batches")
 async def test_figures_behind_a_long_backlog_are_late_and_not_an_error(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "COUNT_BATCHES", 2)
+    monkeypatch.setattr(feed_module, "COUNT_BATCHES", 2)
     await insert(store, 14)
-    totals = [sum(row[4] for row in await store.counters()) for _ in range(4)]
+    totals = [sum(row[4] for row in await store.feed.counters()) for _ in range(4)]
     assert totals == [6, 12, 14, 14]
 
 
@@ -130,11 +130,11 @@ async def test_batches_beside_racing_writers_leave_no_hole(shared_bench: Bench) 
 async def test_a_new_epoch_resets_every_reader(shared_bench: Bench) -> None:
     store, reader = await shared_bench.open(), await shared_bench.open()
     await insert(store, 3)
-    old = await reader.head()
-    head = await store.new_epoch()
+    old = await reader.feed.head()
+    head = await store.feed.new_epoch()
     assert head.offset == 3
     assert head.epoch != old.epoch
-    reset = await reader.events(old)
+    reset = await reader.feed.read(old)
     assert isinstance(reset, Reset)
     assert (reset.reason, reset.head) == (ResetReason.EPOCH, head)
     assert offsets(await page(reader, head)) == []
@@ -154,17 +154,17 @@ async def test_a_restored_database_has_a_new_epoch(pg_server: Postgres, pg_dsn: 
     await admin.execute(f"CREATE DATABASE restored TEMPLATE {name}")
     store = await bench.open()
     await insert(store, 4)
-    position = await store.head()
+    position = await store.feed.head()
     await bench.close()
     restored = PostgresBench(bench.clock, pg_server.dsn("restored"))
     store = await restored.open()
     await insert(store, 6)
-    reset = await store.events(position)
+    reset = await store.feed.read(position)
     assert isinstance(reset, Reset)
     assert reset.reason is ResetReason.EPOCH
     await restored.close()
     again = await restored.open()  # Nothing has changed since.
-    assert (await again.head()).epoch == reset.head.epoch
+    assert (await again.feed.head()).epoch == reset.head.epoch
     await restored.close()
     await admin.execute("DROP DATABASE restored")
     await admin.close()
@@ -180,7 +180,7 @@ async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connec
         shutil.copytree(server.data, server.root / "backup")
         server.start()
         await insert(store, 4)
-        position = await store.head()
+        position = await store.feed.head()
         server.kill()
         shutil.rmtree(server.data)
         shutil.move(server.root / "backup", server.data)
@@ -189,7 +189,7 @@ async def test_a_server_that_lost_its_tail_has_a_new_epoch_also_for_those_connec
             shutil.chown(path, *server_owner(server))
         server.start()
         await insert(store, 6)
-        reset = await store.events(position)
+        reset = await store.feed.read(position)
         assert isinstance(reset, Reset)
         assert reset.reason is ResetReason.EPOCH
         await bench.close()
@@ -217,11 +217,11 @@ async def role_without_rights(dsn: str, name: str) -> AsyncIterator[str]:
 
 async def test_roles_with_different_rights_share_one_epoch(pg_dsn: str) -> None:
     owner = PostgresBench(VirtualClock(), pg_dsn)
-    before = await (await owner.open()).head()
+    before = await (await owner.open()).feed.head()
     async with role_without_rights(pg_dsn, "plain_two") as theirs:
         for dsn in (theirs, pg_dsn) * 2:
             bench = PostgresBench(VirtualClock(), dsn)
-            assert (await (await bench.open()).head()).epoch == before.epoch
+            assert (await (await bench.open()).feed.head()).epoch == before.epoch
             await bench.close()
     await owner.close()
 
@@ -232,10 +232,10 @@ async def test_a_role_with_more_rights_that_comes_later_starts_no_epoch(pg_dsn: 
     async with role_without_rights(pg_dsn, "plain_three") as theirs:
         await owner.sql("UPDATE holdfast_feed_head SET identity = ''")
         bench = PostgresBench(VirtualClock(), theirs)
-        before = await (await bench.open()).head()
+        before = await (await bench.open()).feed.head()
         await bench.close()
         later = PostgresBench(VirtualClock(), pg_dsn)
-        assert (await (await later.open()).head()).epoch == before.epoch
+        assert (await (await later.open()).feed.head()).epoch == before.epoch
         await later.close()
     await owner.close()
 
@@ -247,9 +247,9 @@ async def test_a_callers_role_without_rights_can_enqueue_in_its_transaction(pg_d
     async with role_without_rights(pg_dsn, "plain_four") as theirs:
         connection = await asyncpg.connect(theirs)
         async with connection.transaction():
-            await store.insert([asked(store, "carried")], tx=connection)
+            await store.insert([asked(store, "in-tx")], tx=connection)
         await connection.close()
-    assert (await get(store, "carried")).id == "carried"
+    assert (await get(store, "in-tx")).id == "in-tx"
     await bench.close()
 
 

@@ -73,7 +73,7 @@ async def test_an_old_fence_changes_nothing(store: Store, clock: VirtualClock, n
     ):
         assert code(ruling) == "lease-lost"
     assert await get(store, "a") == new
-    late = [event for event in await store.history("a") if event.kind == "task.late"]
+    late = [event for event in await store.feed.history("a") if event.kind == "task.late"]
     is_result = name in ("complete", "fail", "fail for good")
     late_events = [event for event in await read_all(store) if event.kind == "task.late"]
     assert len(late_events) == (2 if is_result else 0)
@@ -100,14 +100,14 @@ async def test_a_repeated_command_is_answered_as_applied(store: Store, name: str
     command = RUNNER_COMMANDS[name]
     assert code(await runner_says(store, task, command)) == "moved"
     then = await get(store, "a")
-    head = await store.head()
+    head = await store.feed.head()
     for ruling in (
         await runner_says(store, task, command),
         (await store.finish([(task, Instruction("a", command, fence=task.fence))]))[0],
     ):
         assert code(ruling) == "already-applied"
     assert await get(store, "a") == then
-    assert await store.head() == head
+    assert await store.feed.head() == head
 
 
 async def test_a_fast_completion_equals_the_general_one(store: Store) -> None:
@@ -215,7 +215,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     leases = [task.run for task in tasks]
     await complete(store, tasks[1])
     await store.heartbeat("node-a", "{}", [], 9.0)  # A new node writes an event.
-    head = await store.head()
+    head = await store.feed.head()
     clock.set(clock.now() + 5.0)
     believed = [leases[0], leases[1], RunId(ids[2], tasks[2].fence - 1), RunId("unknown", 1)]
     beat = await store.heartbeat("node-a", "{}", believed, 9.0)
@@ -224,7 +224,7 @@ async def test_a_lease_is_renewed_or_reported_lost(store: Store, clock: VirtualC
     renewed = await get(store, ids[0])
     assert renewed.lease_until == clock.now() + 9.0
     assert renewed.version == tasks[0].version
-    assert await store.head() == head, "a renewal is no event"
+    assert await store.feed.head() == head, "a renewal is no event"
     assert (await store.heartbeat("node-a", "{}", [], 9.0)).lost == set()
     clock.set(clock.now() + 5.0)
     expired = (await store.sweep()).expired

@@ -136,12 +136,12 @@ async def test_a_batch_is_all_or_nothing(store: Store) -> None:
         "parent": (asked(store, "b", depends_on=after("missing")), UnknownDependency),
         "cycle": (asked(store, "b", depends_on=after("b")), DependencyCycle),
     }
-    head = await store.head()
+    head = await store.feed.head()
     for last, error in bad.values():
         with pytest.raises(error):
             await store.insert([asked(store, "good"), last])
     assert [task.id for task in await all_tasks(store)] == ["taken"]
-    assert await store.head() == head
+    assert await store.feed.head() == head
     await check_counters(store)
 
 
@@ -181,19 +181,19 @@ async def test_general_batches_keep_their_order_too(store: Store) -> None:
 async def test_find_pages_through_everything(store: Store) -> None:
     ids = await put_plain(store, 7)
     await put(store, "other-1", type="other", queue="mail")
-    newest = await store.find(limit=3)
+    newest = await store.reads.find(limit=3)
     assert [task.id for task in newest] == sorted(["other-1", *ids], reverse=True)[:3]
     assert len(await all_tasks(store)) == 8
-    assert [t.id for t in await store.find(type="other")] == ["other-1"]
-    assert [t.id for t in await store.find(queue="mail", status=Status.QUEUED)] == ["other-1"]
-    assert [t.id for t in await store.find(prefix="other")] == ["other-1"]
-    assert await store.find(status=Status.RUNNING) == []
-    assert await store.get([]) == {}
+    assert [t.id for t in await store.reads.find(type="other")] == ["other-1"]
+    assert [t.id for t in await store.reads.find(queue="mail", status=Status.QUEUED)] == ["other-1"]
+    assert [t.id for t in await store.reads.find(prefix="other")] == ["other-1"]
+    assert await store.reads.find(status=Status.RUNNING) == []
+    assert await store.reads.get([]) == {}
 
 
 async def test_find_by_prefix_returns_ids_with_any_next_character(store: Store) -> None:
     ids = ["a", "a b", "a~b", "aé", "a日", "a\U0001f600", "b", "A"]
     for task_id in ids:
         await put(store, task_id)
-    found = [task.id for task in await store.find(prefix="a")]
+    found = [task.id for task in await store.reads.find(prefix="a")]
     assert found == sorted((i for i in ids if i.startswith("a")), reverse=True)

@@ -36,7 +36,7 @@ async def test_a_large_batch_is_written_in_parts_and_whole(
     assert [answer.created for answer in answers] == [True] * 40
     again = await store.insert([*parents, *children])
     assert [answer.created for answer in again] == [False] * 40
-    tasks = await store.get([answer.task_id for answer in answers])
+    tasks = await store.reads.get([answer.task_id for answer in answers])
     assert [task.status for task in tasks.values()].count(Status.BLOCKED) == 20
     assert max(sizes, default=PART) == PART
-    assert [row[4] for row in sorted(await store.counters())] == [20, 20]
+    assert [row[4] for row in sorted(await store.feed.counters())] == [20, 20]

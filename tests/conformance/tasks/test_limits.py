@@ -212,10 +212,10 @@ async def test_a_rate_starts_tasks_one_by_one(store: Store, clock: VirtualClock)
             await complete(store, task)
         if len(starts) == 4:
             break
-        _, opens_at = await store.open_gates()
+        _, opens_at = await store.backlog.open_gates()
         assert opens_at is not None
         clock.set(max(opens_at, clock.now() + 1e-6))
-        await store.open_gates()
+        await store.backlog.open_gates()
     assert starts == pytest.approx([0.0, 0.5, 1.0, 1.5], abs=1e-3)
     await check_limits(store, "limited")
 
@@ -227,9 +227,9 @@ async def test_a_closed_limit_reports_when_it_opens(store: Store, clock: Virtual
     claimed = await store.claim(claim_request(10))
     assert [task.id for task in claimed.tasks] == ["0"]
     assert claimed.opens_at == clock.now() + 10.0
-    assert await store.open_gates() == (0, clock.now() + 10.0)
+    assert await store.backlog.open_gates() == (0, clock.now() + 10.0)
     clock.set(clock.now() + 10.0)
-    opened, _ = await store.open_gates()
+    opened, _ = await store.backlog.open_gates()
     assert opened == 1
     assert await claim_ids(store, 10) == ["1"]
 
@@ -329,11 +329,11 @@ async def test_a_limit_holds_across_stores(shared_bench: Bench) -> None:
                 while code(await complete(store, task)) == "held":
                     pass
                 done += 1
-            if (await store.next_due(["default"])).opens_at is not None:
+            if (await store.backlog.next_due(["default"])).opens_at is not None:
                 # The task was locked when a permit came back. The claim that is due then unparks it.
                 shared_bench.clock.set(shared_bench.clock.now() + 0.1)
-                await store.open_gates()
-            if not await store.find(status=Status.QUEUED, limit=1):
+                await store.backlog.open_gates()
+            if not await store.reads.find(status=Status.QUEUED, limit=1):
                 break
         return done
 

@@ -49,7 +49,7 @@ async def replay(store: Store, task_id: str) -> None:
 async def test_a_wide_dead_family_comes_back_in_batches(store: Store, children: int) -> None:
     names = await dead_family(store, children)
     cut_short: list[int] = []
-    store.on_cut_short = lambda: cut_short.append(1)
+    store.cascades.on_cut_short = lambda: cut_short.append(1)
     await replay(store, "p")
     by_id = await statuses(store)
     assert [by_id[name] for name in names[:3]] == ["blocked"] * min(3, children)
@@ -71,11 +71,11 @@ async def test_another_process_brings_back_the_rest_after_a_crash(shared_bench: 
     store = await shared_bench.open()
     names = await dead_family(store, 20)
     await replay(store, "p")
-    await store.settle("p")
+    await store.cascades.settle("p")
     other = await shared_bench.open()
     await settle_all(other)
     assert {(await statuses(store))[name] for name in names} == {"blocked"}
-    assert await other.settle("p") == 0
+    assert await other.cascades.settle("p") == 0
 
 
 @small_batches
@@ -89,7 +89,7 @@ async def test_a_parent_that_completes_first_takes_all_along(store: Store, batch
     assert (await get(store, "below")).status is Status.FAILED
     await replay(store, "p")
     for _ in range(batches):
-        await store.settle("p")
+        await store.cascades.settle("p")
     await complete(store, await claim_until(store, "p"))
     await settle_all(store)
     by_id = await statuses(store)
@@ -112,7 +112,7 @@ async def test_a_parent_that_dies_again_takes_all_along(
     names = await dead_family(store, 11)
     await replay(store, "p")
     for _ in range(batches):
-        await store.settle("p")
+        await store.cascades.settle("p")
     if ends == "failed":
         await runner_says(store, await claim_until(store, "p"), failing(final=True))
     else:
@@ -180,7 +180,7 @@ async def test_every_family_ends_in_any_interleaving(bench: Bench, seed: int) ->
     left = 60  # A limit of failures, so that the test ends.
     while True:
         by_id = await statuses(store)
-        waiting = await store.cascades()
+        waiting = await store.cascades.pending()
         dead = sorted(name for name, status in by_id.items() if status == "failed")
         own = [d for d in dead if not failed_with_parent(await get(store, d))]
         choices = ["settle"] * bool(waiting) + ["replay"] * bool(own)
@@ -189,7 +189,7 @@ async def test_every_family_ends_in_any_interleaving(bench: Bench, seed: int) ->
             break
         match draw.choice(choices):
             case "settle":
-                assert await store.settle(draw.choice(waiting)) > 0
+                assert await store.cascades.settle(draw.choice(waiting)) > 0
             case "replay":
                 await replay(store, draw.choice(own))
             case _:

@@ -94,7 +94,7 @@ async def test_a_child_that_stays_dead_names_the_parent_that_holds_it(store: Sto
     assert child.version == before.version + 1
     assert child.finished_at == before.finished_at
     assert (await kinds(store, "c"))[-1] == "task.blamed"
-    last = (await store.history("c"))[-1]
+    last = (await store.feed.history("c"))[-1]
     assert last.data == {"cause": "p2", "error": "dependency p2 failed: boom"}
     assert await cause(store, "g") == "c"
     await check_counters(store)
@@ -351,8 +351,8 @@ async def test_parents_that_come_back_at_the_same_time_bring_their_child_back(
     await stores[0].apply([Instruction(t.id, failing(final=True), fence=t.fence) for t in tasks])
     for one, other, child in families:
         await asyncio.gather(replay(stores[0], one), replay(stores[1], other))
-        for parent_id in await stores[0].cascades():
-            await stores[0].settle(parent_id)
+        for parent_id in await stores[0].cascades.pending():
+            await stores[0].cascades.settle(parent_id)
         assert (await get(stores[0], child)).waiting_on == 2
         assert await status(stores[0], child) is Status.BLOCKED
     await check_counters(stores[0])
@@ -363,5 +363,5 @@ async def test_a_wide_graph_comes_back_at_once(store: Store) -> None:
     await store.insert([asked(store, f"c{n:03}", depends_on=after("p")) for n in range(300)])
     await kill(store, "p")
     await replay(store, "p")
-    assert len(await store.find(status=Status.BLOCKED, limit=500)) == 300
+    assert len(await store.reads.find(status=Status.BLOCKED, limit=500)) == 300
     await check_counters(store)

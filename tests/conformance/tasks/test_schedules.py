@@ -62,7 +62,7 @@ async def row(store: Store, name: str) -> Schedule | None:
 
 
 async def events(store: Store) -> list[Event]:
-    page = await store.events(None)
+    page = await store.feed.read(None)
     assert isinstance(page, Page)
     return page.events
 

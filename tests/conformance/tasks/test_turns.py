@@ -38,7 +38,7 @@ async def put_unjudged(store: Store, task_id: str, rule: LimitRule) -> None:
     submission = asked(store, task_id, type="limited", rules=(("key", rule),))
     await store.run(
         lambda dialect, ids, now: insert(
-            [submission], now=now, record_id=ids.record(now), recorder=dialect, carried=True
+            [submission], now=now, record_id=ids.record(now), recorder=dialect, in_tx=True
         )
     )
     assert (await get(store, task_id)).gate is None
@@ -46,8 +46,8 @@ async def put_unjudged(store: Store, task_id: str, rule: LimitRule) -> None:
 
 async def opening(store: Store) -> float | None:
     """The time for which an idle worker waits."""
-    ahead = await store.next_due(["default"])
-    assert ahead.opens_at == (await store.first_due(["default"])).opens_at
+    ahead = await store.backlog.next_due(["default"])
+    assert ahead.opens_at == (await store.backlog.first_due(["default"])).opens_at
     return ahead.opens_at
 
 
@@ -66,7 +66,7 @@ async def test_a_task_that_the_insert_parks_says_when_it_may_start(
     assert (await get(store, "second")).gate == "key"
     assert await opening(store) == started_at + 10.0
     clock.set(started_at + 10.0)
-    assert (await store.open_gates())[0] == 1
+    assert (await store.backlog.open_gates())[0] == 1
     assert await claim_ids(store) == ["second"]
     assert await opening(store) is None
     await check_limits(store, "key")
@@ -97,7 +97,7 @@ async def test_an_unparked_task_that_does_not_start_blocks_the_next_only_briefly
     at = await opening(store)
     assert at == clock.now() + LET_IN_SECONDS
     clock.set(at)
-    assert (await store.open_gates())[0] == 1
+    assert (await store.backlog.open_gates())[0] == 1
     assert await claim_ids(store) == ["here"]
     await check_limits(store, "key")
 
@@ -112,7 +112,7 @@ async def test_a_looser_rule_unparks_waiting_tasks(store: Store, clock: VirtualC
     at = await opening(store)
     assert at is not None
     clock.set(at)
-    await store.open_gates()
+    await store.backlog.open_gates()
     assert await claim_ids(store) == ["1", "2"]
     await check_limits(store, "key")
 
@@ -205,7 +205,7 @@ async def test_a_parked_task_that_is_held_is_looked_for_again(
     assert at is not None
     assert at - clock.now() < 0.1
     clock.set(at)
-    assert (await store.open_gates())[0] == 1
+    assert (await store.backlog.open_gates())[0] == 1
     assert await claim_ids(store) == ["parked"]
     await check_limits(store, "key")
     await bench.close()

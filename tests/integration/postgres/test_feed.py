@@ -46,7 +46,7 @@ class Tail:
         self.position: Position | None = None
 
     async def read(self, limit: int = 37) -> None:
-        page = await self._store.events(self.position, limit)
+        page = await self._store.feed.read(self.position, limit)
         assert isinstance(page, Page)
         self.events += page.events
         self.position = page.position
@@ -55,7 +55,7 @@ class Tail:
         while not until():
             await self.read()
             await asyncio.sleep(0)
-        while self.position != await self._store.head():
+        while self.position != await self._store.feed.head():
             await self.read()
 
     def check(self) -> None:
@@ -167,7 +167,7 @@ async def test_a_child_committed_late_waits_for_a_parent_that_ends_meanwhile(
     await transaction.commit()
     await connection.close()
     await ending
-    await store.link()
+    await store.links.link()
     assert await status(store, "c") is Status.QUEUED
 
 
@@ -211,11 +211,11 @@ async def test_counters_are_exact_beside_a_reader_that_assigns_offsets(
     """Counting waits for the head that a reader holds, and must not skip the offsets that the reader
     assigned."""
     await put_plain(store, 3)
-    await store.counters()
+    await store.feed.counters()
     async with Stepper(bench.dsn) as reader:
         await put_plain(store, 2)
         await postgres.run(reader.connection, feed.head(PostgresDialect(bench.clock.monotonic)))
-        folding = asyncio.create_task(store.counters())
+        folding = asyncio.create_task(store.feed.counters())
         await blocked(bench)
         await reader.commit()
         await folding
@@ -227,10 +227,10 @@ async def prune(store: Store) -> object:
 
 
 VERBS: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "counters": Store.counters,
-    "head": Store.head,
-    "events": lambda store: store.events(None),
-    "history": lambda store: store.history("a"),
+    "counters": lambda store: store.feed.counters(),
+    "head": lambda store: store.feed.head(),
+    "events": lambda store: store.feed.read(None),
+    "history": lambda store: store.feed.history("a"),
     "prune": prune,
 }
 
@@ -285,7 +285,7 @@ async def test_a_gap_made_by_pruning_during_a_read_is_a_reset(
 ) -> None:
     for n in range(4):
         await put(store, f"t{n}")
-    start = Position((await store.head()).epoch, 0)
+    start = Position((await store.feed.head()).epoch, 0)
     execute = postgres.execute
 
     async def pruning(connection: postgres.Connection, call: StatementCall) -> Rows:
@@ -295,7 +295,7 @@ async def test_a_gap_made_by_pruning_during_a_read_is_a_reset(
         return await execute(connection, call)
 
     monkeypatch.setattr(postgres, "execute", pruning)
-    found = await store.events(start)
+    found = await store.feed.read(start)
     assert isinstance(found, Reset)
     assert found.reason is ResetReason.PRUNED
     assert found.oldest.offset == 3
@@ -314,11 +314,11 @@ async def test_counters_are_right_after_racing_readers_and_counters(bench: Postg
 
     async def fold(store: Store) -> None:
         while not writing.done():
-            await store.counters()
+            await store.feed.counters()
 
     async def read(store: Store) -> None:
         while not writing.done():
-            await store.head()
+            await store.feed.head()
 
     async with asyncio.TaskGroup() as group:
         writing = group.create_task(
@@ -347,13 +347,13 @@ async def test_a_database_restored_elsewhere_has_a_new_epoch(
 ) -> None:
     """Transaction ids of another server mean nothing here, and its tail may be lost."""
     await put(store, "before")
-    head = await store.head()
+    head = await store.feed.head()
     await bench.sql("UPDATE holdfast_feed_head SET scan_xid = '900000000000'::xid8")
     await bench.sql("UPDATE holdfast_feed SET xid = '800000000000'::xid8")
     restored = await bench.open()
     await put(restored, "after")
     assert [event.task_id for event in await read_all(restored)] == ["before", "after"]
-    reset = await restored.events(head)
+    reset = await restored.feed.read(head)
     assert isinstance(reset, Reset)
     assert reset.reason is ResetReason.EPOCH
     await check_counters(restored)
@@ -362,12 +362,12 @@ async def test_a_database_restored_elsewhere_has_a_new_epoch(
 async def test_reused_transaction_ids_are_not_skipped(bench: PostgresBench, store: Store) -> None:
     """A restore or a crash can leave the server behind the last transaction id that a reader has seen."""
     await put(store, "before")
-    head = await store.head()
+    head = await store.feed.head()
     await bench.sql("UPDATE holdfast_feed_head SET next_xid = '900000000000'::xid8")
     again = await bench.open()
     await put(again, "after")
     assert [event.task_id for event in await read_all(again)] == ["before", "after"]
-    assert not isinstance(await again.events(head), Reset), "the feed is the same"
+    assert not isinstance(await again.feed.read(head), Reset), "the feed is the same"
 
 
 async def test_an_unreachable_server_is_a_typed_error(clock: VirtualClock, pg_dsn: str) -> None:
@@ -384,5 +384,5 @@ async def test_killed_connections_are_replaced(bench: PostgresBench, store: Stor
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
             "WHERE application_name = 'holdfast' AND datname = current_database()"
         )
-        await asyncio.gather(*(store.get([f"{n}-0"]) for _ in range(4)))
+        await asyncio.gather(*(store.reads.get([f"{n}-0"]) for _ in range(4)))
     assert len(await all_tasks(store)) == 120

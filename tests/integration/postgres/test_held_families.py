@@ -103,24 +103,24 @@ async def family(store: Store, *children: str) -> Task:
 
 async def test_a_parent_ends_while_a_child_is_held(store: Store, other: Other) -> None:
     cut_short: list[int] = []
-    store.on_cut_short = lambda: cut_short.append(1)
+    store.cascades.on_cut_short = lambda: cut_short.append(1)
     parent = await family(store, "a", "b", "c")
     await other.hold("b")
     assert isinstance(await soon(complete(store, parent)), Transition)
     found = await statuses(store)
     assert found == {"p": "completed", "a": "queued", "b": "blocked", "c": "queued"}
     assert cut_short == [1], "a sweeper is to come"
-    assert await soon(store.cascades()) == [], "nothing can be done now"
-    assert await store.held_cascades() == [("p", "b")]
-    assert await soon(store.settle("p")) == 0
+    assert await soon(store.cascades.pending()) == [], "nothing can be done now"
+    assert await store.cascades.held() == [("p", "b")]
+    assert await soon(store.cascades.settle("p")) == 0
     view = await store.reads.situation("b")
     assert view is not None
     assert [reason.code for reason in reasons_of(view)] == ["held"]
     await other.let_go()
-    assert await store.cascades() == ["p"]
-    assert await store.settle("p") == 1
-    assert await store.held_cascades() == []
-    assert await store.settle("p") == 0
+    assert await store.cascades.pending() == ["p"]
+    assert await store.cascades.settle("p") == 1
+    assert await store.cascades.held() == []
+    assert await store.cascades.settle("p") == 0
     child = await get(store, "b")
     assert (child.status, child.waiting_on) == (Status.QUEUED, 0)
     assert [e.task_id for e in await read_all(store) if e.kind == "task.unblocked"] == [*"acb"]
@@ -158,7 +158,7 @@ async def test_a_held_child_gets_the_latest_state_of_its_parent(store: Store, ot
             await soon(runner_says(store, parent, failing(final=True)))
             assert await status(store, "child") is Status.BLOCKED
             await soon(replay(store, "p"))
-            assert await soon(store.cascades()) == []
+            assert await soon(store.cascades.pending()) == []
             parent = await claim_one(store)
         else:
             await soon(complete(store, parent))
@@ -224,12 +224,12 @@ async def test_children_that_are_held_keep_no_batch_from_going_on(
     parent = await family(store, *names)
     await other.hold(*names[:4], names[8])
     await soon(complete(store, parent))
-    while parents := await store.cascades():
+    while parents := await store.cascades.pending():
         assert parents == ["p"]
-        assert await soon(store.settle("p")) > 0
+        assert await soon(store.cascades.settle("p")) > 0
     found = await statuses(store)
     assert [n for n in names if found[n] == "blocked"] == [*names[:4], names[8]]
-    assert len(await store.held_cascades()) == 5
+    assert len(await store.cascades.held()) == 5
     await other.let_go()
     assert await settle_all(store) == 2
     assert set((await statuses(store)).values()) == {"completed", "queued"}
@@ -259,7 +259,7 @@ async def test_every_family_ends_in_any_interleaving_of_holders(
         found = await statuses(store)
         held = draw.sample(names, draw.randint(0, 4)) if left else []
         await other.hold(*held)
-        ready = await store.cascades()
+        ready = await store.cascades.pending()
         dead = [name for name, each in found.items() if each == "failed" and name not in held]
         own = [name for name in dead if not failed_with_parent(await get(store, name))]
         may_run = [n for n, each in found.items() if each == "queued" and n not in held]
@@ -268,7 +268,7 @@ async def test_every_family_ends_in_any_interleaving_of_holders(
             break
         match draw.choice(choices or ["wait"]):
             case "settle":
-                await soon(store.settle(draw.choice(ready)))
+                await soon(store.cascades.settle(draw.choice(ready)))
             case "replay":
                 await soon(replay(store, draw.choice(own)))
             case "run":
@@ -281,7 +281,7 @@ async def test_every_family_ends_in_any_interleaving_of_holders(
                 pass
         left = max(0, left - 1)
     assert set((await statuses(store)).values()) == {"completed"}
-    assert await store.held_cascades() == []
+    assert await store.cascades.held() == []
     ends = [e.task_id for e in await read_all(store) if e.kind == "task.completed"]
     assert sorted(ends) == names
     for child, above in parents.items():

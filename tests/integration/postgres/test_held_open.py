@@ -21,8 +21,8 @@ from holdfast.core.ledger import EntryKey, EntryRequest, Runner
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.sweeper import PRUNE_SECONDS, Retention, Sweeper
-from holdfast.store.inserts import LINK_BATCH, Inserts
 from holdfast.store.ledger import EntryStore
+from holdfast.store.links import LINK_BATCH, LinkStore
 from holdfast.store.port import Rank
 from holdfast.store.store import Store, is_held
 from tests.backends import PostgresBench
@@ -97,7 +97,7 @@ async def test_an_open_enqueue_under_a_limit_holds_nothing_up(store: Store, call
     await put_plain(store, 3)
     await soon(put(store, "second", **limited))
     assert len(await soon(claim(store))) == 3
-    assert await soon(store.open_gates()) == (0, None)
+    assert await soon(store.backlog.open_gates()) == (0, None)
     assert isinstance(await soon(complete(store, running)), Transition)
     assert await soon(claim_ids(store)) == ["second"]
     await caller.commit()
@@ -134,7 +134,7 @@ async def test_a_limit_locked_by_holdfast_is_skipped_briefly(store: Store, calle
     assert not claimed.look_again, "but not at once"
     inserted = await soon(store.insert([fresh(store, type="limited", rules=(("key", ONE),))]))
     assert (await get(store, inserted[0].task_id)).gate is None
-    assert await soon(store.open_gates()) == (0, None)
+    assert await soon(store.backlog.open_gates()) == (0, None)
     await caller.rollback()
     assert await claim_ids(store) == ["held-1"]
     assert isinstance(await complete(store, first), Transition)
@@ -192,9 +192,11 @@ async def test_an_open_enqueue_of_a_child_costs_no_lease(
         clock.set(clock.now() + 6.0)
         assert await beat(store, *running) == set()
         assert (await soon(store.sweep())).expired == []
-    assert {task.deaths for task in (await store.get([t.id for t in running])).values()} == {0}
+    assert {task.deaths for task in (await store.reads.get([t.id for t in running])).values()} == {
+        0
+    }
     await caller.commit()
-    assert (await store.link()).done == 1
+    assert (await store.links.link()).done == 1
     for task in running:
         assert isinstance(await soon(complete(store, task)), Transition)
     assert await claim_ids(store) == ["child"]
@@ -210,7 +212,7 @@ async def test_a_parent_in_line_is_claimed_while_its_child_is_not_committed(
     parent = await soon(claim_one(store))
     assert isinstance(await soon(runner_says(store, parent, Report("0.5"))), Transition)
     await caller.commit()
-    assert (await store.link()).done == 1
+    assert (await store.links.link()).done == 1
     await complete(store, parent)
     assert await claim_ids(store) == ["child"]
 
@@ -230,10 +232,10 @@ async def test_a_parent_that_ends_before_the_commit_is_found_by_the_link(
         await soon(runner_says(store, parent, failing(final=True)))
     await caller.commit()
     assert await status(store, "child") is Status.BLOCKED
-    assert (await store.link()).done == 1
+    assert (await store.links.link()).done == 1
     fell = end == "dies" and policy is DependencyPolicy.FAIL
     assert await status(store, "child") is (Status.FAILED if fell else Status.QUEUED)
-    assert (await store.link()).done == 0
+    assert (await store.links.link()).done == 0
     assert (await kinds(store, "child"))[1] == ("task.failed" if fell else "task.unblocked")
     await check_counters(store)
     await read_all(store)
@@ -245,11 +247,11 @@ async def test_a_link_leaves_what_is_rolled_back_and_what_is_not_committed(
     await put(store, "parent")
     child = asked(store, "child", depends_on=after("parent"))
     await store.insert([child], tx=caller.connection)
-    assert (await soon(store.link())).done == 0
+    assert (await soon(store.links.link())).done == 0
     await caller.rollback()
-    assert (await store.link()).done == 0
+    assert (await store.links.link()).done == 0
     assert isinstance(await complete(store, await claim_one(store)), Transition)
-    assert await store.get(["child"]) == {}
+    assert await store.reads.get(["child"]) == {}
 
 
 async def test_a_parent_that_is_held_is_linked_later(store: Store, caller: Caller) -> None:
@@ -261,8 +263,8 @@ async def test_a_parent_that_is_held_is_linked_later(store: Store, caller: Calle
     await caller.commit()
     async with connection.transaction():
         await connection.execute("SELECT FROM holdfast_task WHERE id = 'parent' FOR UPDATE")
-        assert await soon(store.link()) == (1, False)
-    assert (await store.link()).done == 1
+        assert await soon(store.links.link()) == (1, False)
+    assert (await store.links.link()).done == 1
 
 
 async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller) -> None:
@@ -278,11 +280,11 @@ async def test_a_child_that_is_held_is_linked_later(store: Store, caller: Caller
     await caller.commit()
     async with connection.transaction():
         await connection.execute("SELECT FROM holdfast_task WHERE id LIKE 'a-%' FOR UPDATE")
-        assert await soon(store.link()) == (1, False)
+        assert await soon(store.links.link()) == (1, False)
         assert await status(store, "free") is Status.QUEUED
-        assert await soon(store.link()) == (0, False)
-    assert await store.link() == (LINK_BATCH, False)
-    assert await store.link() == (1, True)
+        assert await soon(store.links.link()) == (0, False)
+    assert await store.links.link() == (LINK_BATCH, False)
+    assert await store.links.link() == (1, True)
     assert await status(store, names[0]) is Status.QUEUED
     await check_counters(store)
 
@@ -300,10 +302,10 @@ async def test_a_held_parent_with_many_children_delays_no_other_parent(
     await caller.commit()
     async with connection.transaction():
         await connection.execute("SELECT FROM holdfast_task WHERE id = 'a' FOR UPDATE")
-        assert await soon(store.link()) == (2, False)
-        assert await soon(store.link()) == (0, False)
-    assert await store.link() == (LINK_BATCH, False)
-    assert await store.link() == (LINK_BATCH, True)
+        assert await soon(store.links.link()) == (2, False)
+        assert await soon(store.links.link()) == (0, False)
+    assert await store.links.link() == (LINK_BATCH, False)
+    assert await store.links.link() == (LINK_BATCH, True)
 
 
 async def test_a_parent_whose_step_is_in_an_open_transaction_is_linked(
@@ -317,7 +319,7 @@ async def test_a_parent_whose_step_is_in_an_open_transaction_is_linked(
     stepping = Caller(await asyncpg.connect(pg_dsn))
     await stepping.begin()
     await _take_step(store, parent, stepping)
-    assert await soon(store.link()) == (1, True)
+    assert await soon(store.links.link()) == (1, True)
     await stepping.commit()
     await stepping.connection.close()
     await complete(store, parent)
@@ -347,7 +349,7 @@ async def test_a_child_that_cannot_be_linked_delays_no_other(
     assert await status(store, "b-good") is Status.QUEUED, "a child of the same parent"
     assert woken
     assert sweeper.troubles == 2, "together, and the bad one alone"
-    assert await store.link(without=["a-bad"]) == (0, True)
+    assert await store.links.link(without=["a-bad"]) == (0, True)
     await caller.connection.execute(
         "UPDATE holdfast_task SET status = 'blocked' WHERE id = 'a-bad'"
     )
@@ -382,13 +384,13 @@ async def test_a_committed_insert_raises_nothing_when_its_link_fails(
         raise ValueError("a row cannot be read")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Inserts, "link_these", failing_link)
+        patch.setattr(LinkStore, "link_these", failing_link)
         keyed = asked(store, "child", depends_on=after("parent"), idempotency_key="k")
         assert (await store.insert([keyed]))[0].created
     assert "a row cannot be read" in caplog.text
     await complete(store, running)
     assert await status(store, "child") is Status.BLOCKED
-    assert await store.link() == (1, True)
+    assert await store.links.link() == (1, True)
     assert await claim_ids(store) == ["child"]
 
 
@@ -403,7 +405,7 @@ async def test_an_edge_that_was_met_is_not_judged_when_its_parent_is_pruned(
     await caller.commit()
     later = clock.now() + 1.0
     await store.prune(before=later, dead_before=later, feed_before=0.0)
-    assert await store.link() == (2, True)
+    assert await store.links.link() == (2, True)
     child = await get(store, "child")
     assert (child.status, child.waiting_on) == (Status.BLOCKED, 1)
 
@@ -423,9 +425,9 @@ async def test_two_links_settle_an_edge_to_a_pruned_parent_once(
     await caller.commit()
     async with connection.transaction():
         await connection.execute("LOCK TABLE holdfast_edge IN SHARE MODE")  # locks, no updates
-        first = asyncio.create_task(store.reserved(Rank.LOOPS).link())
+        first = asyncio.create_task(store.reserved(Rank.LOOPS).links.link())
         await _until_one_waits(connection)
-        assert (await soon(store.link())).done == 0
+        assert (await soon(store.links.link())).done == 0
     assert await soon(first) == (2, True)
     child = await get(store, "child")
     assert (child.status, child.waiting_on) == (Status.BLOCKED, 1)
@@ -445,7 +447,7 @@ async def test_a_link_to_a_pruned_parent_follows_the_policy_of_its_edge(
     later = clock.now() + 1.0
     await store.prune(before=later, dead_before=later, feed_before=0.0)
     await caller.commit()
-    assert (await store.link()).done == 2
+    assert (await store.links.link()).done == 2
     assert await status(store, "easy") is Status.QUEUED
     dead = await get(store, "strict")
     assert dead.status is Status.FAILED
@@ -466,11 +468,11 @@ async def test_racing_links_and_ends_leave_nothing_blocked(
             child = asked(store, f"child-{task.id}", depends_on=after(task.id))
             await store.insert([child], tx=connection)
         await connection.close()
-        await others[0].link()
+        await others[0].links.link()
 
     ends = [complete(others[1], task) for task in running]
     await asyncio.gather(*(enqueue(task) for task in running), *ends)
-    while (await store.link()).done:
+    while (await store.links.link()).done:
         pass
     assert len(await claim(store, 100)) == 30
     await check_counters(store)

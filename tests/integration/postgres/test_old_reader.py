@@ -113,7 +113,7 @@ async def test_sweeps_for_expired_leases_do_not_reread_dead_entries(
         before = await entries_read(bench, store, "holdfast_task_lease")
         for _ in range(10):
             assert (await store.sweep()).expired == []
-            assert await store.owned("node-a") == []
+            assert await store.runs.owned("node-a") == []
         read = await entries_read(bench, store, "holdfast_task_lease") - before
     assert read < 750 * 5
 
@@ -178,7 +178,7 @@ async def test_a_lease_that_ends_is_noticed_above_the_floor(
     assert (await store.sweep()).expired == []
     clock.set(clock.now() + 6)
     assert len((await store.sweep()).expired) == 1
-    assert len(await store.owned("node-a")) == 1
+    assert len(await store.runs.owned("node-a")) == 1
     clock.set(clock.now() + 15)
     assert len((await store.sweep()).expired) == 1
 
@@ -190,13 +190,13 @@ async def test_assigning_offsets_does_not_slow_down_during_an_endless_write(
     async with old_reader(bench.dsn, writes=True):
         for _ in range(100):
             await put_plain(store, 1)
-            await store.head()
+            await store.feed.head()
         before = await entries_read(bench, store, "holdfast_feed_unread")
         for _ in range(20):
             await put_plain(store, 1)
-            await store.head()
+            await store.feed.head()
         read = await entries_read(bench, store, "holdfast_feed_unread") - before
-    assert (await store.head()).offset == 120
+    assert (await store.feed.head()).offset == 120
     # From the oldest open transaction on it would be over two thousand.
     assert read < 20 * 10
 
@@ -206,11 +206,11 @@ async def test_assigning_offsets_does_not_reread_old_versions_of_the_head(bench:
     async with old_reader(bench.dsn):
         for _ in range(50):
             await put_plain(store, 1)
-            await store.counters()
+            await store.feed.counters()
         before = await entries_read(bench, store, "holdfast_feed_head_last")
         for _ in range(20):
             await put_plain(store, 1)
-            await store.counters()
+            await store.feed.counters()
         read = await entries_read(bench, store, "holdfast_feed_head_last") - before
     assert 0 < read < 20 * 10
 

@@ -1,4 +1,5 @@
-"""SQLite alone: group commit that fails whole or not at all, carried enqueues, two processes, one file."""
+"""SQLite alone: group commit that fails whole or not at all, enqueues in a caller's transaction, two
+processes on one file."""
 
 from __future__ import annotations
 
@@ -82,7 +83,7 @@ async def test_a_connection_of_the_standard_library_is_refused(
     """Its copy of SQLite does not see Holdfast's locks: writing through both would destroy the file."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     with pytest.raises(InvalidInput, match="open the file with apsw"):
-        await store.insert([asked(store, "carried")], tx=connection)
+        await store.insert([asked(store, "in-tx")], tx=connection)
     connection.close()
     assert await all_tasks(store) == []
     await bench.close()
@@ -93,9 +94,9 @@ async def test_an_enqueue_in_an_apsw_transaction_commits_with_it(
 ) -> None:
     connection = apsw.Connection(path)
     with connection:
-        await store.insert([asked(store, "carried")], tx=connection)
+        await store.insert([asked(store, "in-tx")], tx=connection)
     connection.close()
-    assert await claim_ids(store) == ["carried"]
+    assert await claim_ids(store) == ["in-tx"]
     await bench.close()
 
 
@@ -118,7 +119,7 @@ async def test_a_folder_that_is_not_there_is_a_typed_error(
         await store.open()
     async with asyncio.timeout(10):
         with pytest.raises(StoreUnavailable, match="closed"):
-            await store.get(["a"])
+            await store.reads.get(["a"])
 
 
 async def test_a_file_that_is_not_a_database_is_a_typed_error(
@@ -210,7 +211,7 @@ async def test_a_process_does_not_wake_itself(clock: VirtualClock, tmp_path: Pat
     assert mine.file.version() == before
     assert reports == ["mine"]
     await claim(mine, 5, queues=["empty"])
-    await mine.get(["unknown"])
+    await mine.reads.get(["unknown"])
     assert reports == ["mine"], "a commit without changes is not reported"
     await put(theirs)
     assert mine.file.version() != before

@@ -11,9 +11,9 @@ import pytest
 from holdfast import Status, Task, TaskQueue
 from holdfast.bus.local import LocalBus
 from holdfast.clock import VirtualClock
-from holdfast.engine.batcher import Batcher
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
 from holdfast.errors import StoreUnavailable
+from holdfast.queue.batcher import Batcher
 from holdfast.testing import harness
 
 
@@ -32,7 +32,7 @@ class Failing:
 
 
 @pytest.mark.parametrize(
-    "verb", ["finish", "claim", "heartbeat", "sweep", "first_due", "reads.schedules"]
+    "verb", ["finish", "claim", "heartbeat", "sweep", "backlog.first_due", "reads.schedules"]
 )
 async def test_every_loop_survives_an_outage(
     queue: TaskQueue, verb: str, monkeypatch: pytest.MonkeyPatch

@@ -228,14 +228,14 @@ async def test_a_lease_that_cannot_be_taken_back_does_not_block_others(
         await take_all(h)
         await h.engine.sweeper.step()
         h.clock.set(h.now() + 20)
-        expire = store.expire
+        expire = store.runs.expire
 
         async def broken(runs: Sequence[RunId], *, brief: bool = False) -> list[Ruling]:
             if any(run.task_id == ids[2] for run in runs):
                 raise ValueError("a row that cannot be read")
             return await expire(runs, brief=brief)
 
-        monkeypatch.setattr(store, "expire", broken)
+        monkeypatch.setattr(store.runs, "expire", broken)
         await h.engine.sweeper.step()
         assert h.engine.sweeper.expired == 5
         troubles = h.engine.sweeper.troubles

@@ -174,7 +174,7 @@ async def test_a_subscriber_waits_out_an_outage(
 
     async with harness(queue) as h:
         resources = await queue.open()
-        head = resources.store.head
+        head = resources.store.feed.head
         tries = 0
 
         async def flaky() -> Position:
@@ -185,7 +185,7 @@ async def test_a_subscriber_waits_out_an_outage(
             back.set()
             return await head()
 
-        monkeypatch.setattr(resources.store, "head", flaky)
+        monkeypatch.setattr(resources.store.feed, "head", flaky)
         queue.on_event(listen)
         await back.wait()
         await queue.enqueue("echo")

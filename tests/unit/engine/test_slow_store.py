@@ -26,14 +26,15 @@ async def spent_trips(
         store = queue.parts.sessions.here.resources.store
 
         def far(verb: str, trips: int) -> None:
-            near = getattr(store, verb)
+            owner = store.backlog if verb == "open_gates" else store
+            near = getattr(owner, verb)
 
             async def call(*args: Any, **kwargs: Any) -> Any:
                 spent[verb] += trips
                 h.clock.set(h.clock.now() + trips * ROUND_TRIP_SECONDS)
                 return Claimed([]) if verb == "claim_aged" else await near(*args, **kwargs)
 
-            monkeypatch.setattr(store, verb, call)
+            monkeypatch.setattr(owner, verb, call)
 
         async def work(task: Task) -> None:
             pass

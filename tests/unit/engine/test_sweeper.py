@@ -49,7 +49,27 @@ class Pruning:
         return prune
 
 
-class Jumping:
+class Parts:
+    """A store that is each of its parts itself."""
+
+    @property
+    def reads(self) -> Self:
+        return self
+
+    @property
+    def feed(self) -> Self:
+        return self
+
+    @property
+    def links(self) -> Self:
+        return self
+
+    @property
+    def cascades(self) -> Self:
+        return self
+
+
+class Jumping(Parts):
     """A store whose time jumps during a sweep, as when the clock of a server is read again just then."""
 
     def __init__(self, jump: float = 500.0, lease_seconds: float = 9.0) -> None:
@@ -63,10 +83,6 @@ class Jumping:
         return self.at
 
     @property
-    def reads(self) -> Self:
-        return self
-
-    @property
     def upkeep(self) -> Pruning:
         return Pruning(self.pruned)
 
@@ -78,10 +94,10 @@ class Jumping:
         info = f'{{"lease_seconds": {self._lease_seconds}}}'
         return [NodeRow("other", 0.0, self.at, info)]
 
-    async def cascades(self) -> list[str]:
+    async def pending(self) -> list[str]:
         return []
 
-    async def held_cascades(self) -> list[tuple[str, str]]:
+    async def held(self) -> list[tuple[str, str]]:
         return []
 
     async def sweep(self, *, at: float | None = None, **_: object) -> Swept:
@@ -210,7 +226,7 @@ async def test_a_jump_of_time_before_the_first_sweep_gives_runners_time_to_renew
     assert store.swept_at == []
 
 
-class Growing:
+class Growing(Parts):
     """A store whose ledger has more to prune than one round prunes."""
 
     def __init__(self, entries: int) -> None:
@@ -219,10 +235,10 @@ class Growing:
     def now(self) -> float:
         return 1_000.0
 
-    async def cascades(self) -> list[str]:
+    async def pending(self) -> list[str]:
         return []
 
-    async def held_cascades(self) -> list[tuple[str, str]]:
+    async def held(self) -> list[tuple[str, str]]:
         return []
 
     async def sweep(self, **_: object) -> Swept:
@@ -270,7 +286,7 @@ class Quiet(Jumping):
         super().__init__()
         self.broken = broken
         self.done: list[str] = []
-        self.held = False
+        self.is_held = False
 
     def _do(self, name: str) -> None:
         if name in self.broken:
@@ -281,7 +297,7 @@ class Quiet(Jumping):
         return Swept([])
 
     async def link(self, _: int, **__: object) -> Linked:
-        return Linked(0, not self.held)
+        return Linked(0, not self.is_held)
 
     async def prune(self, **_: object) -> int:
         self._do("prune")
@@ -318,12 +334,12 @@ async def test_a_failing_part_does_not_block_the_others(broken: str) -> None:
 async def test_tries_to_link_held_parents_back_off() -> None:
     store = Quiet()
     made = sweeping(store)
-    store.held = True
+    store.is_held = True
     pauses = [await made.step() for _ in range(8)]
     assert pauses == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0])
-    store.held = False
+    store.is_held = False
     assert await made.step() > 1.0
-    store.held = True
+    store.is_held = True
     assert await made.step() == pytest.approx(0.05), "the next held parent is tried soon"
 
 
@@ -335,10 +351,10 @@ class Holding(Quiet):
         self.is_free = False
         self.settled = 0
 
-    async def cascades(self) -> list[str]:
+    async def pending(self) -> list[str]:
         return ["p"] if self.is_free else []
 
-    async def held_cascades(self) -> list[tuple[str, str]]:
+    async def held(self) -> list[tuple[str, str]]:
         return [("p", "c")] if not self.is_free else []
 
     async def settle(self, _: str) -> int:

@@ -24,7 +24,7 @@ async def test_a_wait_whose_first_read_fails_leaves_nothing(
         raise StoreUnavailable("the store is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "get", away)
+        patch.setattr(store.reads, "get", away)
         answers = await asyncio.gather(
             *(queue.wait_task(task_id) for _ in range(20)), return_exceptions=True
         )
@@ -63,7 +63,7 @@ async def test_a_failed_read_is_repeated(
     queue.register_handler("work", lambda payload: payload)
     task_id = await queue.enqueue("work")
     store = (await queue.open()).store
-    get, failed, looks = store.get, asyncio.Event(), 0
+    get, failed, looks = store.reads.get, asyncio.Event(), 0
 
     async def broken(ids: Any) -> Any:
         nonlocal looks
@@ -74,7 +74,7 @@ async def test_a_failed_read_is_repeated(
         raise ValueError("a bug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "get", broken)
+        patch.setattr(store.reads, "get", broken)
         waiting = asyncio.create_task(queue.wait_task(task_id))
         await failed.wait()
     await queue.cancel(task_id)

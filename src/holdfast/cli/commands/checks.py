@@ -53,7 +53,7 @@ async def store(queue: TaskQueue, _: float) -> Check:
     """The store is reachable and answers quickly."""
     resources = await queue.open()
     begun = resources.clock.monotonic()
-    await resources.store.head()
+    await resources.store.feed.head()
     took = resources.clock.monotonic() - begun
     if took > SLOW_SECONDS:
         return Check("store", Level.WARN, f"reachable, but an answer took {length(took)}")
@@ -168,7 +168,7 @@ async def waiting(queue: TaskQueue, max_wait: float) -> Check:
     resources = await queue.open()
     oldest: tuple[float, str] | None = None
     for view in await queue.get_queues():
-        due_at = (await resources.store.first_due([view.name])).due_at
+        due_at = (await resources.store.backlog.first_due([view.name])).due_at
         if not view.is_paused and due_at is not None:
             age = resources.store.now() - due_at
             oldest = max(oldest, (age, view.name)) if oldest else (age, view.name)

@@ -71,7 +71,7 @@ async def check_claims(
 ) -> CheckReport:
     """Reads all rows from the store and checks every claim."""
     resources = await queue.open()
-    rows = await resources.store.get(plan.ids)
+    rows = await resources.store.reads.get(plan.ids)
     lost = [task_id for task_id in plan.ids if not _has_ended(task_id, rows)]
     twice = [task_id for task_id, task in progress.tasks.items() if task.completions > 1]
     held = progress.lost_by(result.killed.node)

@@ -27,15 +27,16 @@ class MemorySpaces(PassiveFollower):
     """All names of this process, by clock."""
 
     def __init__(self) -> None:
+        self.start_over()
+        follow(self)
+
+    def start_over(self) -> None:
+        """No names, and a free mutex: a thread of the parent may hold the old one."""
         self._mutex = threading.Lock()
         self._real: dict[str, MemorySpace] = {}
         self._virtual: weakref.WeakKeyDictionary[Clock, dict[str, MemorySpace]] = (
             weakref.WeakKeyDictionary()
         )
-        follow(self)
-
-    def start_over(self) -> None:
-        self.__init__()  # type: ignore[misc]
 
     def get(self, name: str, clock: Clock) -> MemorySpace:
         with self._mutex:

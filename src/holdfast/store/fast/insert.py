@@ -2,6 +2,8 @@
 
 Promises: a request whose answer was lost may be repeated. If a row exists already, the whole group is left to
 the general path. Never: reads before the insert.
+
+`insert` and `insert_and_claim` return None, and have written nothing, if the group needs the general path.
 """
 
 from __future__ import annotations
@@ -18,92 +20,86 @@ from holdfast.store.script import Script
 from holdfast.store.scripts.insert import Inserted
 
 
-class FastInserts:
-    """The shortcuts of `Store.insert` and `Store.insert_and_claim`. They return None, and have written
-    nothing, if the group needs the general path."""
-
-    __slots__ = ("_access", "_lone")
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._lone = LoneCaller()
-
-    async def insert(self, group: Sequence[Submission], *, hint: str) -> list[Inserted] | None:
-        """A single task, for which one caller waits, is recorded at the time of its creation."""
-        if len(group) != 1:
-            return await self._insert_many(group, hint)
-        submission = group[0]
-        if not submission.is_plain:
+async def insert(
+    access: Access, lone: LoneCaller, group: Sequence[Submission], *, hint: str
+) -> list[Inserted] | None:
+    """A single task, for which one caller waits, is recorded at the time of its creation."""
+    if len(group) != 1:
+        lone.others_came()
+        return await _insert_many(access, group, hint)
+    submission = group[0]
+    if not submission.is_plain:
+        return None
+    task = submission.task
+    record_id = access.ids.record(task.created_at)
+    statement = access.dialect.fast.insert_one(
+        task, now=task.created_at, record_id=record_id, hint=hint
+    )
+    try:
+        small = access.driver.is_quick and await lone.is_back()
+        await access.driver.call(statement, small=small)
+    except RowExists:
+        if not await _is_ours(access, task.id, record_id):
             return None
-        access, task = self._access, submission.task
-        record_id = access.ids.record(task.created_at)
-        statement = access.dialect.fast.insert_one(
-            task, now=task.created_at, record_id=record_id, hint=hint
+    return [Inserted(task.id, QUEUED, True)]
+
+
+async def _insert_many(
+    access: Access, group: Sequence[Submission], hint: str
+) -> list[Inserted] | None:
+    if not group or False in [submission.is_plain for submission in group]:
+        return None
+    now = access.now()
+    record_id = access.ids.record(now)
+    try:
+        new = await access.driver.write_one(
+            lambda: access.dialect.fast.insert_plain(group, now=now, record_id=record_id, hint=hint)
         )
-        try:
-            small = access.driver.is_quick and await self._lone.is_back()
-            await access.driver.call(statement, small=small)
-        except RowExists:
-            if not await self._is_ours(task.id, record_id):
-                return None
-        return [Inserted(task.id, QUEUED, True)]
-
-    async def _insert_many(self, group: Sequence[Submission], hint: str) -> list[Inserted] | None:
-        self._lone.others_came()
-        if not group or False in [submission.is_plain for submission in group]:
+    except RowExists:
+        if not await _is_ours(access, group[0].task.id, record_id):
             return None
-        access = self._access
-        now = access.now()
-        record_id = access.ids.record(now)
-        try:
-            new = await access.driver.write_one(
-                lambda: access.dialect.fast.insert_plain(
-                    group, now=now, record_id=record_id, hint=hint
-                )
-            )
-        except RowExists:
-            if not await self._is_ours(group[0].task.id, record_id):
-                return None
-            new = {submission.task.id for submission in group}
-        return _inserted(group, new)
+        new = {submission.task.id for submission in group}
+    return _inserted(group, new)
 
-    async def insert_and_claim(
-        self, group: Sequence[Submission], claim: ClaimRequest
-    ) -> tuple[list[Inserted], Claimed] | None:
-        """In one commit. A single task that is first in line starts with its insert. None if a task is not
-        plain."""
-        if False in [submission.is_plain for submission in group]:
-            return None
-        access = self._access
-        fast, now = access.dialect.fast, access.now()
-        first, second = access.ids.record(now), access.ids.record(now)
 
-        def script() -> Script[tuple[set[str], Claimed]]:
-            new = yield from fast.insert_plain(group, now=now, record_id=first, hint="")
-            claimed, _ = yield from fast.claim(claim, now=now, record_id=second)
-            return new, claimed
+async def insert_and_claim(
+    access: Access, group: Sequence[Submission], claim: ClaimRequest
+) -> tuple[list[Inserted], Claimed] | None:
+    """In one commit. A single task that is first in line starts with its insert. None if a task is not
+    plain."""
+    if False in [submission.is_plain for submission in group]:
+        return None
+    fast, now = access.dialect.fast, access.now()
+    first, second = access.ids.record(now), access.ids.record(now)
 
-        try:
-            if len(group) == 1 and (started := await self._start_one(group[0].task, claim, now)):
-                return [Inserted(started.id, QUEUED, True)], Claimed([started])
-            new, claimed = await access.driver.write_one(script, small=True)
-        except RowExists:
-            return None
-        return _inserted(group, new), claimed
+    def script() -> Script[tuple[set[str], Claimed]]:
+        new = yield from fast.insert_plain(group, now=now, record_id=first, hint="")
+        claimed, _ = yield from fast.claim(claim, now=now, record_id=second)
+        return new, claimed
 
-    async def _start_one(self, task: Task, claim: ClaimRequest, now: float) -> Task | None:
-        start = self._access.dialect.fast.start_one(task, claim, now=now)
-        if start is None:
-            return None
-        statement, started = start
-        written = await self._access.driver.call(statement, small=True)
-        return started if written[0] else None
+    try:
+        if len(group) == 1 and (started := await _start_one(access, group[0].task, claim, now)):
+            return [Inserted(started.id, QUEUED, True)], Claimed([started])
+        new, claimed = await access.driver.write_one(script, small=True)
+    except RowExists:
+        return None
+    return _inserted(group, new), claimed
 
-    async def _is_ours(self, task_id: str, record_id: int) -> bool:
-        """Whether an existing row was inserted with this record, by a first run whose answer was lost. If
-        not, the caller repeated the request, and the general path answers it."""
-        rows = await self._access.rows("task_history", id=task_id)
-        return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
+
+async def _start_one(access: Access, task: Task, claim: ClaimRequest, now: float) -> Task | None:
+    start = access.dialect.fast.start_one(task, claim, now=now)
+    if start is None:
+        return None
+    statement, started = start
+    written = await access.driver.call(statement, small=True)
+    return started if written[0] else None
+
+
+async def _is_ours(access: Access, task_id: str, record_id: int) -> bool:
+    """Whether an existing row was inserted with this record, by a first run whose answer was lost. If
+    not, the caller repeated the request, and the general path answers it."""
+    rows = await access.rows("task_history", id=task_id)
+    return bool(rows) and rows[0][0].partition(",")[0] == str(record_id)
 
 
 def _inserted(group: Sequence[Submission], new: set[str]) -> list[Inserted]:

@@ -19,7 +19,7 @@ from holdfast.store.postgres import connection as postgres
 from holdfast.store.script import Script, call
 
 T = TypeVar("T")
-RECORD: Final = "record_facts"
+RECORD: Final = "append_record"
 
 
 class CommitProof(NamedTuple):

@@ -36,7 +36,7 @@ class PostgresDialect:
         # The general path may queue tasks that were due long ago, below a floor.
         self._lanes.distrust()
         yield call(
-            "record_facts",
+            "append_record",
             record_id=str(record_id),
             now=now,
             events_json=events_json,

@@ -51,12 +51,12 @@ def insert(
     record_id: int,
     recorder: Recorder,
     beside: Sequence[NewEvent] = (),
-    carried: bool = False,
+    in_tx: bool = False,
     unlinked: bool = False,
 ) -> Script[list[Inserted]]:
     """Inserts one caller's tasks.
 
-    `beside`: further events for the same record, for example of the schedule that fired. `carried`: this is
+    `beside`: further events for the same record, for example of the schedule that fired. `in_tx`: this is
     the caller's transaction. It may stay open for long, so it locks no limit; the claim checks the limits.
     `unlinked`: it locks no parent either (see scripts/edges.py)."""
     answers, fresh = yield from _answer_repeats(group)
@@ -64,7 +64,7 @@ def insert(
     work = Work(now)
     if tasks:
         gates_late = may_wait(fresh)
-        if not (carried or gates_late):
+        if not (in_tx or gates_late):
             tasks = yield from _pass_limits(tasks, now)
         record_id = yield from recorder.record_ref(record_id)
         yield call_rows(
@@ -73,7 +73,7 @@ def insert(
             record_id=str(record_id),
         )
         yield from _insert_edges(edges, [s.task.id for s in fresh], unlinked=unlinked)
-        if gates_late and not carried:
+        if gates_late and not in_tx:
             gated = yield from _pass_limits(tasks, now)
             if parked := [(task.id, task.gate) for task in gated if task.gate is not None]:
                 yield call_rows("park_tasks", parked)

@@ -30,13 +30,13 @@ TRIES: Final = 8
 """Attempts to insert or read an entry. An entry may be pruned between the two; the bound ends the loop."""
 
 
-def begin(ask: EntryRequest, now: float, *, carried: bool = False) -> Script[EntryVerdict]:
-    """Starts the entry, or returns why not. `carried`: this is the caller's transaction. No other transaction
+def begin(ask: EntryRequest, now: float, *, in_tx: bool = False) -> Script[EntryVerdict]:
+    """Starts the entry, or returns why not. `in_tx`: this is the caller's transaction. No other transaction
     sees the entry before the commit, so its lease ends at once: an entry that is committed without an outcome
     can be taken over immediately."""
     if ask.runner is not None:
         yield from _check_runner("runs_task", ask.runner)
-    lease_until = now if carried else now + ask.lease_seconds
+    lease_until = now if in_tx else now + ask.lease_seconds
     for _ in range(TRIES):
         verdict = rules.begin(None, ask, now)
         assert isinstance(verdict, Start)
@@ -122,7 +122,7 @@ def once(
 ) -> Script[codec.Json]:
     """Runs an effect, itself a script, and its entry in one transaction. A repeat gets the answer of the
     first call. An effect that raises rolls back the entry too."""
-    verdict = yield from begin(ask, now, carried=True)
+    verdict = yield from begin(ask, now, in_tx=True)
     if isinstance(verdict, Answered):
         return rules.answer(verdict.outcome)
     lease = rules.started(verdict)

@@ -29,7 +29,7 @@ class SqliteDialect:
         self, *, record_id: int, now: float, events_json: str, events_count: int, deltas_json: str
     ) -> Script[None]:
         yield call(
-            "record_facts",
+            "append_record",
             record_id=record_id,
             now=now,
             events_json=events_json,

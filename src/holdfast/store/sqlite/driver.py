@@ -150,10 +150,10 @@ class SqliteDriver:
 
     # -- forks: a child gets a copy of SQLite's lock table, but not the locks themselves ---------------
 
-    def hold_still(self) -> None:
+    def before_fork(self) -> None:
         self._fork_guard.hold()
 
-    def go_on(self) -> None:
+    def after_fork_in_parent(self) -> None:
         self._fork_guard.release()
 
     def start_over(self) -> None:

@@ -48,7 +48,7 @@ class Repeatable:
 
     def begin(self, now: float) -> Script[None]:
         """Starts the entry of the key. `Replayed` if it has an answer."""
-        verdict = yield from ledger.begin(self._ask, now, carried=True)
+        verdict = yield from ledger.begin(self._ask, now, in_tx=True)
         if isinstance(verdict, Answered):
             raise Replayed(rules.answer(verdict.outcome))
         self._lease = rules.started(verdict)

@@ -218,7 +218,7 @@ class Enqueueing(Hands):
 
     def is_first_certain(self, queues: tuple[str, ...]) -> bool:
         """Of tasks that one transaction let in at the same moment, each database has its own first."""
-        found = self.run(self.sqlite.find(status=Status.QUEUED, limit=1_000))
+        found = self.run(self.sqlite.reads.find(status=Status.QUEUED, limit=1_000))
         places = sorted(
             (task.priority, queues.index(task.queue), task.due_at)
             for task in found

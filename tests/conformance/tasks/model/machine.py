@@ -21,6 +21,12 @@ from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import Submission, submit
 from holdfast.core.task import Status, Task, TaskOptions
 from holdfast.errors import HoldfastError
+from holdfast.store.backlog import BacklogStore
+from holdfast.store.cascades import CascadeStore
+from holdfast.store.feed import FeedStore
+from holdfast.store.links import LinkStore
+from holdfast.store.reads import Reads
+from holdfast.store.runs import RunStore
 from holdfast.store.sqlite.dialect import SqliteDialect
 from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
@@ -39,22 +45,50 @@ EMPTY = """TRUNCATE holdfast_task, holdfast_edge, holdfast_feed, holdfast_counte
 UPDATE holdfast_feed_head SET head = 0, oldest = 1, counted_through = 0"""
 
 
+PARTS: dict[str, type] = {
+    "backlog": BacklogStore,
+    "cascades": CascadeStore,
+    "feed": FeedStore,
+    "links": LinkStore,
+    "reads": Reads,
+    "runs": RunStore,
+}
+"""The parts of a store that move tasks, or read tasks and their events."""
+
+
 class WatchedStore(Store):
-    """Notes which of its verbs succeeded."""
+    """Notes which of its verbs, and of those of its parts, succeeded."""
 
     seen: ClassVar[Counter[str]] = Counter()
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or not inspect.iscoroutinefunction(found):
-            return found
+        value = super().__getattribute__(name)
+        if name in PARTS:
+            return WatchedPart(name, value)
+        return value if name.startswith("_") else watched(name, value)
 
-        async def watched(*args: Any, **kwargs: Any) -> Any:
-            value = await found(*args, **kwargs)
-            self.seen[name] += 1
-            return value
 
-        return watched
+class WatchedPart:
+    """A part of a watched store."""
+
+    def __init__(self, name: str, part: object) -> None:
+        self._name = name
+        self._part = part
+
+    def __getattr__(self, name: str) -> Any:
+        return watched(f"{self._name}.{name}", getattr(self._part, name))
+
+
+def watched(name: str, verb: Any) -> Any:
+    if not inspect.iscoroutinefunction(verb):
+        return verb
+
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        answer = await verb(*args, **kwargs)
+        WatchedStore.seen[name] += 1
+        return answer
+
+    return call
 
 
 class Hands(RuleBasedStateMachine):
@@ -78,6 +112,7 @@ class Hands(RuleBasedStateMachine):
         self.stores = (self.sqlite, type(self).over_postgres(batch))
         self.model = Model()
         self.claims: dict[str, Task] = {}
+        self.reports = 0
         self.old_claims: list[Task] = []
         self.limited: set[str] = set()
         """Tasks that count against a limit."""
@@ -120,17 +155,17 @@ class Hands(RuleBasedStateMachine):
         with the model, which knows no batches, when nothing is left."""
         while parents := self.cascades():
             for parent_id in parents:
-                done = [self.run(store.settle(parent_id)) for store in self.stores]
+                done = [self.run(store.cascades.settle(parent_id)) for store in self.stores]
                 assert done[0] == done[1] > 0
                 rows = [{t.id: shown(t) for t in self.run(all_tasks(s))} for s in self.stores]
                 assert rows[0] == rows[1]
                 self.did("settle")
 
     def cascades(self) -> list[str]:
-        left = [self.run(store.cascades()) for store in self.stores]
+        left = [self.run(store.cascades.pending()) for store in self.stores]
         assert left[0] == left[1]
         if not left[0]:
-            assert not any(self.run(store.held_cascades()) for store in self.stores)
+            assert not any(self.run(store.cascades.held()) for store in self.stores)
         return left[0]
 
     def order(self, *orders: Instruction) -> list[Ruling]:
@@ -189,10 +224,10 @@ class Hands(RuleBasedStateMachine):
                 assert task.failure is not None
                 assert task.failure.cause in self.model.dead(task.id)
         for store in self.stores:
-            check_figures(list(tasks), self.run(store.counters()), self.limits(store, tasks))
+            check_figures(list(tasks), self.run(store.feed.counters()), self.limits(store, tasks))
             for project in PROJECTS:
                 real = Counter((t.queue, t.status.value) for t in tasks if t.project == project)
-                counted = self.run(store.project_counters(project))
+                counted = self.run(store.feed.project_counters(project))
                 assert {(queue, status): n for queue, status, n in counted} == dict(real)
 
     def limits(self, store: Store, tasks: Any) -> list[Any]:

@@ -91,20 +91,20 @@ class Operating(Hands):
     @rule(number=picks)
     def look(self, number: int) -> None:
         """Whatever is asked, both stores answer alike."""
-        self.both(lambda store: store.next_due(QUEUES))
-        self.both(lambda store: store.first_due(QUEUES))
+        self.both(lambda store: store.backlog.next_due(QUEUES))
+        self.both(lambda store: store.backlog.first_due(QUEUES))
         if task_id := self.pick(number):
             for node in ("x", "node-a"):
                 owned = [
-                    sorted(tuple(row) for row in self.run(store.owned(node)))
+                    sorted(tuple(row) for row in self.run(store.runs.owned(node)))
                     for store in self.stores
                 ]
                 assert owned[0] == owned[1]
-            rows = [self.run(store.get([task_id])) for store in self.stores]
+            rows = [self.run(store.reads.get([task_id])) for store in self.stores]
             assert shown(rows[0][task_id]) == shown(rows[1][task_id])
-            lives = [self.run(store.history(task_id)) for store in self.stores]
+            lives = [self.run(store.feed.history(task_id)) for store in self.stores]
             assert [e.kind for e in lives[0]] == [e.kind for e in lives[1]]
-        heads = [self.run(store.head()) for store in self.stores]
+        heads = [self.run(store.feed.head()) for store in self.stores]
         assert heads[0].offset == heads[1].offset
         self.did("look")
 

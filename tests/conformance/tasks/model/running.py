@@ -143,8 +143,8 @@ class Running(Hands):
     @rule()
     def link(self) -> None:
         """Every insert has linked what it brought in."""
-        assert self.both(lambda store: store.unlinked()) == []
-        assert self.both(lambda store: store.link()) == (0, True)
+        assert self.both(lambda store: store.links.unlinked()) == []
+        assert self.both(lambda store: store.links.link()) == (0, True)
         self.did("link")
 
     @rule(seconds=st.sampled_from([0.5, 3.0, 10.0]))
@@ -155,6 +155,6 @@ class Running(Hands):
     @rule()
     def open_gates(self) -> None:
         self.tick(5.0)
-        opened, _ = self.both(lambda store: store.open_gates())
+        opened, _ = self.both(lambda store: store.backlog.open_gates())
         if opened:
             self.did("open_gates")

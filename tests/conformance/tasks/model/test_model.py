@@ -19,7 +19,7 @@ from holdfast.core.ids import Ids
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.postgres.driver import PostgresDriver
 from holdfast.store.store import Store
-from tests.conformance.tasks.model.machine import BATCHES, WatchedStore
+from tests.conformance.tasks.model.machine import BATCHES, PARTS, WatchedStore
 from tests.conformance.tasks.model.tour import Machine, tour
 from tests.test_docs import emitted
 
@@ -54,17 +54,18 @@ ELSEWHERE = {
     # Within a caller's own connection, which the two databases do not share: tests/integration.
     "run_in_tx",
     # Called by `link` and by inserts with parents: tests/integration/postgres/test_held_open.py.
-    "link_these",
+    *("links.link_these", "links.link_new"),
     "close",
     # Nothing to see: tests/integration/test_dispatch.py.
     "warm_up",
     # One by one, when a sweep fails: tests/unit/engine/test_outcomes.py.
-    "expired",
+    "runs.expired",
     # A new epoch ends what the model knows of the feed: tests/conformance/tasks/test_feed_whole.py.
-    "new_epoch",
+    "feed.new_epoch",
 }
+READS_OF_TASKS = {"reads.get", "reads.find"}
 KINDS_ELSEWHERE = {
-    # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_places.py.
+    # Locks and nodes are not of the model: tests/conformance/locks, tests/conformance/tasks/test_admin.py.
     *("lock.revoked", "lock.taken_over", "node.left", "node.lost"),
 }
 BY_THEMSELVES = {
@@ -100,10 +101,22 @@ def test_stores_and_model_agree_and_every_verb_succeeds(pg_dsn: str) -> None:
         runner.run(driver.close())
     assert RULES - set(Machine.done) == set(), "rules that never succeeded"
     assert set(Machine.done) - RULES == set(), "rules that are not required"
-    verbs = {name for name, _ in inspect.getmembers(Store, inspect.iscoroutinefunction)}
-    verbs = {name for name in verbs if not name.startswith("_")} - ELSEWHERE
-    assert verbs - set(WatchedStore.seen) == set(), "verbs of the store that never succeeded"
+    assert verbs() - ELSEWHERE - set(WatchedStore.seen) == set(), (
+        "verbs of the store that never succeeded"
+    )
     commands = set(get_args(c.Command)) - set(BY_THEMSELVES)
     assert commands - set(+Machine.commands) == set(), "commands that were never carried out"
     kinds = set(emitted()) | set(BY_THEMSELVES.values())
     assert kinds - KINDS_ELSEWHERE - set(Machine.kinds) == set(), "events that never came"
+
+
+def verbs() -> set[str]:
+    """Those of the store, and those of its parts as `part.verb`. Of the reads only those of tasks."""
+    owners = {"": Store, **{f"{part}.": owner for part, owner in PARTS.items()}}
+    names = {
+        prefix + name
+        for prefix, owner in owners.items()
+        for name, _ in inspect.getmembers(owner, inspect.iscoroutinefunction)
+        if not name.startswith("_")
+    }
+    return {name for name in names if name.partition(".")[0] != "reads"} | READS_OF_TASKS

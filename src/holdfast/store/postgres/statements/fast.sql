@@ -134,8 +134,8 @@ WITH done AS (
     INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
     SELECT :record_id::text::bigint, n, :now::float8,
         CASE WHEN n = :count::int THEN :events_json::text
-             ELSE (SELECT '[' || string_agg(f.fact::text, ',' ORDER BY f.nth) || ']'
-                   FROM json_array_elements(:events_json::json) WITH ORDINALITY f(fact, nth)
+             ELSE (SELECT '[' || string_agg(f.event::text, ',' ORDER BY f.nth) || ']'
+                   FROM json_array_elements(:events_json::json) WITH ORDINALITY f(event, nth)
                    WHERE f.nth IN (SELECT nth FROM done)) END,
         CASE WHEN n = :count::int THEN :deltas_json::text
              ELSE (SELECT json_agg(d)::text FROM (

@@ -3,7 +3,7 @@
 -- `ord` is drawn by the last statement of a transaction, when all its row locks are held. So of two transactions
 -- that change one task, the later has the higher `ord`.
 
--- name: record_facts
+-- name: append_record
 -- index: holdfast_feed_pkey
 INSERT INTO holdfast_feed (id, events_count, at, events_json, deltas_json)
 VALUES (:record_id::text::bigint, :events_count::int, :now::float8, :events_json::text, :deltas_json::text);

@@ -7,7 +7,7 @@ SELECT coalesce(max(first_offset), 0) + coalesce((SELECT events_count FROM holdf
                                                   ORDER BY first_offset DESC LIMIT 1), 1) AS next_offset
 FROM holdfast_feed;
 
--- name: record_facts
+-- name: append_record
 -- index: holdfast_feed (primary key)
 INSERT INTO holdfast_feed (first_offset, events_count, at, events_json, deltas_json)
 VALUES (:record_id, :events_count, :now, :events_json, :deltas_json);

@@ -12,18 +12,20 @@ from typing import Generic, TypeAlias, TypeVar
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-FlushOne: TypeAlias = Callable[[Item], Awaitable[Answer]]
+WriteOne: TypeAlias = Callable[[Item], Awaitable[Answer]]
 """Writes a single item."""
-Flush: TypeAlias = Callable[[list[Item]], Awaitable[list[Answer]]]
+WriteMany: TypeAlias = Callable[[list[Item]], Awaitable[list[Answer]]]
 """Writes a batch. Returns an answer for each item, in order."""
 
 
 class Batcher(Generic[Item, Answer]):
     """Writes one batch at a time."""
 
-    def __init__(self, one: FlushOne[Item, Answer], flush: Flush[Item, Answer], size: int) -> None:
+    def __init__(
+        self, one: WriteOne[Item, Answer], many: WriteMany[Item, Answer], size: int
+    ) -> None:
         self._one = one
-        self._flush = flush
+        self._many = many
         self._size = size
         self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
         self._busy = False
@@ -54,7 +56,7 @@ class Batcher(Generic[Item, Answer]):
 
     async def _send(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
         try:
-            answers = await self._flush([item for item, _ in batch])
+            answers = await self._many([item for item, _ in batch])
         except Exception as error:
             for _, future in batch:
                 if not future.done():

@@ -21,7 +21,7 @@ from tests.acceptance.apps.jobs import make_queue
 from tests.conftest import database
 
 
-class Places:
+class Databases:
     """The store, another one, and a database that Holdfast has never seen."""
 
     def __init__(self, ours: str, other: str, empty: str) -> None:
@@ -31,19 +31,19 @@ class Places:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def places(
+async def databases(
     request: pytest.FixtureRequest, tmp_path: Path, pg_server: Postgres
-) -> AsyncIterator[Places]:
+) -> AsyncIterator[Databases]:
     if request.param == "sqlite":
         files = [f"sqlite:///{tmp_path / name}.db" for name in ("ours", "other", "empty")]
-        yield Places(*files)
+        yield Databases(*files)
         return
     async with (
         database(pg_server, "template1") as ours,
         database(pg_server, "template1") as other,
         database(pg_server, "template1") as empty,
     ):
-        yield Places(ours, other, empty)
+        yield Databases(ours, other, empty)
 
 
 @asynccontextmanager
@@ -71,11 +71,13 @@ async def transaction(url: str) -> AsyncIterator[Any]:
 
 
 @pytest.mark.parametrize("where", ["other", "empty"])
-async def test_a_transaction_on_another_database_is_refused(places: Places, where: str) -> None:
-    async with make_queue(places.other, "work"):
+async def test_a_transaction_on_another_database_is_refused(
+    databases: Databases, where: str
+) -> None:
+    async with make_queue(databases.other, "work"):
         pass
-    elsewhere = getattr(places, where)
-    async with make_queue(places.ours, "work") as queue:
+    elsewhere = getattr(databases, where)
+    async with make_queue(databases.ours, "work") as queue:
         async with transaction(elsewhere) as connection:
             with pytest.raises(InvalidInput, match=r"another database|not the file"):
                 await queue.enqueue("work", {}, tx=connection)
@@ -85,12 +87,12 @@ async def test_a_transaction_on_another_database_is_refused(places: Places, wher
     async def effect(turn: object) -> None:
         effects.append(turn)
 
-    async with Ledger.connect(places.ours) as ledger, transaction(elsewhere) as connection:
+    async with Ledger.connect(databases.ours) as ledger, transaction(elsewhere) as connection:
         with pytest.raises(InvalidInput, match=r"another database|not the file"):
             await ledger.run("s", "o", "k", 1, effect, tx=connection)
     assert effects == []
     async with (
-        Locks.connect(places.ours) as locks,
+        Locks.connect(databases.ours) as locks,
         locks.hold("r") as lease,
         transaction(elsewhere) as connection,
     ):
@@ -98,7 +100,9 @@ async def test_a_transaction_on_another_database_is_refused(places: Places, wher
             await lease.guard(connection)
 
 
-async def test_a_connection_is_asked_once(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_is_asked_once(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from holdfast.store.postgres import connection as postgres
 
     asked: list[tuple[Any, str]] = []
@@ -108,13 +112,13 @@ async def test_a_connection_is_asked_once(places: Places, monkeypatch: pytest.Mo
         asked.append((connection, call.name))
         return await execute(connection, call)
 
-    async with make_queue(places.ours, "work") as queue:
+    async with make_queue(databases.ours, "work") as queue:
         monkeypatch.setattr(postgres, "execute", noted)
-        async with transaction(places.ours) as connection:
+        async with transaction(databases.ours) as connection:
             for _ in range(3):
                 await queue.enqueue("work", {}, tx=connection)
             times = asked.count((connection, "identity"))
-    assert times == (0 if places.ours.startswith("sqlite") else 1)
+    assert times == (0 if databases.ours.startswith("sqlite") else 1)
 
 
 async def test_another_schema_of_the_same_database_is_another_store(pg_dsn: str) -> None:

@@ -1,0 +1,60 @@
+"""Writes the new tasks of one event loop to the store, with a hint for the workers.
+
+Promises: a group is written in one transaction. Plain tasks of concurrent callers share a commit. On a store
+with one writer, idle workers of this process start plain tasks in the commit that inserts them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.bus.port import WORK, Bus, of_children
+from holdfast.core.submit import Submission
+from holdfast.engine.direct_start import DirectStart
+from holdfast.queue.batcher import Batcher
+from holdfast.store.store import Inserted, Store
+
+GROUP_MAX: Final = 500
+
+
+class NewTasks:
+    """One for each session."""
+
+    def __init__(self, store: Store, bus: Bus) -> None:
+        self._store = store
+        self._bus = bus
+        self.direct_start: DirectStart | None = None
+        """Set while an engine of this event loop accepts new tasks."""
+        self.insert_plain = Batcher(self._insert_one, self._insert_many, GROUP_MAX).put
+        """Inserts a plain task, together with those of concurrent callers."""
+
+    async def insert(self, group: list[Submission]) -> list[Inserted]:
+        """Inserts the group in one transaction, which also sends the hint."""
+        notification = self._bus.notify_in_tx(WORK)
+        inserted = await self._store.insert(group, hint=notification.hint)
+        self._bus.committed(notification)
+        return inserted
+
+    async def insert_in_tx(self, group: list[Submission], tx: object) -> list[Inserted]:
+        """Inserts the group in the caller's transaction. Its commit sends the hint."""
+        hint = self._bus.notify_in_tx(WORK, must=True).hint
+        if any(submission.edges for submission in group):
+            hint = of_children(hint)
+        return await self._store.insert(group, tx=tx, hint=hint)
+
+    async def _insert_one(self, submission: Submission) -> Inserted:
+        """Inserts the plain task of a single caller."""
+        direct = self.direct_start
+        if direct is not None and (taken := direct.take([submission])) is not None:
+            return (await taken)[0]
+        notification = self._bus.notify_in_tx(WORK, one=True)
+        inserted = await self._store.insert([submission], hint=notification.hint)
+        self._bus.committed(notification)
+        return inserted[0]
+
+    async def _insert_many(self, group: list[Submission]) -> list[Inserted]:
+        """Inserts the plain tasks of concurrent callers with one statement."""
+        direct = self.direct_start
+        if direct is not None and (taken := direct.take(group)) is not None:
+            return await taken
+        return await self.insert(group)

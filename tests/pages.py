@@ -1,0 +1,264 @@
+"""The generated pages of the reference.
+
+python -m tests.pages        # writes them
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_type_hints
+
+from holdfast import (
+    BlockingContext,
+    Context,
+    TaskHandle,
+    TaskQueue,
+)
+from holdfast.core.task import TERMINAL, TRANSITIONS, Status
+from holdfast.errors import HoldfastError
+from holdfast.metrics import Family
+from holdfast.queue.define import TypeOptions
+from tests import error_tree
+from tests.public import FACES, OTHERS, PUBLIC
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+REFERENCE = DOCS / "reference"
+SRC = ROOT / "src" / "holdfast"
+PRODUCT = {
+    "TaskQueue": TaskQueue,
+    "Context": Context,
+    "BlockingContext": BlockingContext,
+    "TaskHandle": TaskHandle,
+}
+
+
+def page(name: str) -> str:
+    return (REFERENCE / name).read_text("utf-8")
+
+
+def states_page() -> str:
+    lines = [
+        "# States",
+        "",
+        "Generated from `TRANSITIONS` in `src/holdfast/core/task.py` by `python -m tests.pages`.",
+        "",
+        "```mermaid",
+        "stateDiagram-v2",
+        "    [*] --> blocked: depends on others",
+        "    [*] --> queued",
+    ]
+    for before in Status:
+        lines += [f"    {before} --> {after}" for after in Status if after in TRANSITIONS[before]]
+    lines += [f"    {status} --> [*]" for status in Status if status in TERMINAL]
+    lines += [
+        "```",
+        "",
+        "| status | may become |",
+        "|---|---|",
+    ]
+    for before in Status:
+        nexts = ", ".join(f"`{a}`" for a in Status if a in TRANSITIONS[before])
+        lines.append(f"| `{before}` | {nexts or 'nothing (final)'} |")
+    lines += [
+        "",
+        "Only a claim moves `queued` to `running`. A failure with attempts left returns to `queued` in one",
+        "transaction, with the time of the next attempt. A task that rests in `failed` is a dead letter.",
+        "It becomes `blocked` again when the parent that it failed with is replayed. If another parent is",
+        "dead too, it stays a dead letter with that parent as its cause.",
+        "",
+        "No rule moves a task to `stuck` yet, and `paused` is left by resume (`queued`) or abort only. The",
+        "other transitions of these two are reserved.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def errors_page() -> str:
+    lines = [
+        "# Errors",
+        "",
+        "Generated from the `errors` modules by `python -m tests.pages`. Every error that Holdfast",
+        "raises is a `HoldfastError` with a stable `code`; `retryable` says whether the same call may",
+        "succeed later. The other columns are its HTTP status, gRPC status and exit code.",
+    ]
+    for module in error_tree.modules():
+        lines += ["", f"## `{module}`", "", *table_of(module)]
+    return "\n".join([*lines, "", "## The tree", "", "```", *tree(HoldfastError), "```", ""])
+
+
+def table_of(module: str) -> list[str]:
+    return [
+        "| code | class | is a | retryable | HTTP | gRPC | exit |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            f"| `{error.code}` | `{error.__name__}` | `{error.__mro__[1].__name__}` "
+            f"| {'yes' if error.retryable else 'no'} "
+            f"| {error.http_status} | {error.grpc_status} | {error.exit_code} |"
+            for error in error_tree.in_order()
+            if error.__module__ == module
+        ),
+    ]
+
+
+def tree(error: error_tree.Error, here: str = "", below: str = "") -> list[str]:
+    """One line for each error, with the first line of its docstring."""
+    summary = (error.__doc__ or "").splitlines()[0]
+    lines = [f"{here + error.__name__:<32} {summary}"]
+    children = error_tree.children(error)
+    for child in children:
+        is_last = child is children[-1]
+        lines += tree(
+            child, below + ("└─ " if is_last else "├─ "), below + ("   " if is_last else "│  ")
+        )
+    return lines
+
+
+def all_families() -> dict[str, list[Family]]:
+    """The `FAMILIES` of all modules that declare them, by module."""
+    by_module: dict[str, list[Family]] = {}
+    for path in sorted(SRC.rglob("*.py")):
+        if not re.search(r"^FAMILIES\b", path.read_text("utf-8"), re.MULTILINE):
+            continue
+        name = ".".join(path.relative_to(SRC.parent).with_suffix("").parts)
+        by_module[name] = list(importlib.import_module(name).FAMILIES)
+    return by_module
+
+
+def metrics_page() -> str:
+    lines = [
+        "# Metrics",
+        "",
+        "Generated from the `FAMILIES` of each part by `python -m tests.pages`. A part counts if it has",
+        "a meter: `Metrics(FAMILIES, ...)` keeps the figures and renders them for Prometheus, and",
+        "`holdfast.primitives.prometheus.collector(metrics)` adds them to a `prometheus_client` registry.",
+        "A label has at most 100 values; further values are counted under `other`.",
+    ]
+    for module, families in all_families().items():
+        lines += ["", f"## `{module}`", "", "| name | kind | labels | what |", "|---|---|---|---|"]
+        for family in families:
+            labels = ", ".join(f"`{label}`" for label in family.labels)
+            lines.append(f"| `{family.name}` | {family.kind.value} | {labels} | {family.help} |")
+    return "\n".join([*lines, ""])
+
+
+def public_page() -> str:
+    lines = [
+        "# Public names",
+        "",
+        "Generated from `tests/public.py` by `python -m tests.pages`. These names are public: a",
+        "change that breaks them is in the [changelog](../../CHANGELOG.md). The command line and the",
+        "pages of this reference are public too. Every other module is internal and may change without",
+        "notice: `holdfast.core`, `.store`, `.bus`, `.engine`, `.queue`, `.primitives`, `.sim`, `.cli`,",
+        "the parts of `holdfast.orders` and `holdfast.testing`, and every name with a leading underscore.",
+        "",
+        "| import from | names |",
+        "|---|---|",
+        *(f"| `{module}` | {names_of(module)} |" for module in FACES),
+        "",
+        "Errors, clocks and metrics:",
+        "",
+        "| import from | names |",
+        "|---|---|",
+        *(f"| `{module}` | {names_of(module)} |" for module in OTHERS),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def names_of(module: str) -> str:
+    return ", ".join(f"`{name}`" for name in PUBLIC[module])
+
+
+INNER = {
+    "do_step",
+    "step_ask",
+    "request_cancel",
+    "before_fork",
+    "after_fork_in_parent",
+    "start_over",
+}
+"""Called by the engine and at a fork only."""
+
+
+def queue_page() -> str:
+    lines = [
+        "# The queue in Python",
+        "",
+        "Generated from the docstrings by `python -m tests.pages`. How to use it:",
+        "[howto/tasks.md](../howto/tasks.md). Every error is in [errors.md](errors.md).",
+    ]
+    for title, cls in PRODUCT.items():
+        lines += ["", f"## `{title}`", "", inspect.cleandoc(cls.__doc__ or "")]
+        for name in public_names(cls):
+            lines += ["", f"### `{name}`", "", *member(cls, name)]
+    lines += ["", "## Options of a task type", ""]
+    lines += ["`@queue.task(...)` and `queue.register_handler(...)` take:", ""]
+    lines += [inspect.cleandoc(TypeOptions.__doc__ or ""), "", "| option | type |", "|---|---|"]
+    for name, kind in get_type_hints(TypeOptions).items():
+        shown = kind.__name__ if isinstance(kind, type) else str(kind)
+        shown = shown.replace("holdfast.core.task.", "").replace("|", "\\|")
+        lines.append(f"| `{name}` | `{shown}` |")
+    return "\n".join([*lines, ""])
+
+
+def public_names(cls: type) -> list[str]:
+    """The public names of a class and its bases in Holdfast, in the order of their definition."""
+    names: dict[str, None] = {}
+    for base in reversed(cls.__mro__):
+        if base.__module__.startswith("holdfast."):
+            names.update(dict.fromkeys(n for n in vars(base) if not n.startswith("_")))
+    return [name for name in names if name not in INNER]
+
+
+def member(cls: type, name: str) -> list[str]:
+    attribute = inspect.getattr_static(cls, name)
+    text = inspect.cleandoc(getattr(cls, name).__doc__ or "")
+    if callable(attribute):
+        shown = signature_of(attribute).replace("(self, ", "(").replace("(self)", "()")
+        shown = shown.replace("holdfast.", "")
+        kind = "async " if is_async(attribute) else ""
+        return ["```", f"{kind}{name}{shown}", "```", "", text]
+    return [text] if isinstance(attribute, property) else []
+
+
+class Bare(str):
+    """An annotation, shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def signature_of(function: Callable[..., object]) -> str:
+    """The signature as in the source: annotations without quotes, string defaults with quotes."""
+    signature = inspect.signature(function)
+    bare_parameters = [
+        p.replace(annotation=bare(p.annotation)) for p in signature.parameters.values()
+    ]
+    shown = str(
+        signature.replace(
+            parameters=bare_parameters, return_annotation=bare(signature.return_annotation)
+        )
+    )
+    return re.sub(r"<(\w+\.\w+): [^>]*>", r"\1", shown)
+
+
+def bare(annotation: object) -> object:
+    return Bare(annotation) if isinstance(annotation, str) else annotation
+
+
+def is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+if __name__ == "__main__":
+    (REFERENCE / "queue.md").write_text(queue_page(), "utf-8")
+    (REFERENCE / "states.md").write_text(states_page(), "utf-8")
+    (REFERENCE / "errors.md").write_text(errors_page(), "utf-8")
+    (REFERENCE / "metrics.md").write_text(metrics_page(), "utf-8")
+    (REFERENCE / "public.md").write_text(public_page(), "utf-8")

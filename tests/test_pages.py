@@ -1,0 +1,61 @@
+"""The generated pages are up to date."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+
+from tests.pages import (
+    PRODUCT,
+    all_families,
+    errors_page,
+    metrics_page,
+    page,
+    public_names,
+    public_page,
+    queue_page,
+    states_page,
+)
+
+
+def test_every_error_code_is_documented() -> None:
+    assert page("errors.md") == errors_page()
+
+
+def test_the_states_page_is_the_table() -> None:
+    assert page("states.md") == states_page()
+
+
+def test_every_metric_is_documented() -> None:
+    assert page("metrics.md") == metrics_page(), "run: python -m tests.pages"
+    names = [family.name for families in all_families().values() for family in families]
+    assert len(names) == len(set(names))
+
+
+def test_the_page_of_public_names_is_up_to_date() -> None:
+    assert page("public.md") == public_page()
+
+
+def test_the_page_of_the_queue_is_up_to_date() -> None:
+    assert page("queue.md") == queue_page()
+
+
+def test_the_signatures_of_the_page_are_python() -> None:
+    """A reader can copy the signatures: all defaults are shown, and none as an object of this process."""
+    text = page("queue.md")
+    shown = re.findall(r"^```\n(?:async )?(\w+\(.*)\n```", text, re.MULTILINE)
+    assert len(shown) > 40
+    for signature in shown:
+        ast.parse(f"def {signature}: ...")
+    assert re.findall(r"ForwardRef|<\w+\.| at 0x", text) == []
+
+
+def test_everything_public_of_the_queue_has_a_docstring() -> None:
+    missing = [
+        f"{title}.{name}"
+        for title, cls in PRODUCT.items()
+        for name in public_names(cls)
+        if callable(inspect.getattr_static(cls, name)) and not getattr(cls, name).__doc__
+    ]
+    assert missing == []
