@@ -63,7 +63,7 @@ def _rule(task: Task, instruction: c.Instruction, now: float) -> Ruling:
     if instruction.version is not None and instruction.version != task.version:
         return refuse(
             task,
-            "conflict",
+            "version-conflict",
             f"version {instruction.version} was expected, but it is at {task.version}: read it again",
         )
     if type(command) is c.Expire:

@@ -32,6 +32,7 @@ from holdfast.store.rows import Dependency
 REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "not-found": errors.NotFound,
     "illegal-transition": errors.IllegalTransition,
+    "version-conflict": errors.VersionConflict,
     "lease-lost": errors.LeaseLost,
     "invalid-input": errors.InvalidInput,
     "payload-too-large": errors.PayloadTooLarge,

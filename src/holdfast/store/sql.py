@@ -22,6 +22,11 @@ from holdfast.store.columns import COLUMNS, Column
 
 S = TypeVar("S")
 
+WRITTEN: Final = "written:"
+"""The prefix of a name that is followed by the text of the statement, with its headers. For searches: the
+text has the names of parameters, never a value."""
+WRITTEN_MAX: Final = 200
+"""Texts of such statements that are kept prepared."""
 _BLOCK: Final = re.compile(r"^-- name: *(\w+)\n", re.MULTILINE)
 _HEADER: Final = re.compile(r"^-- (index|returns): *(.*)\n", re.MULTILINE)
 _SET: Final = re.compile(rf"\{{({'|'.join(COLUMNS)})(?:([:=])(\w+)|(\?|\[\]))?\}}")
@@ -75,6 +80,8 @@ class Statements(dict[str, S], Generic[S]):
         super().__init__({name: prepare(statement) for name, statement in ours.items()})
 
     def __missing__(self, name: str) -> S:
+        if name.startswith(WRITTEN):
+            return self._written(name)
         package, _, short_name = name.rpartition(":")
         if not package:
             raise KeyError(name)
@@ -83,6 +90,15 @@ class Statements(dict[str, S], Generic[S]):
             {f"{package}:{key}": self._prepare(statement) for key, statement in loaded.items()}
         )
         return self._prepare(loaded[short_name])
+
+    def _written(self, name: str) -> S:
+        """Prepares a statement whose name is its text. The oldest of them are forgotten."""
+        made = [key for key in self if key.startswith(WRITTEN)]
+        for key in made[: len(made) - WRITTEN_MAX + 1]:
+            del self[key]
+        text = name.removeprefix(WRITTEN)
+        self[name] = self._prepare(_statement("written", text, self._rows_macro))
+        return self[name]
 
 
 def load_statements(

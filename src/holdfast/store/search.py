@@ -1,0 +1,204 @@
+"""Searches tasks by the grammar `q`, without their bodies.
+
+Promises: a page has at most `limit` rows, each with the start and the size of its payload and result, never
+the whole. Pages continue behind a row, so a list has no row twice. Order: by id, the newest first; ids that
+Holdfast makes rise with time. `sort:updated` orders by the time of the last change.
+A search that no index bounds reads the newest `NEWEST` tasks only; `SearchPage.scope` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.search import (
+    NEWEST,
+    SCOPE,
+    Condition,
+    Query,
+    SqlDialect,
+    condition,
+    needs_scope,
+    order_by,
+    rows_after,
+)
+from holdfast.core.wire import PREVIEW_BYTES, preview
+from holdfast.store.script import StatementCall, one
+from holdfast.store.sql import WRITTEN
+from holdfast.store.store import Store
+
+_PLAIN: Final = (
+    "id", "type", "queue", "project", "priority", "status", "attempts", "max_attempts", "deaths", "version",
+    "fence", "created_at", "updated_at", "due_at", "started_at", "finished_at", "node", "claim_id",
+    "lease_until", "gate", "held_by", "waiting_on", "idempotency_key", "fingerprint", "progress_json",
+)  # fmt: skip
+_COLUMNS: Final = {
+    "id": "id", "status": "status", "type": "type", "queue": "queue", "project": "project", "node": "node",
+    "priority": "priority", "attempt": "attempts", "version": "version", "held": "held_by", "why": "gate",
+    "fingerprint": "fingerprint", "created": "created_at", "updated": "updated_at", "due": "due_at",
+    "finished": "finished_at", "args": "payload_json", "meta": "metadata_json", "lock": "lease_until",
+    "decision": "CASE WHEN gate LIKE '!decision:%' THEN 'open' END",
+}  # fmt: skip
+_ERROR: Final = {
+    SqlDialect.SQLITE: "json_extract(failure_json, '$.message')",
+    SqlDialect.POSTGRES: "(CASE WHEN pg_input_is_valid(failure_json, 'jsonb') "
+    "THEN failure_json::jsonb ->> 'message' END)",
+}
+_NOTHING: Final = {SqlDialect.SQLITE: "NULL", SqlDialect.POSTGRES: "NULL::text"}
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """A task in a list."""
+
+    id: str
+    type: str
+    queue: str
+    project: str
+    priority: int
+    status: str
+    attempts: int
+    max_attempts: int
+    deaths: int
+    version: int
+    fence: int
+    created_at: float
+    updated_at: float
+    due_at: float
+    started_at: float | None
+    finished_at: float | None
+    node: str | None
+    claim_id: str | None
+    lease_until: float | None
+    gate: str | None
+    held_by: str | None
+    waiting_on: int
+    idempotency_key: str | None
+    fingerprint: str | None
+    progress_json: str | None
+    error: str | None
+    payload_preview: str
+    payload_bytes: int
+    result_preview: str | None
+    result_bytes: int | None
+
+
+class SearchPage(msgspec.Struct, frozen=True):
+    """One page of a search."""
+
+    rows: list[TaskRow]
+    scope: str | None = None
+    """Which rows were searched. None: all."""
+
+
+class After(msgspec.Struct, frozen=True):
+    """The last row of the page before: the time that a list is sorted by, and the id."""
+
+    at: float
+    id: str
+
+
+async def search(
+    store: Store,
+    query: Query,
+    *,
+    projects: Collection[str] | None = None,
+    after: After | None = None,
+    limit: int = 100,
+) -> SearchPage:
+    """One page of the tasks that match. `projects`: only tasks of these; None for all."""
+    dialect = SqlDialect.SQLITE if store.one_writer else SqlDialect.POSTGRES
+    text, values = _text(query, dialect, now=store.now(), projects=projects, after=after)
+    call = StatementCall(WRITTEN + text, {**values, "limit": limit, "newest": NEWEST})
+    if not needs_scope(query):
+        del call.params["newest"]
+    rows = await store.read(lambda: one(StatementCall(call.name, dict(call.params))))
+    return SearchPage([_row(row) for row in rows], SCOPE if needs_scope(query) else None)
+
+
+def _text(
+    query: Query,
+    dialect: SqlDialect,
+    *,
+    now: float,
+    projects: Collection[str] | None,
+    after: After | None,
+) -> tuple[str, dict[str, Any]]:
+    columns = {
+        **_COLUMNS,
+        "error": _ERROR[dialect],
+        "job": _NOTHING[dialect],
+        "host": _NOTHING[dialect],
+    }
+    found = condition(query, columns, dialect, now=now)
+    wheres, values = [found.text], dict[str, Any](found.values)
+    source = "holdfast_task"
+    if needs_scope(query):
+        limit = _param("newest", "bigint", dialect)
+        source = f"(SELECT * FROM holdfast_task ORDER BY id DESC LIMIT {limit}) AS newest"
+    if projects is not None:
+        wheres.append(_within(dialect))
+        values["projects"] = sorted(projects)
+    by_updated = query.sort is not None and query.sort.key == "updated"
+    if by_updated:
+        order = order_by(query.sort, columns, dialect)
+    else:
+        order = f"id {'ASC' if _oldest_first(query) else 'DESC'}"
+    if after is not None:
+        behind = (
+            rows_after(query.sort, columns, dialect, after.at, after.id)
+            if by_updated
+            else _behind_id(after.id, dialect, oldest_first=_oldest_first(query))
+        )
+        wheres.append(behind.text)
+        values |= behind.values
+    names = " ".join(TaskRow.__struct_fields__)
+    text = (
+        f"-- returns: {names}\n"
+        f"SELECT {', '.join(_PLAIN)}, {_ERROR[dialect]} AS error, {_bodies(dialect)}\n"
+        f"FROM {source} WHERE {' AND '.join(wheres)}\n"
+        f"ORDER BY {order} LIMIT {_param('limit', 'bigint', dialect)}"
+    )
+    return text, values
+
+
+def _oldest_first(query: Query) -> bool:
+    sort = query.sort
+    if sort is None:
+        return False
+    return sort.descending if sort.key == "age" else not sort.descending
+
+
+def _behind_id(task_id: str, dialect: SqlDialect, *, oldest_first: bool) -> Condition:
+    sign = ">" if oldest_first else "<"
+    return Condition(f"id {sign} {_param('after_id', 'text', dialect)}", {"after_id": task_id})
+
+
+def _within(dialect: SqlDialect) -> str:
+    if dialect is SqlDialect.SQLITE:
+        return "project IN (SELECT value FROM json_each(:projects))"
+    return "project = ANY(:projects::text[])"
+
+
+def _bodies(dialect: SqlDialect) -> str:
+    """The start and the size of the two bodies. A character has at least one byte."""
+    size = "octet_length({0})"
+    parts = []
+    for name in ("payload", "result"):
+        column = f"{name}_json"
+        parts.append(f"substr({column}, 1, {PREVIEW_BYTES}) AS {name}_preview")
+        parts.append(f"{size.format(column)} AS {name}_bytes")
+    return ", ".join(parts)
+
+
+def _param(name: str, cast: str, dialect: SqlDialect) -> str:
+    return f":{name}" if dialect is SqlDialect.SQLITE else f":{name}::{cast}"
+
+
+def _row(values: Any) -> TaskRow:
+    row = TaskRow(*values)
+    result = None if row.result_preview is None else preview(row.result_preview)
+    return msgspec.structs.replace(
+        row, payload_preview=preview(row.payload_preview), result_preview=result
+    )
