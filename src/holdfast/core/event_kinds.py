@@ -14,8 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.core.event import Event, status_after
-from holdfast.core.task import Status
-from holdfast.core.wire import DEFAULT_PROJECT, TIME_MAX, time_text
+from holdfast.core.task import DEFAULT_PROJECT, Status
+from holdfast.core.wire import TIME_MAX, time_text
 
 
 class EventClass(StrEnum):
@@ -149,7 +149,7 @@ def project_of(event: Event) -> str | None:
     """The project of an event. None: it is about what all projects share."""
     if not row_of(event).of_project:
         return None
-    return getattr(event, "project", "") or DEFAULT_PROJECT
+    return event.project or DEFAULT_PROJECT
 
 
 def topics_of(event: Event) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from typing import Any
 from holdfast.core.access import ALL_PROJECTS, Principal
 from holdfast.core.channel import Channel, ChannelKind, ChannelObject
 from holdfast.core.check import PAGE_MAX
-from holdfast.core.wire import DEFAULT_PROJECT, check_project
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.queue import views
 from holdfast.queue.nodes import Nodes

@@ -62,7 +62,7 @@ class Entry:
                 "at": time_text(event.at),
                 "class": row.event_class.value,
                 "kind": event.kind,
-                "version": getattr(event, "version", 0),
+                "version": event.version,
                 "payload": payload,
             }
         )
