@@ -1,0 +1,86 @@
+"""The live feed of a gateway, as the server mounts it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.subscription import FlowBounds
+from holdfast.gateway.feed.connection import Connection
+from holdfast.gateway.feed.hub import Hub
+from holdfast.gateway.feed.ports import Authenticator, Directory, Session
+from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
+
+SUBSCRIPTIONS_MAX: Final = 200
+CONNECTIONS_MAX: Final = 20_000
+BUFFER_TOTAL_BYTES: Final = 268_435_456
+PING_SECONDS: Final = 20
+PONG_SECONDS: Final = 10
+RETRY_MS_MAX: Final = 5_000
+
+
+class FeedNames(msgspec.Struct, frozen=True):
+    """What `hello` says about the server."""
+
+    server: str = ""
+    gateway: str = ""
+
+
+class LiveFeed:
+    """The hub with what its transports need. `start` it before the first connection."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        authenticator: Authenticator,
+        directory: Directory,
+        *,
+        names: FeedNames | None = None,
+        flow: FlowBounds | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+    ) -> None:
+        self.hub = hub
+        self.authenticator = authenticator
+        self.directory = directory
+        self.names = names or FeedNames()
+        self.flow = flow or FlowBounds()
+        self._connections_max = connections_max
+
+    async def start(self) -> None:
+        await self.hub.start()
+
+    async def stop(self) -> None:
+        """Closes all connections with 1001. Each is asked to come back at another moment."""
+        connections = [each for each in self.hub.connections if isinstance(each, Connection)]
+        for number, connection in enumerate(connections):
+            # Spreads the reconnects evenly.
+            retry = RETRY_MS_MAX * (number + 1) // (len(connections) + 1)
+            connection.close(1001, "the server stops", retry_after_ms=retry)
+        await asyncio.sleep(0)
+        await self.hub.stop()
+
+    def is_full(self) -> bool:
+        """Whether no further connection is accepted."""
+        hub = self.hub
+        return len(hub.connections) >= self._connections_max or hub.buffered > BUFFER_TOTAL_BYTES
+
+    def hello(self, session: Session) -> dict[str, Any]:
+        """The fields of the first frame."""
+        bounds = self.hub.bounds
+        return {
+            "protocol": "holdfast.v1",
+            "server": self.names.server,
+            "gateway": self.names.gateway,
+            "principal": session.principal.name,
+            "epoch": bounds.head.epoch,
+            "head": str(bounds.head),
+            "oldest": str(bounds.oldest),
+            "ping_seconds": PING_SECONDS,
+            "limits": {
+                "frame_bytes": FRAME_BYTES_MAX,
+                "subscriptions": SUBSCRIPTIONS_MAX,
+                "buffer_bytes": self.flow.high_bytes,
+            },
+        }

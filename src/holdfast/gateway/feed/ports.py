@@ -1,0 +1,110 @@
+"""What the live feed needs from the rest of the gateway.
+
+The feed reads events from a `FeedSource`, identities from a `Session`, and objects from a `Directory`. A
+cache, such as a Redis stream, can be put before the store as another `FeedSource`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from holdfast.core.access import Principal
+from holdfast.core.channel import Channel, ChannelObject
+from holdfast.core.event import Event, Position
+from holdfast.core.subscription import FeedBounds
+from holdfast.store.store import Page, Reset
+
+
+class FeedSource(Protocol):
+    """Where events come from. Any source of one feed returns the same events at the same positions."""
+
+    async def read(self, after: Position, limit: int) -> Page | Reset:
+        """Up to `limit` events after a position. Raises StoreUnavailable."""
+        ...
+
+    async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
+        """The events of one task with `after` < offset <= `through`. None if they may be incomplete: read the
+        feed page by page instead."""
+        ...
+
+    async def bounds(self) -> FeedBounds:
+        """What can be read."""
+        ...
+
+    def now(self) -> float:
+        """The clock that stamped the events."""
+        ...
+
+
+class Session(Protocol):
+    """The credential of one connection."""
+
+    @property
+    def principal(self) -> Principal: ...
+
+    async def renewed(self) -> Session | None:
+        """The same credential, read again. None: it has expired or was revoked."""
+        ...
+
+    def close(self) -> None:
+        """The connection has ended: it no longer counts for its token."""
+        ...
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A connection is not accepted."""
+
+    code: str
+    """`unauthenticated`, `forbidden` (origin) or `rate-limited` (connections of a token)."""
+    detail: str
+
+
+class Authenticator(Protocol):
+    """Turns credentials into sessions."""
+
+    async def connect(self, connection: HTTPConnection) -> Session | Refused:
+        """By header, ticket or cookie. Checks the origin and counts the connection of the token."""
+        ...
+
+    async def by_token(self, token: str) -> Session | Refused:
+        """For the frame `auth`."""
+        ...
+
+
+class Directory(Protocol):
+    """Looks up the object of a channel."""
+
+    async def find(self, channel: Channel, principal: Principal) -> ChannelObject | None:
+        """The object; None if there is none. A client id of a task is looked up in the projects of the
+        principal."""
+        ...
+
+    def snapshot(self, channel: Channel, found: ChannelObject) -> AsyncIterator[dict[str, Any]]:
+        """The state of the object in one or more parts."""
+        ...
+
+
+Prepare = Callable[[Sequence[Event]], Awaitable[Sequence[Event]]]
+"""Called once for each page before it is encoded: redacts, and adds what an event has elsewhere."""
+
+
+async def unchanged(events: Sequence[Event]) -> Sequence[Event]:
+    return events
+
+
+class Outlet(Protocol):
+    """The way to one client. Written data is queued by reference; a write never waits."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def buffered(self) -> int:
+        """Bytes that the client has not taken."""
+        ...
+
+    def close(self, code: int, reason: str) -> None:
+        """Ends the connection after what is queued, or at once if the client does not read it in time."""
+        ...

@@ -1,0 +1,42 @@
+"""Reads old events for one subscriber: from the ring, from the history of a task, or from the store."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from holdfast.core.subscription import StreamReset, reset_reason
+from holdfast.gateway.feed.entries import Entry
+from holdfast.gateway.feed.hub import PAGE_EVENTS, Hub
+from holdfast.store.store import Reset
+
+Part: TypeAlias = tuple[list[Entry], int]
+"""Entries, and the offset up to which they are complete."""
+
+
+async def next_page(hub: Hub, after: int, task_id: str | None) -> Part | StreamReset:
+    """The entries after an offset that is before the head of the hub. With `task_id`, those of other tasks
+    may be left out. Raises StoreUnavailable."""
+    if hub.ring.covers(after):
+        entries = hub.ring.read(after, PAGE_EVENTS)
+        return entries, entries[-1].offset
+    async with hub.store_slots:
+        if task_id is not None:
+            part = await _history(hub, after, task_id)
+            if part is not None:
+                return part
+        page = await hub.source.read(hub.position(after), PAGE_EVENTS)
+        if isinstance(page, Reset):
+            return StreamReset(page.reason.value)
+        entries = await hub.encoded(page.events)
+        return entries, entries[-1].offset if entries else after
+
+
+async def _history(hub: Hub, after: int, task_id: str) -> Part | StreamReset | None:
+    """The events of one task. None if its history may be incomplete."""
+    position, through = hub.position(after), hub.boundary
+    events = await hub.source.history(task_id, after=after, through=through)
+    # Read after the history: events that were pruned before it are missing from it.
+    reason = reset_reason(position, await hub.source.bounds())
+    if reason is not None:
+        return reason
+    return None if events is None else (await hub.encoded(events), through)

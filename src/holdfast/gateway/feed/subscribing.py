@@ -1,0 +1,111 @@
+"""Starts subscriptions: authorise, snapshot or replay, then live.
+
+Promises: the position of a snapshot was read before its data. A position that cannot be continued is answered
+with a reset and its reason. An object that does not exist and a foreign one get the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.core.access import DenialReason, Denied
+from holdfast.core.channel import Channel
+from holdfast.core.event import Position
+from holdfast.core.event_kinds import EventClass
+from holdfast.core.subscription import MERGE_SECONDS, StreamFilter, StreamReset, start_at
+from holdfast.core.wire import parse_position
+from holdfast.gateway.feed.connection import (
+    Connection,
+    Subscription,
+    Target,
+    filter_for,
+    find_targets,
+)
+from holdfast.gateway.feed.frames import Style
+from holdfast.gateway.feed.hub import Hub
+from holdfast.gateway.feed.lanes import LaneKey, Member
+
+NOW: Final = "now"
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a client wants to receive."""
+
+    channels: tuple[Channel, ...]
+    id: str
+    shown: str
+    """The channel as the client wrote it."""
+    position: str | None = None
+    snapshot: bool = False
+    kinds: tuple[str, ...] = ()
+    classes: frozenset[EventClass] = frozenset()
+    merge_seconds: float = MERGE_SECONDS
+
+
+async def subscribe(connection: Connection, wish: Wish) -> Denied | None:
+    """Starts a subscription of a connection, or writes why it is reset. Returns why it is denied. Raises
+    InvalidInput."""
+    hub = connection.hub
+    after = None if wish.position in (None, NOW) else parse_position("position", wish.position)
+    style = Style(wish.id, wish.shown, hub.epoch, connection.wrap)
+    targets = await find_targets(connection.directory, connection.session.principal, wish.channels)
+    if isinstance(targets, Denied):
+        if after is None or targets.reason is not DenialReason.PROJECT:
+            return targets
+        connection.write_reset(style, StreamReset.GONE)
+        return None
+    start = await start_offset(hub, after)
+    if isinstance(start, StreamReset):
+        connection.write_reset(style, start)
+        return None
+    mode = "snapshot" if wish.snapshot else "live" if after is None else "replay"
+    connection.outlet.write(style.subscribed(mode, start))
+    if wish.snapshot:
+        await _snapshot(connection, style, targets, start)
+    if connection.is_closed:
+        return None
+    if style.epoch != hub.epoch:
+        connection.write_reset(style, StreamReset.EPOCH)
+        return None
+    like = StreamFilter(frozenset(), None, wish.kinds, wish.classes)
+    wanted = filter_for(connection.session.principal, targets, like)
+    key = LaneKey(wanted, wish.id, wish.shown, connection.transport, wish.merge_seconds)
+    member = Member(connection.outlet, start_at(start))
+    connection.add(Subscription(member, targets, key, style))
+    return None
+
+
+async def start_offset(hub: Hub, after: Position | None) -> int | StreamReset:
+    """The offset to start after."""
+    if after is None:
+        return hub.boundary
+    if after.epoch != hub.epoch:
+        return StreamReset.EPOCH
+    if after.offset > hub.head:
+        # The position may come from a response that was read from the store a moment ago.
+        await hub.refresh()
+        if after.epoch != hub.epoch:
+            return StreamReset.EPOCH
+        if after.offset > hub.head:
+            return StreamReset.AHEAD
+    return after.offset
+
+
+async def _snapshot(
+    connection: Connection, style: Style, targets: Sequence[Target], offset: int
+) -> None:
+    """Writes the parts of a snapshot. Each waits while the client reads nothing."""
+    part = 0
+    before: object = None
+    for target in targets:
+        async for payload in connection.directory.snapshot(target.channel, target.found):
+            if part:
+                connection.outlet.write(style.snapshot(offset, part, before, last=False))
+                await connection.writable()
+            if connection.is_closed:
+                return
+            part, before = part + 1, payload
+    connection.outlet.write(style.snapshot(offset, max(part, 1), before, last=True))

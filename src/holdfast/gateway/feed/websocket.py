@@ -1,0 +1,250 @@
+"""The WebSocket `holdfast.v1`.
+
+Promises: a frame that is refused gets an `error` frame and the connection stays. What is not a frame closes
+with 4400, a frame that is too large with 4413, too many frames with 4429. One client's fault changes nothing
+for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from holdfast.core.access import DenialReason, Denied
+from holdfast.core.channel import parse_channel
+from holdfast.core.check import check_id
+from holdfast.core.subscription import (
+    MERGE_SECONDS,
+    MERGE_SECONDS_LEAST,
+    MERGE_SECONDS_MOST,
+    FlowBounds,
+)
+from holdfast.errors import HoldfastError, InvalidInput, StoreUnavailable
+from holdfast.gateway.feed import requests
+from holdfast.gateway.feed.connection import WS, Connection
+from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX, LiveFeed
+from holdfast.gateway.feed.frames import as_message, as_text_frame, encode
+from holdfast.gateway.feed.outlets import QueueOutlet
+from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.protocol import EXTENSION, DirectOutlet
+from holdfast.gateway.feed.rate import Bucket
+from holdfast.gateway.feed.subscribing import Wish, subscribe
+
+SUBPROTOCOL: Final = "holdfast.v1"
+CLOSE_CODES: Final = {"unauthenticated": 4401, "forbidden": 4403, "rate-limited": 4429}
+log = logging.getLogger("holdfast.feed")
+
+
+async def serve_websocket(feed: LiveFeed, websocket: WebSocket) -> None:
+    """Serves one connection until it ends."""
+    if SUBPROTOCOL not in websocket.scope.get("subprotocols", ()):
+        await websocket.send_denial_response(
+            PlainTextResponse(
+                f"this endpoint speaks the subprotocol {SUBPROTOCOL}", status_code=400
+            )
+        )
+        return
+    session = await feed.authenticator.connect(websocket)
+    await websocket.accept(subprotocol=SUBPROTOCOL)
+    if isinstance(session, Refused):
+        await _say_bye(websocket, CLOSE_CODES.get(session.code, 4403), session.code)
+    elif feed.is_full():
+        session.close()
+        await _say_bye(websocket, 1013, "try again later")
+    else:
+        await _Client(feed, websocket, session).serve()
+
+
+async def _say_bye(websocket: WebSocket, code: int, reason: str) -> None:
+    try:
+        await websocket.send_text(encode({"type": "bye", "reason": reason, "code": code}).decode())
+        await websocket.close(code, reason)
+    except WebSocketDisconnect:
+        log.debug("a refused client has gone before its answer")
+
+
+class _Client:
+    """One accepted connection."""
+
+    def __init__(self, feed: LiveFeed, websocket: WebSocket, session: Session) -> None:
+        self._feed = feed
+        self._websocket = websocket
+        self._bucket = Bucket(feed.hub.clock.monotonic())
+        self._writer: asyncio.Task[None] | None = None
+        self._connection = self._connect(feed, session, feed.flow)
+
+    def _connect(self, feed: LiveFeed, session: Session, bounds: FlowBounds) -> Connection:
+        direct = self._websocket.scope.get("extensions", {}).get(EXTENSION)
+        if direct is None:
+            queued = QueueOutlet(bounds)
+            connection = Connection(
+                feed.hub,
+                feed.directory,
+                session,
+                queued,
+                wrap=as_message,
+                transport=WS,
+                bounds=bounds,
+            )
+            queued.on_full, queued.on_drained = connection.full, connection.drained
+            self._writer = asyncio.create_task(self._write_on(queued))
+            return connection
+        outlet = DirectOutlet(direct["protocol"], bounds)
+        connection = Connection(
+            feed.hub,
+            feed.directory,
+            session,
+            outlet,
+            wrap=as_text_frame,
+            transport=WS,
+            bounds=bounds,
+        )
+        outlet.attach(
+            on_full=connection.full, on_drained=connection.drained, on_lost=connection.lost
+        )
+        return connection
+
+    async def serve(self) -> None:
+        connection = self._connection
+        connection.open()
+        try:
+            self._write("hello", self._feed.hello(connection.session))
+            while True:
+                message = await self._websocket.receive()
+                if message["type"] == "websocket.disconnect":
+                    break
+                if not connection.is_closed:
+                    await self._receive(message)
+        finally:
+            await connection.shut()
+            if self._writer is not None:
+                self._writer.cancel()
+                await asyncio.gather(self._writer, return_exceptions=True)
+
+    async def _write_on(self, outlet: QueueOutlet) -> None:
+        """Writes what is queued, one message each."""
+        clock = self._feed.hub.clock
+        while (messages := await outlet.take(clock, 60.0)) is not None:
+            for message in messages:
+                await self._websocket.send_text(message.decode())
+        code, reason = outlet.closed or (1000, "")
+        await self._websocket.close(code, reason)
+
+    # -- frames of the client ----------------------------------------------------------------------
+
+    async def _receive(self, message: Any) -> None:
+        connection = self._connection
+        if not self._bucket.take(self._feed.hub.clock.monotonic()):
+            connection.close(4429, "too many frames", retry_after_ms=1000)
+            return
+        text = message.get("text")
+        if text is None:
+            connection.close(4400, "a frame is text")
+            return
+        if len(text) > requests.FRAME_BYTES_MAX:
+            connection.close(4413, "the frame is too large")
+            return
+        name: str | None = None
+        try:
+            request = requests.parse(text)
+            name = getattr(request, "id", None) or getattr(request, "channel", None)
+            await self._answer(request)
+        except requests.NotAFrame as error:
+            connection.close(4400, str(error)[:100])
+        except HoldfastError as error:
+            self._refuse(name, error)
+        except Exception:
+            log.exception("a frame of a client failed")
+            connection.close(4500, "internal error")
+
+    async def _answer(self, request: requests.Request) -> None:
+        connection = self._connection
+        match request:
+            case requests.Ping(n):
+                self._write("pong", {"n": n, "head": str(connection.hub.bounds.head)})
+            case requests.Subscribe():
+                await self._subscribe(request)
+            case requests.Unsubscribe(id):
+                subscription = connection.subscriptions.get(id)
+                if subscription is None:
+                    raise InvalidInput(f"id '{id}' is not a subscription of this connection")
+                connection.end(subscription)
+                self._write("unsubscribed", {"id": id})
+            case requests.Auth(token):
+                await self._authenticate(token)
+
+    async def _subscribe(self, request: requests.Subscribe) -> None:
+        connection = self._connection
+        wish = wish_of(request)
+        if wish.id in connection.subscriptions:
+            raise InvalidInput(f"id '{wish.id}' is a subscription already: unsubscribe it first")
+        if len(connection.subscriptions) >= SUBSCRIPTIONS_MAX:
+            detail = f"a connection has at most {SUBSCRIPTIONS_MAX} subscriptions: open another one"
+            self._write_error(wish.id, "rate-limited", detail, retryable=True)
+            return
+        denied = await subscribe(connection, wish)
+        if denied is not None:
+            detail = denied_detail(denied, request.channel)
+            self._write_error(wish.id, denied.code, detail, retryable=False)
+        connection.hub.park_full()
+
+    async def _authenticate(self, token: str) -> None:
+        connection = self._connection
+        answer = await self._feed.authenticator.by_token(token)
+        if isinstance(answer, Refused):
+            connection.close(4401, "unauthenticated")
+        elif answer.principal.name != connection.session.principal.name:
+            answer.close()
+            connection.close(4401, "the token is of another principal")
+        else:
+            connection.session.close()
+            connection.session = answer
+            connection.recheck()
+            self._write("authenticated", {"principal": answer.principal.name})
+
+    def _write(self, frame: str, fields: dict[str, Any]) -> None:
+        connection = self._connection
+        if not connection.is_closed:
+            connection.outlet.write(connection.wrap(frame, "", encode({"type": frame, **fields})))
+
+    def _refuse(self, name: str | None, error: HoldfastError) -> None:
+        is_away = isinstance(error, StoreUnavailable)
+        detail = "the store cannot be reached" if is_away else str(error)
+        self._write_error(name, error.code, detail, retryable=error.retryable)
+
+    def _write_error(self, name: str | None, code: str, detail: str, *, retryable: bool) -> None:
+        fields = {"code": code, "detail": detail, "retryable": retryable}
+        self._write("error", fields if name is None else {"id": name, **fields})
+
+
+def denied_detail(denied: Denied, channel: str) -> str:
+    """The text of a refusal. A foreign object is answered like one that does not exist."""
+    if denied.reason is DenialReason.PROJECT:
+        return f"there is nothing to read at {channel}: check the name"
+    return denied.message
+
+
+def wish_of(request: requests.Subscribe) -> Wish:
+    """What a `subscribe` frame asks for. Raises InvalidInput."""
+    channel = parse_channel(request.channel)
+    if len(request.kinds) > requests.KINDS_MAX:
+        raise InvalidInput(f"kinds has more than {requests.KINDS_MAX} globs")
+    seconds = MERGE_SECONDS
+    if request.max_delay_ms is not None:
+        seconds = request.max_delay_ms / 1000
+        if not MERGE_SECONDS_LEAST <= seconds <= MERGE_SECONDS_MOST:
+            raise InvalidInput(f"max_delay_ms is {request.max_delay_ms}: use 50 to 5000")
+    return Wish(
+        channels=(channel,),
+        id=request.channel if request.id is None else check_id("id", request.id),
+        shown=request.channel,
+        position=request.position,
+        snapshot=request.position is None if request.snapshot is None else request.snapshot,
+        kinds=tuple(sorted(set(request.kinds))),
+        classes=frozenset(request.classes),
+        merge_seconds=seconds,
+    )
