@@ -32,7 +32,7 @@ from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
-from holdfast.store.store import Page, Reset
+from holdfast.store.scripts.feed import Page, Reset
 
 Frame = dict[str, Any]
 WAIT_SECONDS = 20.0

@@ -85,6 +85,7 @@ def _named(config: TypeConfig) -> dict[str, object]:
         "retry_delay": config.retry_base_seconds,
         "max_retry_delay": config.retry_cap_seconds,
         "max_deaths": config.max_deaths,
+        "progress_timeout": config.progress_timeout_seconds,
         **_limit("", config.limit),
         **_limit("key_", config.key_limit),
     }

@@ -277,6 +277,9 @@ def test_every_error_says_how_it_looks() -> None:
 
 
 def test_every_error_is_in_the_module_of_its_part() -> None:
-    places = {"errors", "orders.errors", "primitives.kv.errors", "primitives.locks.errors"}
+    places = {
+        *("errors", "core.errors", "orders.errors"),
+        *("primitives.kv.errors", "primitives.locks.errors"),
+    }
     assert set(modules()) == {f"holdfast.{place}" for place in places}
     assert {error.__module__ for error in in_order()} == set(modules())

@@ -99,6 +99,7 @@ def test_both_ways_to_define_take_the_same_options(queue: TaskQueue) -> None:
         "retry_delay": 3.0,
         "max_retry_delay": 4.0,
         "max_deaths": 5,
+        "progress_timeout": 12.0,
         "rate": "6/s",
         "concurrency": 7,
         "key_rate": "8/m",

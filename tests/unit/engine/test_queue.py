@@ -332,7 +332,7 @@ async def test_bad_calls_are_typed_errors(queue: TaskQueue) -> None:
             await queue.enqueue("echo", timeout=-1)
         handle = await queue.enqueue("echo", delay=5)
         with pytest.raises(IllegalTransition):
-            await queue.pause_task(handle)
+            await queue.resume_task(handle)
         with pytest.raises(NotFound):
             await queue.resume_task("missing")
         assert len(await h.tasks()) == 1

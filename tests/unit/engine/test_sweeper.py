@@ -299,6 +299,13 @@ class Quiet(Jumping):
     async def link(self, _: int, **__: object) -> Linked:
         return Linked(0, not self.is_held)
 
+    @property
+    def by_id(self) -> Quiet:
+        return self
+
+    async def deadlines(self) -> list[object]:
+        return []
+
     async def prune(self, **_: object) -> int:
         self._do("prune")
         return 0

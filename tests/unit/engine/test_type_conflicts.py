@@ -26,6 +26,7 @@ OTHERS: dict[str, Any] = {
     "retry_delay": 5,
     "max_retry_delay": 600,
     "max_deaths": 9,
+    "progress_timeout": 30,
     "rate": "10/m",
     "concurrency": 3,
     "key_rate": "1/s",

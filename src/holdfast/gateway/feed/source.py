@@ -6,7 +6,8 @@ from typing import Final
 
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
-from holdfast.store.store import Page, Reset, Store
+from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.store import Store
 
 HISTORY_SURE: Final = 100
 """The store keeps references to this many records of a task. A longer history may be incomplete."""
@@ -20,16 +21,16 @@ class StoreSource:
         self._store = store
 
     async def read(self, after: Position, limit: int) -> Page | Reset:
-        return await self._store.events(after, limit)
+        return await self._store.feed.read(after, limit)
 
     async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
-        events = await self._store.history(task_id)
+        events = await self._store.feed.history(task_id)
         if len(events) >= HISTORY_SURE:
             return None
         return [event for event in events if after < event.position.offset <= through]
 
     async def bounds(self) -> FeedBounds:
-        answer = await self._store.events(NO_EPOCH, 1)
+        answer = await self._store.feed.read(NO_EPOCH, 1)
         if not isinstance(answer, Reset):
             raise TypeError("the feed has an empty epoch")
         return FeedBounds(answer.oldest, answer.head)

@@ -59,8 +59,8 @@ SELECT paused_at FROM holdfast_queue WHERE name = :name::text AND paused_at IS N
 -- The tasks whose deadline for progress, or whose reservation for a node, ends first.
 -- index: holdfast_task_progress, holdfast_task_assigned
 -- returns: what id at
-(SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
- WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit::int)
+SELECT * FROM (SELECT 'stall' AS what, id, progress_due_at AS at FROM holdfast_task
+    WHERE status = 'running' AND progress_due_at IS NOT NULL ORDER BY progress_due_at LIMIT :limit::int) s
 UNION ALL
-(SELECT 'unassign', id, assigned_until FROM holdfast_task
- WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit::int);
+SELECT * FROM (SELECT 'unassign', id, assigned_until FROM holdfast_task
+    WHERE assigned_until IS NOT NULL ORDER BY assigned_until LIMIT :limit::int) u;
