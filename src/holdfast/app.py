@@ -49,9 +49,11 @@ def resources_for(
     server_time: bool = True,
     inline: bool = False,
     ids: Ids | None = None,
+    redis: str | None = None,
 ) -> Callable[[], Resources]:
     """A function that makes the resources of an event loop on demand. A bad URL is refused at once.
-    All loops of a process share one store. Each loop has its own bus, unless the bus has no connection."""
+    All loops of a process share one store. Each loop has its own bus, unless the bus has no connection.
+    `redis`: the URL of a Redis that carries hints between processes, beside the bus of the store."""
     make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
     is_sqlite = scheme_of(url) is Scheme.SQLITE
 
@@ -62,7 +64,7 @@ def resources_for(
         shared = store()
         if is_sqlite and shared.file is None:
             return Resources(shared, local(), clock, shared.ids)
-        bus = bus_for(url, clock, shared.file, name=shared.ids.secret())
+        bus = bus_for(url, clock, shared.file, name=shared.ids.secret(), redis=redis)
         return Resources(shared, bus, clock, shared.ids)
 
     return resources

@@ -1,7 +1,7 @@
 """Selects the bus for a store.
 
 PostgreSQL uses NOTIFY. The processes that share a SQLite file send each other datagrams and watch the version
-of the file. A store in memory belongs to one process and needs no connection.
+of the file. A store in memory belongs to one process and needs no connection. Redis may carry hints as well.
 """
 
 from __future__ import annotations
@@ -30,8 +30,20 @@ class File(Protocol):
         ...
 
 
-def bus_for(url: str, clock: Clock, file: File | None, *, name: str) -> Bus:
-    """`file` is None for a store in memory. The name must be unique to this bus."""
+def bus_for(
+    url: str, clock: Clock, file: File | None, *, name: str, redis: str | None = None
+) -> Bus:
+    """`file` is None for a store in memory. The name must be unique to this bus. `redis`: the URL of a Redis
+    that carries hints too."""
+    bus = _bus_of_store(url, clock, file, name)
+    if redis is None:
+        return bus
+    from holdfast.bus.redis import RedisBus
+
+    return RedisBus(redis, bus, clock)
+
+
+def _bus_of_store(url: str, clock: Clock, file: File | None, name: str) -> Bus:
     if scheme_of(url) is Scheme.POSTGRES:
         from holdfast.bus.postgres import PostgresBus
 

@@ -1,0 +1,189 @@
+"""A replay cache in Redis between a gateway and its store.
+
+Each epoch of the feed has one stream. An entry has the event's offset as its id, `<offset>-0`, so that a
+missing event is seen by counting. Every gateway appends the pages that it reads from the store, and the old
+events of a client that reconnects to any gateway come from here.
+Promises: a page is served only if it is whole: it starts after the requested position and has no hole.
+Otherwise the store is read. Redis may be wiped, restarted or absent at any moment. The stream has at most
+about `EVENTS_MAX` entries and expires when no gateway writes to it.
+Never: decides what the feed contains. The end of the feed is always read from the store.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from holdfast.clock import Clock
+from holdfast.core.event import Event, Position
+from holdfast.core.subscription import FeedBounds
+from holdfast.gateway.feed.ports import FeedSource
+from holdfast.store.scripts.feed import Page, Reset
+
+if TYPE_CHECKING:
+    from redis.asyncio import Redis
+
+EVENTS_MAX: Final = 100_000
+KEEP_SECONDS: Final = 3_600
+AWAY_SECONDS: Final = 5.0
+"""How long Redis is left alone after a failure."""
+APPEND: Final = """
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+local stored = 0
+if last[1] then stored = tonumber(string.match(last[1][1], '^%d+')) end
+local first = tonumber(ARGV[1])
+if stored > 0 and first > stored + 1 then redis.call('DEL', KEYS[1]) stored = 0 end
+for i = 4, #ARGV do
+  local offset = first + i - 4
+  if offset > stored then
+    redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], string.format('%d-0', offset), 'e', ARGV[i])
+  end
+end
+redis.call('EXPIRE', KEYS[1], ARGV[3])
+return 1
+"""
+"""Appends contiguous events that the stream does not have yet. A stream that would get a hole starts over."""
+log = logging.getLogger("holdfast.feed")
+
+
+class RedisCache:
+    """See `FeedSource`. `store` is the source that it caches."""
+
+    def __init__(
+        self, store: FeedSource, client: Redis, clock: Clock, *, events_max: int = EVENTS_MAX
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._clock = clock
+        self._events_max = events_max
+        self._head = Position("", 0)
+        """The end of what this gateway has read from the store."""
+        self._away_until = float("-inf")
+        self.hits = 0
+        self.misses = 0
+
+    async def read(self, after: Position, limit: int) -> Page | Reset:
+        if after.epoch == self._head.epoch and after.offset < self._head.offset:
+            events = await self._cached(after, limit)
+            if events:
+                self.hits += 1
+                return Page(events, events[-1].position, self._head)
+            self.misses += 1
+        answer = await self._store.read(after, limit)
+        if isinstance(answer, Page):
+            is_newest = answer.position.epoch != self._head.epoch or (
+                answer.position.offset > self._head.offset
+            )
+            if is_newest:
+                self._head = answer.position
+            await self._append(answer.events)
+        return answer
+
+    async def history(self, task_id: str, *, after: int, through: int) -> list[Event] | None:
+        return await self._store.history(task_id, after=after, through=through)
+
+    async def bounds(self) -> FeedBounds:
+        return await self._store.bounds()
+
+    def now(self) -> float:
+        return self._store.now()
+
+    # -- Redis -------------------------------------------------------------------------------------
+
+    @property
+    def _is_away(self) -> bool:
+        return self._clock.monotonic() < self._away_until
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_away:
+            log.warning("the replay cache in Redis is not used for a moment: %s", error)
+        self._away_until = self._clock.monotonic() + AWAY_SECONDS
+
+    async def _cached(self, after: Position, limit: int) -> list[Event]:
+        """The events after a position as far as the cache has them without a hole."""
+        if self._is_away:
+            return []
+        try:
+            rows: Any = await self._client.xrange(
+                stream_of(after.epoch), min=f"({after.offset}-0", max="+", count=limit
+            )
+            return _contiguous(rows, after)
+        except Exception as error:
+            self._failed(error)
+            return []
+
+    async def _append(self, events: Sequence[Event]) -> None:
+        if not events or self._is_away:
+            return
+        first = events[0].position
+        try:
+            await self._client.eval(
+                APPEND,
+                1,
+                stream_of(first.epoch),
+                first.offset,
+                self._events_max,
+                KEEP_SECONDS,
+                *(msgspec.json.encode(_Cached.of(event)) for event in events),
+            )
+        except Exception as error:
+            self._failed(error)
+
+
+class _Cached(msgspec.Struct, frozen=True, array_like=True):
+    """An event in the cache, without its position, which is the id of the entry."""
+
+    kind: str
+    at: float
+    task_id: str
+    type: str
+    data: dict[str, Any]
+    project: str
+    version: int
+
+    @classmethod
+    def of(cls, event: Event) -> _Cached:
+        return cls(
+            event.kind,
+            event.at,
+            event.task_id,
+            event.type,
+            event.data,
+            event.project,
+            event.version,
+        )
+
+    def event(self, position: Position) -> Event:
+        return Event(
+            position,
+            self.kind,
+            self.at,
+            self.task_id,
+            self.type,
+            self.data,
+            self.project,
+            self.version,
+        )
+
+
+_DECODE: Final = msgspec.json.Decoder(_Cached).decode
+
+
+def stream_of(epoch: str) -> str:
+    """The name of the stream of an epoch."""
+    return f"holdfast:feed:{epoch}"
+
+
+def _contiguous(rows: Sequence[tuple[bytes, dict[bytes, bytes]]], after: Position) -> list[Event]:
+    events: list[Event] = []
+    expected = after.offset + 1
+    for entry_id, fields in rows:
+        offset = int(entry_id.partition(b"-")[0])
+        if offset != expected:
+            break
+        events.append(_DECODE(fields[b"e"]).event(Position(after.epoch, offset)))
+        expected += 1
+    return events
