@@ -1,1 +1,1 @@
-"""The sync hub: nodes, exchange, interventions, decisions, access. Use cases over the store."""
+"""The use cases of the sync hub: tokens, nodes, the exchange with offline nodes, claims by id."""

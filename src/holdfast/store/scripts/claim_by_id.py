@@ -98,7 +98,10 @@ def claim_assigned(
     ready = [
         task
         for task in reserved
-        if task.due_at <= now and task.type in claim.types and task.queue in claim.queues
+        if task.due_at <= now
+        and task.type in claim.types
+        and task.queue in claim.queues
+        and (claim.projects is None or task.project in claim.projects)
     ]
     limits = yield from claims.lock_briefly(ready)
     return (

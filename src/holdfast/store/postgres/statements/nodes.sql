@@ -40,4 +40,5 @@ SELECT id, started_at, seen_at, info_json FROM holdfast_node ORDER BY id;
 DELETE FROM holdfast_node WHERE id = :id::text RETURNING id;
 
 -- name: prune_nodes
-DELETE FROM holdfast_node WHERE seen_at < :before::float8;
+-- Nodes with an identity are kept.
+DELETE FROM holdfast_node WHERE registered_at IS NULL AND seen_at < :before::float8;

@@ -1,0 +1,158 @@
+"""The identity of a node that registers: incarnations, states, and copies that share one identity.
+
+Each start of a node is an incarnation. A start fences the earlier ones: their claims end.
+Promises: a repeated request of one start gets the same incarnation. Two processes that use one identity in
+turn differ from one process that restarts: a restart never returns to an earlier boot id.
+Never: makes credentials or ids.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+HEARTBEAT_SECONDS: Final = 20.0
+"""How often a registered node says that it lives."""
+REPEAT_SECONDS: Final = 60.0
+"""How long a repeated registration with one boot id is the same start."""
+CLONE_SECONDS: Final = 60.0
+CLONE_CHANGES: Final = 3
+"""More changes of the boot id within `CLONE_SECONDS`, with a return to an earlier one, are two processes."""
+OLD_CREDENTIAL_SECONDS: Final = 600.0
+"""How long the credential before a rotation is accepted."""
+
+
+class NodeKind(StrEnum):
+    WORKER = "worker"
+    PLUGIN = "plugin"
+    AGENT = "agent"
+    GATEWAY = "gateway"
+
+
+class NodeState(StrEnum):
+    LIVE = "live"
+    DRAINING = "draining"
+    """It gets no new claims and has to end its runs."""
+    CORDONED = "cordoned"
+    """It gets no new claims."""
+    QUARANTINED = "quarantined"
+    """It may do nothing until an operator ends the quarantine."""
+    REVOKED = "revoked"
+    """It may do nothing, and has no credential."""
+
+
+SHUT_OUT: Final = frozenset({NodeState.QUARANTINED, NodeState.REVOKED})
+
+
+class Boot(msgspec.Struct, frozen=True, array_like=True):
+    """A start of the node, as it named it."""
+
+    boot_id: str
+    at: float
+
+
+class NodeIdentity(msgspec.Struct, frozen=True):
+    """What the store has of a registered node, as far as a start needs it."""
+
+    incarnation: int
+    state: NodeState
+    boots: tuple[Boot, ...] = ()
+    """The latest changes of the boot id, oldest first. The last one is the current boot."""
+    started_at: float = 0.0
+    """The start of the current incarnation."""
+    issued_at: float | None = None
+    """When the credential was made."""
+
+    @property
+    def boot_id(self) -> str | None:
+        return self.boots[-1].boot_id if self.boots else None
+
+
+class Started(msgspec.Struct, frozen=True):
+    """A new incarnation. With `needs_credential` a new credential is made and shown once."""
+
+    identity: NodeIdentity
+    needs_credential: bool
+
+
+class Repeated(msgspec.Struct, frozen=True):
+    """The start was answered before. A credential that the first answer carried may be lost, so it is made
+    again."""
+
+    identity: NodeIdentity
+    needs_credential: bool
+
+
+class Cloned(msgspec.Struct, frozen=True):
+    """Two processes use the identity. It is quarantined."""
+
+    identity: NodeIdentity
+
+
+class ShutOut(msgspec.Struct, frozen=True):
+    """The state of the node does not allow a start."""
+
+    state: NodeState
+
+
+Start: TypeAlias = Started | Repeated | Cloned | ShutOut
+
+
+def start(
+    identity: NodeIdentity | None, *, boot_id: str | None, now: float, rotate: bool = False
+) -> Start:
+    """Judges a registration. None: the node is not known."""
+    if identity is None:
+        first: tuple[Boot, ...] = () if boot_id is None else (Boot(boot_id, now),)
+        return Started(NodeIdentity(1, NodeState.LIVE, first, now, now), needs_credential=True)
+    if identity.state in SHUT_OUT:
+        return ShutOut(identity.state)
+    if _is_repeat(identity, boot_id, now):
+        was_issued = identity.issued_at is not None and identity.issued_at >= identity.started_at
+        return Repeated(identity, needs_credential=rotate or was_issued)
+    boots = _later(identity.boots, boot_id, now)
+    if _are_two(boots):
+        return Cloned(replace(identity, state=NodeState.QUARANTINED, boots=boots))
+    needs_credential = rotate or identity.issued_at is None
+    started = replace(
+        identity,
+        incarnation=identity.incarnation + 1,
+        boots=boots,
+        started_at=now,
+        issued_at=now if needs_credential else identity.issued_at,
+    )
+    return Started(started, needs_credential)
+
+
+def may_claim(state: NodeState) -> bool:
+    return state is NodeState.LIVE
+
+
+def is_silent(seen_at: float, now: float) -> bool:
+    """Whether a registered node missed three heartbeats."""
+    return now - seen_at >= 3 * HEARTBEAT_SECONDS
+
+
+def _is_repeat(identity: NodeIdentity, boot_id: str | None, now: float) -> bool:
+    is_current = boot_id is not None and boot_id == identity.boot_id
+    return is_current and now - identity.started_at < REPEAT_SECONDS
+
+
+def _later(boots: tuple[Boot, ...], boot_id: str | None, now: float) -> tuple[Boot, ...]:
+    """The changes of the boot id that are recent, with the new one."""
+    if boot_id is None:
+        return boots
+    recent = tuple(boot for boot in boots if now - boot.at < CLONE_SECONDS)
+    if recent and recent[-1].boot_id == boot_id:
+        return recent
+    return (*recent, Boot(boot_id, now))[-2 * (CLONE_CHANGES + 1) :]
+
+
+def _are_two(boots: tuple[Boot, ...]) -> bool:
+    """Whether the boot id changed often and came back. A process that dies at each start has a new boot id
+    each time."""
+    names = [boot.boot_id for boot in boots]
+    return len(names) - 1 > CLONE_CHANGES and len(set(names)) < len(names)

@@ -1,0 +1,32 @@
+-- Projects, and nodes with an identity.
+
+CREATE TABLE holdfast_project (
+    id              text PRIMARY KEY,
+    -- the logical clock: it rises with every accepted write of a node
+    clock           integer NOT NULL DEFAULT 0,
+    block_epoch     integer NOT NULL DEFAULT 0,
+    -- tombstones of deletions after this offset are kept
+    tombstones_from integer NOT NULL DEFAULT 0,
+    strategy        text NOT NULL DEFAULT 'merge',
+    settings_json   text NOT NULL DEFAULT '{}',
+    created_at      real NOT NULL,
+    version         integer NOT NULL DEFAULT 1
+) STRICT;
+INSERT INTO holdfast_project (id, created_at) VALUES ('default', 0);
+
+-- A process that runs an engine has no identity: registered_at is null.
+ALTER TABLE holdfast_node ADD COLUMN project text NOT NULL DEFAULT 'default';
+ALTER TABLE holdfast_node ADD COLUMN kind text NOT NULL DEFAULT 'worker';
+ALTER TABLE holdfast_node ADD COLUMN capabilities_json text NOT NULL DEFAULT '[]';
+ALTER TABLE holdfast_node ADD COLUMN labels_json text NOT NULL DEFAULT '{}';
+ALTER TABLE holdfast_node ADD COLUMN incarnation integer NOT NULL DEFAULT 1;
+ALTER TABLE holdfast_node ADD COLUMN boots_json text NOT NULL DEFAULT '[]';
+ALTER TABLE holdfast_node ADD COLUMN state text NOT NULL DEFAULT 'live';
+ALTER TABLE holdfast_node ADD COLUMN registered_at real;
+-- the token that the node authenticates with, and when it was made
+ALTER TABLE holdfast_node ADD COLUMN token_id text;
+ALTER TABLE holdfast_node ADD COLUMN token_at real;
+ALTER TABLE holdfast_node ADD COLUMN clock integer NOT NULL DEFAULT 0;
+-- the position that the node has read the feed to
+ALTER TABLE holdfast_node ADD COLUMN position text;
+CREATE INDEX holdfast_node_project ON holdfast_node (project, id) WHERE registered_at IS NOT NULL;

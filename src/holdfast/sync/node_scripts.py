@@ -1,0 +1,278 @@
+"""Transactions of nodes with an identity: start, heartbeat, change of state.
+
+Promises: a start, the end of the claims of earlier incarnations, the credential and the events are one
+transaction. Tasks are locked before the node (lock order).
+Never: makes a secret; its digest is an argument.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, assert_never
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import codec, node_identity as rules
+from holdfast.core.command import Expire, Instruction
+from holdfast.core.event import NewEvent
+from holdfast.core.ids import Ids
+from holdfast.core.node_identity import NodeIdentity, NodeState
+from holdfast.core.task import Task
+from holdfast.errors import Conflict
+from holdfast.store.beside import Beside, begin, end
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work
+from holdfast.sync.access import scripts as tokens
+from holdfast.sync.access.token import Token
+from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
+
+INFO_JSON = codec.dumps({"lease_seconds": rules.HEARTBEAT_SECONDS})
+"""A node that missed three heartbeats is declared lost, as a process is."""
+
+
+class NewNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A registration."""
+
+    id: str
+    project: str
+    kind: str
+    capabilities: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+    boot_id: str | None = None
+    resume: Mapping[str, int] = {}
+    """Fences of runs that the new incarnation goes on with, by task id."""
+    rotate: bool = False
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The outcome of a registration. `has_credential`: the offered one is in force."""
+
+    start: rules.Start
+    clock: int
+    has_credential: bool
+    resumed: Sequence[Task] = ()
+    lost: Sequence[Task] = ()
+
+
+def register(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    new: NewNode,
+    token: Token,
+    digest: str,
+    join_digest: str | None,
+    beside: Beside | None,
+) -> Script[Registered]:
+    """Judges a start and writes it. `token` is stored if the node needs a credential."""
+    yield from begin(beside, now)
+    work = Work(now)
+    held: list[Task] = yield call(own("held_by_node"), node=new.id)
+    held = yield call("lock_tasks", ids=[task.id for task in held])
+    rows = yield call(own("lock_node"), id=new.id)
+    row = RegisteredNode(*rows[0]) if rows else None
+    _check_place(row, new)
+    start = rules.start(
+        row.identity if row else None, boot_id=new.boot_id, now=now, rotate=new.rotate
+    )
+    match start:
+        case rules.ShutOut():
+            answer = Registered(start, 0, has_credential=False)
+        case rules.Cloned(identity=identity):
+            yield from _set_state(new.id, identity, row.token_id if row else None)
+            work.events.append(_node_event("node.cloned", now, new, identity))
+            answer = Registered(start, 0, has_credential=False)
+        case rules.Repeated(identity=identity):
+            has_credential = yield from _issue(start.needs_credential, row, token, digest, now)
+            if has_credential:
+                yield from _write(new, replace(identity, issued_at=now), token.id, now)
+            answer = Registered(start, 0, has_credential, [t for t in held if t.node == new.id])
+        case rules.Started(identity=identity):
+            if join_digest is not None:
+                yield from tokens.spend(join_digest, now)
+            has_credential = yield from _issue(start.needs_credential, row, token, digest, now)
+            token_id = token.id if has_credential else row.token_id if row else None
+            yield from _write(new, identity, token_id, now)
+            yield call(own("add_project"), id=new.project, now=now)
+            if row is not None:
+                work.events.append(_node_event("node.fenced", now, new, row.identity))
+            work.events.append(_node_event("node.registered", now, new, identity))
+            kept, lost = fence_claims(work, held, new.id, new.resume)
+            answer = Registered(start, 0, has_credential, kept, lost)
+        case _:
+            assert_never(start)
+    yield from end(beside, answer, now)
+    clock = (yield from read_project(new.project)).clock
+    yield from apply.finish(work, ids.record(now), dialect)
+    return replace(answer, clock=clock)
+
+
+def _check_place(row: RegisteredNode | None, new: NewNode) -> None:
+    if row is None:
+        return
+    if row.registered_at is None:
+        raise Conflict(f"'{new.id}' is the name of a process of this store: choose another one")
+    if row.project != new.project:
+        raise Conflict(f"node '{new.id}' belongs to another project: choose another name")
+
+
+def fence_claims(
+    work: Work, held: Sequence[Task], node: str, resume: Mapping[str, int]
+) -> tuple[list[Task], list[Task]]:
+    """Ends the claims of earlier incarnations as deaths, except those that the new one resumes."""
+    mine = [task for task in held if task.node == node and task.lease_until is not None]
+    kept = [task for task in mine if resume.get(task.id) == task.fence]
+    lost = [task for task in mine if resume.get(task.id) != task.fence]
+    # The process that held the lease is gone: the lease ends now.
+    work.load(replace(task, lease_until=min(task.lease_until or 0.0, work.now)) for task in lost)
+    for task in lost:
+        apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
+    return kept, lost
+
+
+def _issue(
+    needs_credential: bool, row: RegisteredNode | None, token: Token, digest: str, now: float
+) -> Script[bool]:
+    """Stores the offered credential if one is needed. The one before is accepted for a while."""
+    if not needs_credential:
+        return False
+    if row is not None and row.token_id is not None:
+        until = now + rules.OLD_CREDENTIAL_SECONDS
+        yield call(own("end_token"), id=row.token_id, until=until)
+    columns = replace(token, created_at=now).columns()
+    yield call("holdfast.sync.access:add_token", digest=digest, **columns)
+    return True
+
+
+def _write(new: NewNode, identity: NodeIdentity, token_id: str | None, now: float) -> Script[None]:
+    yield call(
+        own("write_node"),
+        id=new.id,
+        project=new.project,
+        kind=new.kind,
+        state=identity.state.value,
+        incarnation=identity.incarnation,
+        boots_json=codec.dumps(msgspec.to_builtins(identity.boots)),
+        started_at=identity.started_at,
+        info_json=INFO_JSON,
+        capabilities_json=codec.dumps(sorted(set(new.capabilities))),
+        labels_json=codec.dumps(dict(new.labels)),
+        token_id=token_id,
+        token_at=identity.issued_at,
+        now=now,
+    )
+
+
+def _set_state(node: str, identity: NodeIdentity, token_id: str | None) -> Script[None]:
+    yield call(
+        own("set_node_state"),
+        id=node,
+        state=identity.state.value,
+        boots_json=codec.dumps(msgspec.to_builtins(identity.boots)),
+        incarnation=identity.incarnation,
+        token_id=token_id,
+    )
+
+
+def _node_event(kind: str, now: float, new: NewNode, identity: NodeIdentity) -> NewEvent:
+    data: dict[str, Any] = {
+        "node": new.id,
+        "kind": new.kind,
+        "incarnation": identity.incarnation,
+    }
+    return event_of(kind, now, new.project, data)
+
+
+def change_state(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    node: RegisteredNode,
+    state: NodeState,
+    actor: str,
+    reason: str,
+    beside: Beside | None,
+) -> Script[RegisteredNode]:
+    """Puts the node into another state. A node that is revoked is fenced and has no credential."""
+    yield from begin(beside, now)
+    work = Work(now)
+    held: list[Task] = yield call(own("held_by_node"), node=node.id)
+    held = yield call("lock_tasks", ids=[task.id for task in held])
+    row = RegisteredNode(*(yield call(own("lock_node"), id=node.id))[0])
+    is_new = row.state != state.value
+    if is_new:
+        identity = replace(row.identity, state=state, boots=())
+        token_id = row.token_id
+        if state is NodeState.REVOKED:
+            identity = replace(identity, incarnation=identity.incarnation + 1)
+            fence_claims(work, held, node.id, {})
+            if token_id is not None:
+                yield call("holdfast.sync.access:revoke_token", id=token_id, now=now)
+            token_id = None
+        yield from _set_state(node.id, identity, token_id)
+        kind = "node.revoked" if state is NodeState.REVOKED else "node.state"
+        data = {"node": node.id, "state": state.value, "actor": actor, "reason": reason}
+        work.events.append(event_of(kind, now, row.project, data))
+        row = replace(row, state=state.value, incarnation=identity.incarnation, token_id=token_id)
+    yield from end(beside, row, now)
+    yield from apply.finish(work, ids.record(now), dialect)
+    return row
+
+
+def see(
+    dialect: Dialect,
+    ids: Ids,
+    now: float,
+    *,
+    row: RegisteredNode,
+    clock: int,
+    position: str | None,
+    info_json: str,
+) -> Script[None]:
+    """The heartbeat. A node that was declared lost is back, with an event."""
+    yield call(
+        own("see_node"), id=row.id, now=now, clock=clock, position=position, info_json=info_json
+    )
+    if row.lost_at is not None:
+        work = Work(now)
+        data = {
+            "node": row.id,
+            "state": row.state,
+            "actor": f"node:{row.id}",
+            "reason": "it is back",
+        }
+        work.events.append(event_of("node.state", now, row.project, data))
+        yield from work.save(dialect, ids.record(now))
+
+
+def counts(nodes: Sequence[str]) -> Script[Counter[str]]:
+    """The number of tasks that run on each node."""
+    rows = yield call(own("running_by_node"), nodes=list(nodes))
+    return Counter({row[0]: row[1] for row in rows})
+
+
+def held(node: str) -> Script[list[Task]]:
+    """The tasks that run on a node."""
+    return (yield call(own("held_by_node"), node=node))
+
+
+def named(project: str, names: Sequence[str]) -> Script[list[tuple[str, str]]]:
+    """(name, task id) of the names that a project has."""
+    if not names:
+        return []
+    rows = yield call(own("named_tasks"), project=project, client_ids=list(names))
+    return [tuple(row) for row in rows]
+
+
+def page(
+    project: str, *, state: str | None, after: str, limit: int
+) -> Script[tuple[list[RegisteredNode], Counter[str]]]:
+    rows = yield call(own("list_nodes"), project=project, state=state, after=after, limit=limit)
+    nodes = [RegisteredNode(*row) for row in rows]
+    return nodes, (yield from counts([node.id for node in nodes]))

@@ -1,0 +1,303 @@
+"""Use cases of nodes with an identity: register, heartbeat, list, change of state.
+
+Promises: a credential is returned once, by the registration that makes it. A heartbeat says that the node
+lives; it never extends the lease of a task. Never: logs a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.core import codec, lamport, node_identity as rules
+from holdfast.core.check import check_choice, check_name, check_page, check_text, check_whole
+from holdfast.core.event import Position
+from holdfast.core.node_identity import NodeKind, NodeState
+from holdfast.core.rights import Role
+from holdfast.core.task import Task
+from holdfast.core.token import TokenKind, make_token, token_digest
+from holdfast.core.wire import WHOLE_MAX, check_new_id, check_project
+from holdfast.errors import InvalidInput
+from holdfast.queue.by import By
+from holdfast.store.backends import secret_ids
+from holdfast.store.script import Script
+from holdfast.store.store import Store
+from holdfast.sync import node_scripts as scripts
+from holdfast.sync.access.token import Token
+from holdfast.sync.errors import NodeFenced
+from holdfast.sync.node_scripts import NewNode
+from holdfast.sync.rows import RegisteredNode, names_of, read_node, read_project
+
+CAPABILITIES_MAX: Final = 100
+LABELS_MAX: Final = 100
+RESUME_MAX: Final = 500
+LOAD_MAX: Final = 1_000_000
+
+
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
+    """A start of a node, as it describes it."""
+
+    node: str
+    project: str
+    kind: str = NodeKind.PLUGIN.value
+    capabilities: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+    boot_id: str | None = None
+    resume: Sequence[tuple[str, int]] = ()
+    """(name of the task, fence) of runs that it goes on with."""
+    rotate: bool = False
+
+    def __post_init__(self) -> None:
+        check_new_id("nodeId", self.node)
+        check_project("projectId", self.project)
+        check_choice("nodeType", self.kind, NodeKind)
+        if self.boot_id is not None:
+            check_name("bootId", self.boot_id)
+        for field, items, most in (
+            ("capabilities", self.capabilities, CAPABILITIES_MAX),
+            ("labels", self.labels, LABELS_MAX),
+            ("resume", self.resume, RESUME_MAX),
+        ):
+            if len(items) > most:
+                raise InvalidInput(f"{field} has {len(items)} items: at most {most} are allowed")
+        for name in self.capabilities:
+            check_name("capabilities", name)
+        for key, value in self.labels.items():
+            check_name("labels", key)
+            check_text("labels", value, most=200)
+        for _, fence in self.resume:
+            check_whole("fence", fence, least=0, most=WHOLE_MAX)
+
+
+class HeldTask(msgspec.Struct, frozen=True):
+    """A task that the node runs."""
+
+    task_id: str
+    """The name that the node uses."""
+    fence: int
+    expires_in_seconds: float
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """The answer to a registration."""
+
+    node: str
+    incarnation: int
+    credential: str | None
+    clock: int
+    position: Position
+    resumed: list[HeldTask]
+    lost: list[HeldTask]
+    is_repeat: bool
+
+
+class NodeBeat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat."""
+
+    node: RegisteredNode
+    clock: int
+    held: list[HeldTask]
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """A node in a list."""
+
+    row: RegisteredNode
+    is_live: bool
+    running: int
+    lag_events: int | None
+    """Events that it has not read yet; None when it said no position of this history."""
+
+
+class Nodes:
+    """The use cases of nodes with an identity."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._secrets = secret_ids()
+
+    async def register(
+        self, registration: Registration, by: By, *, join_digest: str | None = None
+    ) -> Registered:
+        """Starts an incarnation. NodeFenced if the node is quarantined or revoked, or if two processes use
+        its identity. `join_digest`: the join token that pays for the start."""
+        by.of_unversioned("a node")
+        store = self._store
+        raw = bytes.fromhex(self._secrets.secret() + self._secrets.secret())
+        secret = make_token(TokenKind.NODE, raw)
+        new = await self._resolved(registration)
+        head = await store.feed.head()
+        outcome = await store.run(
+            partial(
+                scripts.register,
+                new=new,
+                token=_token(registration, store, by),
+                digest=token_digest(secret),
+                join_digest=join_digest,
+                beside=by.beside,
+            )
+        )
+        start = outcome.start
+        if isinstance(start, rules.Cloned | rules.ShutOut):
+            raise NodeFenced(_why_fenced(registration.node, start))
+        names = await store.read(lambda: names_of([*outcome.resumed, *outcome.lost]))
+        now = store.now()
+        return Registered(
+            registration.node,
+            start.identity.incarnation,
+            secret if outcome.has_credential else None,
+            outcome.clock,
+            head,
+            [_held(task, names, now) for task in outcome.resumed],
+            [_held(task, names, now) for task in outcome.lost],
+            isinstance(start, rules.Repeated),
+        )
+
+    async def _resolved(self, registration: Registration) -> NewNode:
+        """With the ids of the tasks that the node names."""
+        names = [name for name, _ in registration.resume]
+        rows = await self._store.read(lambda: scripts.named(registration.project, names))
+        ids = dict.fromkeys(names, "") | {name: name for name in names} | dict(rows)
+        return NewNode(
+            id=registration.node,
+            project=registration.project,
+            kind=registration.kind,
+            capabilities=tuple(registration.capabilities),
+            labels=dict(registration.labels),
+            boot_id=registration.boot_id,
+            resume={ids[name]: fence for name, fence in registration.resume},
+            rotate=registration.rotate,
+        )
+
+    async def get(self, node: str) -> RegisteredNode:
+        """UnknownNode if it has not registered."""
+        return await self._store.read(lambda: read_node(node))
+
+    async def check_speaks(self, node: str, incarnation: int | None) -> RegisteredNode:
+        """The node, if it may speak: NodeFenced for an older incarnation or one that is shut out."""
+        row = await self.get(node)
+        check_speaks(row, incarnation)
+        return row
+
+    async def beat(
+        self,
+        node: str,
+        *,
+        incarnation: int | None = None,
+        local_clock: int = 0,
+        position: str | None = None,
+        running: int | None = None,
+        slots: int | None = None,
+    ) -> NodeBeat:
+        """The heartbeat of a node."""
+        row = await self.check_speaks(node, incarnation)
+        for field, value in (("running", running), ("slots", slots)):
+            if value is not None:
+                check_whole(field, value, least=0, most=LOAD_MAX)
+        if position is not None:
+            position = str(_position(position))
+        project = await self._store.read(lambda: read_project(row.project))
+        clock = min(local_clock, project.clock + lamport.AHEAD_MAX)
+        load = {"busy": running, "workers": slots}
+        info = codec.loads_object(scripts.INFO_JSON)
+        info |= {name: value for name, value in load.items() if value is not None}
+        await self._store.run(
+            partial(
+                scripts.see,
+                row=row,
+                clock=clock,
+                position=position,
+                info_json=codec.dumps(info),
+            )
+        )
+        held = await self._store.read(lambda: _read_held(node, self._store.now()))
+        return NodeBeat(row, project.clock, held)
+
+    async def list(
+        self, project: str, *, state: str | None = None, after: str = "", limit: int = 100
+    ) -> list[NodeView]:
+        """One page of the nodes of a project, by name."""
+        check_page(limit)
+        if state is not None:
+            check_choice("state", state, NodeState)
+        rows, running = await self._store.read(
+            lambda: scripts.page(project, state=state, after=after, limit=limit)
+        )
+        head, now = await self._store.feed.head(), self._store.now()
+        return [_view(row, running[row.id], head, now) for row in rows]
+
+    async def view(self, node: str) -> NodeView:
+        row = await self.get(node)
+        running = await self._store.read(lambda: scripts.counts([node]))
+        return _view(row, running[node], await self._store.feed.head(), self._store.now())
+
+    async def set_state(self, node: str, state: NodeState, by: By) -> RegisteredNode:
+        """Cordons, drains, quarantines or revokes a node, or makes it live again."""
+        by.of_unversioned("a node")
+        row = await self.get(node)
+        return await self._store.run(
+            partial(
+                scripts.change_state,
+                node=row,
+                state=state,
+                actor=by.actor,
+                reason=by.reason,
+                beside=by.beside,
+            )
+        )
+
+
+def check_speaks(row: RegisteredNode, incarnation: int | None) -> None:
+    if NodeState(row.state) in rules.SHUT_OUT:
+        raise NodeFenced(f"node '{row.id}' is {row.state}: an operator has to admit it again")
+    if incarnation is not None and incarnation != row.incarnation:
+        raise NodeFenced(
+            f"incarnation {incarnation} of node '{row.id}' has ended (now {row.incarnation}): register again"
+        )
+
+
+def _token(registration: Registration, store: Store, by: By) -> Token:
+    return Token(
+        id="tok_" + store.ids.task(store.now()).replace("-", ""),
+        kind=TokenKind.NODE,
+        name=registration.node,
+        principal=f"node:{registration.node}",
+        roles=(Role.WORKER.value,),
+        projects=(registration.project,),
+        node_id=registration.node,
+        created_by=by.actor,
+    )
+
+
+def _why_fenced(node: str, start: rules.Cloned | rules.ShutOut) -> str:
+    if isinstance(start, rules.Cloned):
+        return f"two processes use the identity of node '{node}' in turn: it is quarantined"
+    return f"node '{node}' is {start.state}: an operator has to admit it again"
+
+
+def _position(text: str) -> Position:
+    try:
+        return Position.parse(text)
+    except ValueError as error:
+        raise InvalidInput(f"cursor: {error}") from None
+
+
+def _held(task: Task, names: Mapping[str, str], now: float) -> HeldTask:
+    return HeldTask(names[task.id], task.fence, max(0.0, (task.lease_until or now) - now))
+
+
+def _read_held(node: str, now: float) -> Script[list[HeldTask]]:
+    tasks: list[Task] = yield from scripts.held(node)
+    names = yield from names_of(tasks)
+    return [_held(task, names, now) for task in tasks]
+
+
+def _view(row: RegisteredNode, running: int, head: Position, now: float) -> NodeView:
+    lag = None
+    if row.position is not None and (position := _position(row.position)).epoch == head.epoch:
+        lag = max(0, head.offset - position.offset)
+    is_live = row.lost_at is None and not rules.is_silent(row.seen_at, now)
+    return NodeView(row, is_live, running, lag)

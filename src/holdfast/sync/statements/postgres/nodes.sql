@@ -1,0 +1,73 @@
+-- Projects, and nodes with an identity.
+
+-- name: add_project
+-- index: holdfast_project_pkey
+INSERT INTO holdfast_project (id, created_at) VALUES (:id::text, :now::float8) ON CONFLICT DO NOTHING;
+
+-- name: get_project
+-- index: holdfast_project_pkey
+-- returns: id clock tombstones_from strategy settings_json version
+SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text;
+
+-- name: lock_node
+-- index: holdfast_node_pkey
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node WHERE id = :id::text FOR NO KEY UPDATE;
+
+-- name: get_node
+-- index: holdfast_node_pkey
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node WHERE id = :id::text AND registered_at IS NOT NULL;
+
+-- name: list_nodes
+-- index: holdfast_node_project
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node
+WHERE project = :project::text AND registered_at IS NOT NULL AND id > :after::text AND (:state::text IS NULL OR state = :state::text)
+ORDER BY id LIMIT :limit::bigint;
+
+-- name: write_node
+-- Registers a node, or writes its new incarnation.
+-- index: holdfast_node_pkey
+INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
+    info_json, capabilities_json, labels_json, token_id, token_at)
+VALUES (:id::text, :project::text, :kind::text, :state::text, :incarnation::bigint, :boots_json::text, :started_at::float8, :now::float8, :now::float8, :info_json::text,
+    :capabilities_json::text, :labels_json::text, :token_id::text, :token_at::float8)
+ON CONFLICT (id) DO UPDATE SET state = :state::text, incarnation = :incarnation::bigint, boots_json = :boots_json::text,
+    started_at = :started_at::float8, seen_at = :now::float8, info_json = :info_json::text, capabilities_json = :capabilities_json::text,
+    labels_json = :labels_json::text, token_id = :token_id::text, token_at = :token_at::float8, lost_at = NULL, kind = :kind::text;
+
+-- name: end_token
+-- The credential before a rotation is accepted for a while.
+-- index: holdfast_token_pkey
+UPDATE holdfast_token SET expires_at = :until::float8 WHERE id = :id::text AND (expires_at IS NULL OR expires_at > :until::float8);
+
+-- name: set_node_state
+-- index: holdfast_node_pkey
+UPDATE holdfast_node SET state = :state::text, boots_json = :boots_json::text, incarnation = :incarnation::bigint, token_id = :token_id::text
+WHERE id = :id::text;
+
+-- name: see_node
+-- The heartbeat of a registered node.
+-- index: holdfast_node_pkey
+UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::float8), lost_at = NULL, clock = greatest(clock, :clock::bigint),
+    position = coalesce(:position::text, position), info_json = :info_json::text
+WHERE id = :id::text;
+
+-- name: held_by_node
+-- The tasks that run on a node.
+-- index: holdfast_task_lease
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND node = :node::text ORDER BY id;
+
+-- name: running_by_node
+-- index: holdfast_task_lease
+-- returns: node n
+SELECT node, count(*) AS n FROM holdfast_task
+WHERE status IN ('running', 'stuck') AND node = ANY(:nodes::text[]) GROUP BY node;

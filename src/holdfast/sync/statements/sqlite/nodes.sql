@@ -1,0 +1,73 @@
+-- Projects, and nodes with an identity.
+
+-- name: add_project
+-- index: holdfast_project (primary key)
+INSERT OR IGNORE INTO holdfast_project (id, created_at) VALUES (:id, :now);
+
+-- name: get_project
+-- index: holdfast_project (primary key)
+-- returns: id clock tombstones_from strategy settings_json version
+SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
+
+-- name: lock_node
+-- index: holdfast_node (primary key)
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node WHERE id = :id;
+
+-- name: get_node
+-- index: holdfast_node (primary key)
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node WHERE id = :id AND registered_at IS NOT NULL;
+
+-- name: list_nodes
+-- index: holdfast_node_project
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node
+WHERE project = :project AND registered_at IS NOT NULL AND id > :after AND (:state IS NULL OR state = :state)
+ORDER BY id LIMIT :limit;
+
+-- name: write_node
+-- Registers a node, or writes its new incarnation.
+-- index: holdfast_node (primary key)
+INSERT INTO holdfast_node (id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at,
+    info_json, capabilities_json, labels_json, token_id, token_at)
+VALUES (:id, :project, :kind, :state, :incarnation, :boots_json, :started_at, :now, :now, :info_json,
+    :capabilities_json, :labels_json, :token_id, :token_at)
+ON CONFLICT (id) DO UPDATE SET state = :state, incarnation = :incarnation, boots_json = :boots_json,
+    started_at = :started_at, seen_at = :now, info_json = :info_json, capabilities_json = :capabilities_json,
+    labels_json = :labels_json, token_id = :token_id, token_at = :token_at, lost_at = NULL, kind = :kind;
+
+-- name: end_token
+-- The credential before a rotation is accepted for a while.
+-- index: holdfast_token (primary key)
+UPDATE holdfast_token SET expires_at = :until WHERE id = :id AND (expires_at IS NULL OR expires_at > :until);
+
+-- name: set_node_state
+-- index: holdfast_node (primary key)
+UPDATE holdfast_node SET state = :state, boots_json = :boots_json, incarnation = :incarnation, token_id = :token_id
+WHERE id = :id;
+
+-- name: see_node
+-- The heartbeat of a registered node.
+-- index: holdfast_node (primary key)
+UPDATE holdfast_node SET seen_at = max(seen_at, :now), lost_at = NULL, clock = max(clock, :clock),
+    position = coalesce(:position, position), info_json = :info_json
+WHERE id = :id;
+
+-- name: held_by_node
+-- The tasks that run on a node.
+-- index: holdfast_task_lease
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND node = :node ORDER BY id;
+
+-- name: running_by_node
+-- index: holdfast_task_lease
+-- returns: node n
+SELECT node, count(*) AS n FROM holdfast_task
+WHERE status IN ('running', 'stuck') AND node IN (SELECT value FROM json_each(:nodes)) GROUP BY node;

@@ -1,0 +1,116 @@
+"""Starts of nodes: incarnations, repeats, and copies that share one identity."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+from msgspec.structs import replace
+
+from holdfast.core.node_identity import (
+    CLONE_CHANGES,
+    REPEAT_SECONDS,
+    Cloned,
+    NodeIdentity,
+    NodeState,
+    Repeated,
+    ShutOut,
+    Started,
+    is_silent,
+    may_claim,
+    start,
+)
+
+
+def started(identity: NodeIdentity | None, boot_id: str | None, now: float) -> NodeIdentity:
+    answer = start(identity, boot_id=boot_id, now=now)
+    assert isinstance(answer, Started), answer
+    return answer.identity
+
+
+def test_a_first_start_needs_a_credential() -> None:
+    answer = start(None, boot_id="a", now=5.0)
+    assert isinstance(answer, Started)
+    assert answer.needs_credential
+    assert (answer.identity.incarnation, answer.identity.state) == (1, NodeState.LIVE)
+    assert answer.identity.started_at == answer.identity.issued_at == 5.0
+
+
+def test_each_start_is_an_incarnation_and_keeps_the_credential() -> None:
+    first = started(None, "a", 0.0)
+    answer = start(first, boot_id="b", now=1.0)
+    assert isinstance(answer, Started)
+    assert (answer.identity.incarnation, answer.needs_credential) == (2, False)
+    assert started(answer.identity, None, 2.0).incarnation == 3, "without a boot id too"
+
+
+def test_a_rotation_needs_a_credential() -> None:
+    answer = start(started(None, "a", 0.0), boot_id="b", now=1.0, rotate=True)
+    assert isinstance(answer, Started)
+    assert answer.needs_credential
+    assert answer.identity.issued_at == 1.0
+
+
+def test_a_repeat_is_the_same_start() -> None:
+    """The answer that carried the credential may be lost, so a repeat makes another one."""
+    first = started(None, "a", 0.0)
+    assert start(first, boot_id="a", now=59.9) == Repeated(first, needs_credential=True)
+    second = started(first, "b", 1.0)
+    assert start(second, boot_id="b", now=2.0) == Repeated(second, needs_credential=False)
+    assert started(second, "b", 1.0 + REPEAT_SECONDS).incarnation == 3, "a repeat comes soon"
+
+
+def test_two_processes_that_take_turns_are_quarantined() -> None:
+    identity = started(None, "a", 0.0)
+    for n in range(1, CLONE_CHANGES + 1):
+        identity = started(identity, "ab"[n % 2], float(n))
+    answer = start(identity, boot_id="a", now=9.0)
+    assert isinstance(answer, Cloned)
+    assert answer.identity.state is NodeState.QUARANTINED
+    assert start(answer.identity, boot_id="a", now=10.0) == ShutOut(NodeState.QUARANTINED)
+
+
+def test_turns_that_are_far_apart_are_restarts() -> None:
+    identity = started(None, "a", 0.0)
+    for n in range(1, 20):
+        identity = started(identity, "ab"[n % 2], n * 30.0)
+    assert identity.incarnation == 20
+
+
+@given(st.lists(st.floats(0, 5), max_size=30))
+def test_a_process_that_dies_at_each_start_is_no_copy(gaps: list[float]) -> None:
+    identity, now = started(None, "boot", 0.0), 0.0
+    for n, gap in enumerate(gaps):
+        now += gap
+        identity = started(identity, f"boot-{n}", now)
+    assert identity.incarnation == len(gaps) + 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 40)), max_size=30))
+def test_incarnations_rise_by_one_and_shut_out_is_final(starts: list[tuple[str, float]]) -> None:
+    identity: NodeIdentity | None = None
+    now = 0.0
+    for boot_id, gap in starts:
+        now += gap
+        answer = start(identity, boot_id=boot_id, now=now)
+        before = identity.incarnation if identity else 0
+        if isinstance(answer, Started):
+            assert answer.identity.incarnation == before + 1
+        elif isinstance(answer, Repeated):
+            assert answer.identity == identity
+        elif isinstance(answer, Cloned):
+            assert answer.identity.incarnation == before
+        else:
+            assert identity is not None
+            assert identity.state is NodeState.QUARANTINED
+            continue
+        identity = answer.identity
+
+
+def test_only_a_live_node_claims() -> None:
+    assert [state for state in NodeState if may_claim(state)] == [NodeState.LIVE]
+    revoked = replace(started(None, None, 0.0), state=NodeState.REVOKED)
+    assert start(revoked, boot_id=None, now=1.0) == ShutOut(NodeState.REVOKED)
+
+
+def test_three_missed_heartbeats_are_silence() -> None:
+    assert not is_silent(0.0, 59.9)
+    assert is_silent(0.0, 60.0)
