@@ -51,6 +51,10 @@ class Ids:
         """128 random bits, e.g. for the token of a lock."""
         return f"{self._bits.getrandbits(128):032x}"
 
+    def random_unit(self) -> float:
+        """A random number in [0, 1), e.g. to spread retries."""
+        return self._bits.getrandbits(53) / 2**53
+
     def token(self) -> str:
         """A short random name, e.g. for a node's incarnation."""
         return f"{self._bits.getrandbits(32):08x}"

@@ -289,5 +289,5 @@ class Store:
 
 
 __all__ = [
-    "ClaimRequest", "Claimed", "Inserted", "Linked", "Page", "Reset", "Store", "Swept", "is_held",
+    "ClaimRequest", "Claimed", "Inserted", "Linked", "Reset", "Store", "Swept", "is_held",
 ]  # fmt: skip
