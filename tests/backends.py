@@ -105,7 +105,7 @@ class SqliteBench(Bench):
 INSANE = """
 SELECT id FROM holdfast_task WHERE priority NOT BETWEEN 0 AND 3
     OR status NOT IN ('blocked', 'queued', 'running', 'paused', 'stuck', 'completed', 'failed', 'aborted')
-    OR (status = 'running') <> (lease_until IS NOT NULL)
+    OR (status IN ('running', 'stuck')) <> (lease_until IS NOT NULL)
     OR (status IN ('completed', 'failed', 'aborted')) <> (finished_at IS NOT NULL)
 """
 """Selects rows that the CHECKs of SQLite would refuse. PostgreSQL has none (see migration 0001)."""

@@ -16,7 +16,14 @@ HEAD_BYTES: Final = 262_144
 TAIL_BYTES: Final = 786_432
 FOLD_BYTES: Final = 262_144
 """The middle is folded each time that the stream has grown by this."""
-STREAMS: Final = ("stdout", "stderr", "log")
+
+
+class StreamName(StrEnum):
+    """The streams of a run."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+    LOG = "log"
 
 
 class Placement(StrEnum):

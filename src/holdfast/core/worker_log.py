@@ -173,7 +173,7 @@ def _continues(earlier: OutputChunk, change: OutputChunk) -> bool:
 
 def _next_message(waiting: tuple[Change, ...]) -> tuple[int, int]:
     """How many changes the next message takes, and its size. A message applies output and metrics before
-    progress and checkpoints, and ends of runs last (`sync.worker_messages`): a change that this would move
+    progress and checkpoints, and ends of runs last (`sync.worker.messages`): a change that this would move
     before an earlier firm change of its run waits for the next message."""
     size, ended = OVERHEAD_BYTES, set[tuple[str, int]]()
     for count, change in enumerate(waiting):

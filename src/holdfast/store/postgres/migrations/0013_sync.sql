@@ -94,3 +94,13 @@ CREATE TABLE holdfast_tally (
     n       bigint NOT NULL,
     PRIMARY KEY (project, name)
 );
+
+-- What was applied of each worker's messages. The row commits with the effects; a newer incarnation replaces it.
+CREATE TABLE holdfast_receiver (
+    node            text COLLATE "C" PRIMARY KEY,
+    incarnation     bigint NOT NULL,
+    applied_through bigint NOT NULL,
+    -- the start that the incarnation was given to
+    boot_id         text NOT NULL,
+    at              double precision NOT NULL
+);

@@ -94,3 +94,13 @@ CREATE TABLE holdfast_tally (
     n       integer NOT NULL,
     PRIMARY KEY (project, name)
 ) STRICT;
+
+-- What was applied of each worker's messages. The row commits with the effects; a newer incarnation replaces it.
+CREATE TABLE holdfast_receiver (
+    node            text PRIMARY KEY,
+    incarnation     integer NOT NULL,
+    applied_through integer NOT NULL,
+    -- the start that the incarnation was given to
+    boot_id         text NOT NULL,
+    at              real NOT NULL
+) STRICT;

@@ -1,0 +1,214 @@
+"""What a worker's report means: the command to its task, the metrics, the checkpoint.
+
+Promises: a value that the store could not keep, or that is out of bounds, is InvalidInput with its field;
+the worker's status names are one table. Never: decides whether the command applies (`core.decide` does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from holdfast.core import codec, command as c, failure as failures
+from holdfast.core.check import (
+    SECONDS_MAX,
+    check_choice,
+    check_id,
+    check_name,
+    check_number,
+    check_text,
+    check_whole,
+    shown,
+)
+from holdfast.core.submit import PAYLOAD_BYTES_MAX, RESULT_BYTES_MAX
+from holdfast.core.task import Failure, FailureKind, Task
+from holdfast.core.wire import WHOLE_MAX
+from holdfast.core.worker_wire import (
+    CheckpointChange,
+    FailureReport,
+    MetricsChange,
+    Subtask,
+    TaskChange,
+)
+from holdfast.errors import InvalidInput, PayloadTooLarge
+
+SUBTASKS_MAX: Final = 50
+METRICS_MAX: Final = 50
+"""Names of metrics in one change."""
+METRIC_MAX: Final = 1e15
+JSON_DEPTH_MAX: Final = 32
+REPORTED_KINDS: Final = (FailureKind.ERROR, FailureKind.TIMEOUT, FailureKind.REJECTED)
+"""The kinds of failure that a worker may report. The others are the store's own findings."""
+
+
+class Reporter(NamedTuple):
+    """The worker that reports, and the store's time."""
+
+    actor: str
+    now: float
+
+
+def command_of(change: TaskChange, task: Task, by: Reporter) -> c.Command:
+    """The command that a change stands for. `task`: the row that it is about."""
+    make = COMMANDS.get(change.status)
+    if make is None:
+        known = ", ".join(sorted(name for name in COMMANDS if name))
+        raise InvalidInput(f"status {shown(change.status)} is not known: use one of {known}")
+    return make(change, task, by)
+
+
+def _report(change: TaskChange, _: Task, __: Reporter) -> c.Command:
+    progress = progress_of(change)
+    return c.Report(progress_json=codec.dumps(progress) if progress else None, merge=True)
+
+
+def _complete(change: TaskChange, task: Task, by: Reporter) -> c.Command:
+    return c.Complete(
+        checked_json("resultJson", change.result_json or "null", RESULT_BYTES_MAX),
+        _duration(task, by.now),
+    )
+
+
+def _fail(change: TaskChange, task: Task, by: Reporter) -> c.Command:
+    report = change.failure or FailureReport(message=change.reason or "")
+    return c.Fail(failure_of(task.type, report), _duration(task, by.now), final=report.final)
+
+
+def _give_back(change: TaskChange, _: Task, __: Reporter) -> c.Command:
+    reason = check_text("reason", change.reason or "")
+    if change.delay_ms is None:
+        return c.Release(reason)
+    delay = check_number("delayMs", change.delay_ms / 1000, most=SECONDS_MAX)
+    return c.Snooze(delay, reason)
+
+
+def _pause(change: TaskChange, _: Task, by: Reporter) -> c.Command:
+    return c.Suspend(by.actor, check_text("reason", change.reason or ""))
+
+
+def _get_stuck(change: TaskChange, _: Task, __: Reporter) -> c.Command:
+    return c.GetStuck(check_text("reason", change.reason or ""))
+
+
+def _cancel(change: TaskChange, _: Task, __: Reporter) -> c.Command:
+    return c.Cancel(check_text("reason", change.reason or ""))
+
+
+COMMANDS: Final[dict[str | None, Callable[[TaskChange, Task, Reporter], c.Command]]] = {
+    None: _report,
+    "running": _report,
+    "completed": _complete,
+    "failed": _fail,
+    "queued": _give_back,
+    "paused": _pause,
+    "stuck": _get_stuck,
+    "aborted": _cancel,
+}
+"""The commands of a worker by the status that it reports."""
+
+
+def is_report(change: TaskChange) -> bool:
+    """Whether the change leaves the status as it is."""
+    return change.status in (None, "running")
+
+
+def progress_of(change: TaskChange) -> dict[str, Any]:
+    """The fields of progress that the change has."""
+    value: dict[str, Any] = {}
+    if change.progress is not None:
+        value["done"] = check_number("progress", change.progress, most=1.0)
+    if change.phase is not None:
+        value["phase"] = check_text("phase", change.phase, most=200)
+    if change.iteration is not None:
+        value["iteration"] = check_whole("iteration", change.iteration, least=0, most=WHOLE_MAX)
+    if change.note is not None:
+        value["note"] = check_text("note", change.note)
+    if change.subtasks:
+        if len(change.subtasks) > SUBTASKS_MAX:
+            raise InvalidInput(
+                f"a task shows at most {SUBTASKS_MAX} subtasks, not {len(change.subtasks)}"
+            )
+        value["subtasks"] = [_subtask(part) for part in change.subtasks]
+    return value
+
+
+def _subtask(part: Subtask) -> dict[str, Any]:
+    return {
+        "id": check_name("subtasks.id", part.id),
+        "name": check_text("subtasks.name", part.name, most=200),
+        "status": check_text("subtasks.status", part.status, most=50),
+        "done": check_number("subtasks.done", part.done, most=1.0),
+    }
+
+
+def failure_of(task_type: str, report: FailureReport) -> Failure:
+    """The evidence of a failed attempt, within the bounds of the store."""
+    kind = check_choice("failure.kind", report.kind or FailureKind.ERROR.value, FailureKind)
+    if kind not in REPORTED_KINDS:
+        names = ", ".join(known.value for known in REPORTED_KINDS)
+        raise InvalidInput(f"failure.kind {kind.value} is not for workers: use one of {names}")
+    message = failures.storable(report.message) or report.error_type or "no message was given"
+    error_type = failures.storable(report.error_type)[:200]
+    return Failure(
+        kind=kind,
+        message=message[: failures.MESSAGE_CHARS_MAX],
+        error_type=error_type,
+        traceback=failures.storable(report.traceback)[-failures.TRACEBACK_CHARS_MAX :],
+        fingerprint=failures.fingerprint(task_type, error_type or kind.value, message),
+    )
+
+
+def metrics_of(change: MetricsChange) -> dict[str, float]:
+    """The totals by name. A total of 0 is left out: it is the default of a field that was not given."""
+    own = {
+        "tokens_used": change.tokens_used,
+        "cost": change.cost,
+        "duration_ms": change.duration_ms,
+    }
+    if len(change.other) > METRICS_MAX:
+        raise InvalidInput(f"a change has at most {METRICS_MAX} other metrics")
+    totals: dict[str, float] = {}
+    for name, value in [*own.items(), *change.other.items()]:
+        total = check_number(f"metrics.{shown(name)}", value, most=METRIC_MAX)
+        if total or name in change.other:
+            totals[check_id("metrics", name)] = total
+    return totals
+
+
+def checkpoint_data(change: CheckpointChange) -> str:
+    """The value of a checkpoint as JSON text."""
+    check_name("checkpointId", change.checkpoint_id)
+    check_text("checkpoint.type", change.type, most=200)
+    check_text("checkpoint.note", change.note)
+    return checked_json("dataJson", change.data_json or "null", PAYLOAD_BYTES_MAX)
+
+
+def checked_json(field: str, text: str, most: int) -> str:
+    """The text in canonical form. InvalidInput if it is not JSON, too deep or too large."""
+    if len(text) > most:
+        raise PayloadTooLarge(f"{field} has {len(text)} characters: at most {most} are kept")
+    try:
+        value = codec.loads(text)
+        is_deep = _is_deeper(value, JSON_DEPTH_MAX)
+        canonical = codec.dumps(value)
+    except (ValueError, RecursionError, UnicodeError) as error:
+        raise InvalidInput(f"{field} is not JSON: {error}") from None
+    if is_deep:
+        raise InvalidInput(f"{field} is nested deeper than {JSON_DEPTH_MAX}: make it flatter")
+    return canonical
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    children: list[object] = []
+    if isinstance(value, dict):
+        children = [*value.values()]
+    elif isinstance(value, list):
+        children = value
+    else:
+        return False
+    return most == 0 or any(_is_deeper(child, most - 1) for child in children)
+
+
+def _duration(task: Task, now: float) -> float:
+    """Seconds since the claim, by the store's clock."""
+    return 0.0 if task.started_at is None else max(0.0, now - task.started_at)

@@ -1,0 +1,1 @@
+"""Worker sync: applies messages of remote workers, gives them tasks and renews their leases."""

@@ -1,0 +1,314 @@
+"""Applies messages of workers: any number of them, of any workers, in one transaction.
+
+Promises: the receiver rows commit with the effects, so a repeated message changes nothing. Every change of a
+task is fenced, and made only by the node that holds the task. A refused change is answered with the state of
+its task; its message counts as applied, so a bad change never blocks what follows.
+Never: decides a transition (`core.decide` does), or whether a node may connect (the gateway does).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from holdfast.core import codec
+from holdfast.core.check import check_choice
+from holdfast.core.command import Instruction, Report
+from holdfast.core.event import NewEvent
+from holdfast.core.output import Placement, StreamName
+from holdfast.core.task import DEFAULT_PROJECT, LEASED, Status, Task
+from holdfast.core.transition import Refusal, new_event
+from holdfast.core.worker_changes import (
+    Reporter,
+    checkpoint_data,
+    command_of,
+    is_report,
+    metrics_of,
+)
+from holdfast.core.worker_protocol import Receiver, Reception, ack_of, receive
+from holdfast.core.worker_wire import (
+    CHUNK_BYTES_MAX,
+    ChangeRefused,
+    Changes,
+    CheckpointChange,
+    MetricsChange,
+    OutputChunk,
+    SyncAck,
+    TaskChange,
+)
+from holdfast.errors import InvalidInput
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Recorder, Work
+from holdfast.sync.worker.live_rows import LiveRows, Stream, own
+
+_SUCCESS: Final = "already-applied"
+Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
+
+
+class Inbound(msgspec.Struct, frozen=True):
+    """A message as it arrived, with what the connection knows about its sender."""
+
+    node: str
+    incarnation: int
+    sequence: int
+    changes: Changes
+    project: str = DEFAULT_PROJECT
+
+
+class MessageAnswer(msgspec.Struct, frozen=True):
+    """What became of a message."""
+
+    outcome: Reception
+    ack: SyncAck
+
+
+class AskDecision(Protocol):
+    """Pauses a task with a question to a person; the part that stores decisions provides it."""
+
+    def __call__(
+        self, work: Work, task: Task, change: CheckpointChange, data_json: str
+    ) -> Script[Refusal | None]: ...
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transaction gets from outside: time, ids, and the parts of other packages."""
+
+    now: float
+    record_id: int
+    recorder: Recorder
+    ask_decision: AskDecision | None = None
+
+
+def apply_messages(
+    messages: Sequence[Inbound], batch: Batch
+) -> Script[tuple[list[MessageAnswer], bool]]:
+    """Applies messages in the order given. Answers are in the same order; also returns whether dependents are
+    left for the sweeper."""
+    receivers = yield from _lock_receivers({message.node for message in messages})
+    before = dict(receivers)
+    outcomes: list[Reception] = []
+    acks: list[SyncAck] = []
+    for message in messages:
+        outcome, after = receive(receivers.get(message.node), message.incarnation, message.sequence)
+        if after is not None:
+            receivers[message.node] = after
+        outcomes.append(outcome)
+        acks.append(ack_of(outcome, after))
+    accepted = [n for n, outcome in enumerate(outcomes) if outcome is Reception.APPLY]
+    if not accepted:
+        return _answers(outcomes, acks), False
+    work, live = Work(batch.now), LiveRows()
+    effect = _Effect(work, live, batch)
+    yield from effect.load([messages[n] for n in accepted])
+    for n in accepted:
+        refused, ends = yield from effect.carry_out(messages[n])
+        acks[n] = msgspec.structs.replace(acks[n], refused=tuple(refused), output_next=ends)
+    yield from live.save(batch.now)
+    changed = [
+        (node, known.incarnation, known.applied_through)
+        for node, known in sorted(receivers.items())
+        if known != before[node]
+    ]
+    yield call_rows(own("write_receivers"), [*changed], now=batch.now)
+    yield from apply.finish(work, batch.record_id, batch.recorder)
+    return _answers(outcomes, acks), work.is_cut_short
+
+
+def _answers(outcomes: list[Reception], acks: list[SyncAck]) -> list[MessageAnswer]:
+    return [MessageAnswer(outcome, ack) for outcome, ack in zip(outcomes, acks, strict=True)]
+
+
+def _lock_receivers(nodes: set[str]) -> Script[dict[str, Receiver]]:
+    rows = yield call(own("lock_receivers"), nodes=sorted(nodes))
+    return {row[0]: Receiver(row[1], row[2]) for row in rows}
+
+
+class _Effect:
+    """Carries out changes against loaded rows."""
+
+    def __init__(self, work: Work, live: LiveRows, batch: Batch) -> None:
+        self._work = work
+        self._live = live
+        self._batch = batch
+        self._message = Inbound("", 0, 0, Changes())
+        self._refused: list[ChangeRefused] = []
+
+    def load(self, messages: Sequence[Inbound]) -> Script[None]:
+        """Locks the tasks, then reads the rows beside them."""
+        changes = [change for message in messages for change in _in_order(message.changes)]
+        ids = sorted({change.task_id for change in changes if change.task_id})
+        if ids:
+            self._work.load((yield call(_lock(changes), ids=ids)))
+        streams = [
+            Stream(task.id, task.fence, change.stream)
+            for change in changes
+            if isinstance(change, OutputChunk)
+            and (task := self._work.tasks.get(change.task_id)) is not None
+        ]
+        checkpoints = [change for change in changes if isinstance(change, CheckpointChange)]
+        yield from self._live.load(streams, checkpoints)
+
+    def carry_out(self, message: Inbound) -> Script[tuple[list[ChangeRefused], dict[str, int]]]:
+        """Carries out the changes of one message. Returns those that were refused, and where each stream of
+        output ends that the message wrote to."""
+        self._message = message
+        self._refused = []
+        ends: dict[str, int] = {}
+        for change in _in_order(message.changes):
+            try:
+                refusal = yield from self._one(change, ends)
+            except InvalidInput as error:
+                refusal = Refusal(change.task_id, error.code, str(error))
+            if refusal is not None and refusal.code != _SUCCESS:
+                self._refused.append(self._shown(change, refusal))
+        return self._refused, ends
+
+    def _one(self, change: Change, ends: dict[str, int]) -> Script[Refusal | None]:
+        task = self._work.tasks.get(change.task_id)
+        if task is None or task.project != self._message.project:
+            return Refusal(change.task_id, "not-found", f"task {change.task_id} does not exist")
+        fence = change.fence or task.fence
+        is_running = task.status in LEASED
+        if is_running and fence == task.fence and task.node != self._message.node:
+            return Refusal(task.id, "not-runner", f"another node runs task {task.id}", (), task)
+        if isinstance(change, TaskChange) and (change.fence or is_running):
+            return self._change_task(change, task, fence)
+        if not is_running or fence != task.fence:
+            text = f"this node does not run task {task.id} under fence {fence} (now {task.fence})"
+            return Refusal(task.id, "lease-lost", text, (), task)
+        match change:
+            case OutputChunk():
+                return (yield from self._output(change, task, ends))
+            case MetricsChange():
+                return self._metrics(change, task)
+            case CheckpointChange():
+                return (yield from self._checkpoint(change, task))
+            case TaskChange():
+                raise AssertionError("handled above")
+
+    def _change_task(self, change: TaskChange, task: Task, fence: int) -> Refusal | None:
+        by = Reporter(f"node:{self._message.node}", self._batch.now)
+        command = command_of(change, task, by)
+        ruling = apply.carry_out(self._work, Instruction(task.id, command, fence=fence))
+        return ruling if isinstance(ruling, Refusal) else None
+
+    def _output(
+        self, change: OutputChunk, task: Task, ends: dict[str, int]
+    ) -> Script[Refusal | None]:
+        check_choice("stream", change.stream, StreamName)
+        if len(change.data) > CHUNK_BYTES_MAX:
+            text = f"a chunk has at most {CHUNK_BYTES_MAX} bytes: send several"
+            return Refusal(task.id, "too-large", text, (), task)
+        stream = Stream(task.id, task.fence, change.stream)
+        placed = yield from self._live.add_output(stream, change)
+        ends[stream.label] = placed.end
+        if placed.outcome is Placement.APPEND:
+            where = {"stream": change.stream, "start": placed.start, "size": len(placed.data)}
+            self._mention("task.output", task, **where)
+        template = _OUTPUT_REFUSED.get(placed.outcome)
+        if template is None:
+            return None
+        detail = template.format(start=change.start, end=placed.end)
+        return Refusal(task.id, placed.outcome.value, detail, (), task)
+
+    def _metrics(self, change: MetricsChange, task: Task) -> Refusal | None:
+        totals = metrics_of(change)
+        if totals:
+            self._live.add_metrics(task, self._message.node, totals)
+            self._mention("task.metrics", task, totals=totals)
+        return None
+
+    def _checkpoint(self, change: CheckpointChange, task: Task) -> Script[Refusal | None]:
+        data_json = checkpoint_data(change)
+        owner = self._live.owner_of_checkpoint(change.checkpoint_id)
+        if owner is not None:
+            text = f"checkpoint {change.checkpoint_id} belongs to another task"
+            return None if owner == task.id else Refusal(task.id, "conflict", text, (), task)
+        if change.decision is not None and self._batch.ask_decision is None:
+            return Refusal(task.id, "not-supported", "this server stores no decisions", (), task)
+        self._live.add_checkpoint(task, change, data_json)
+        report = Instruction(task.id, Report(checkpoint_json=data_json), fence=task.fence)
+        ruling = apply.carry_out(self._work, report)
+        if isinstance(ruling, Refusal) and ruling.code != _SUCCESS:
+            return ruling
+        self._mention(
+            "checkpoint.created",
+            task,
+            checkpoint_id=change.checkpoint_id,
+            type=change.type,
+            note=change.note,
+        )
+        if change.decision is not None and self._batch.ask_decision is not None:
+            current = self._work.tasks[task.id]
+            return (yield from self._batch.ask_decision(self._work, current, change, data_json))
+        return None
+
+    def _mention(self, kind: str, task: Task, **data: object) -> None:
+        event: NewEvent = new_event(
+            kind, task, self._batch.now, node=self._message.node, fence=task.fence, **data
+        )
+        self._work.mention([event])
+
+    def _shown(self, change: Change, refusal: Refusal) -> ChangeRefused:
+        task = self._work.tasks.get(change.task_id)
+        may_see = task is not None and task.project == self._message.project
+        return ChangeRefused(
+            task_id=change.task_id,
+            code=refusal.code,
+            detail=refusal.message,
+            what=_WHAT[type(change)],
+            state_json=codec.dumps(state_of(task)) if task is not None and may_see else "",
+        )
+
+
+_OUTPUT_REFUSED: Final = {
+    Placement.GAP: "output starts at {start}, but it ends at {end}: send from there",
+    Placement.MISMATCH: "the bytes from {start} on differ from those that were sent before",
+}
+_WHAT: Final[dict[type, str]] = {
+    TaskChange: "task",
+    OutputChunk: "output",
+    CheckpointChange: "checkpoint",
+    MetricsChange: "metrics",
+}
+
+
+def _in_order(changes: Changes) -> Iterator[Change]:
+    """The changes of a message in the order of their effect: what needs the run first, ends of it last."""
+    yield from changes.output
+    yield from changes.metrics
+    yield from (change for change in changes.task if is_report(change))
+    yield from (change for change in changes.checkpoint if change.decision is None)
+    yield from (change for change in changes.checkpoint if change.decision is not None)
+    yield from (change for change in changes.task if not is_report(change))
+
+
+def _lock(changes: Sequence[Change]) -> str:
+    """The lock statement: reports need the weaker one, see `store.scripts.apply`."""
+    return "lock_tasks" if any(map(_ends_run, changes)) else "lock_reporting"
+
+
+def _ends_run(change: Change) -> bool:
+    """Whether the change may end its run."""
+    if isinstance(change, CheckpointChange):
+        return change.decision is not None
+    return isinstance(change, TaskChange) and not is_report(change)
+
+
+def state_of(task: Task) -> dict[str, object]:
+    """The state that a refusal carries. Payload and result are left out."""
+    return {
+        "id": task.id,
+        "status": task.status.value,
+        "version": task.version,
+        "fence": task.fence,
+        "attempt": task.attempts,
+        "node": task.node,
+        "desired": "paused" if task.held_by and task.status is Status.PAUSED else "run",
+    }
+
+
+__all__ = ["AskDecision", "Batch", "Inbound", "MessageAnswer", "apply_messages"]

@@ -1,0 +1,118 @@
+-- Messages of workers: receivers, output, metrics, checkpoints.
+
+-- name: lock_receivers
+-- index: holdfast_receiver (primary key)
+-- returns: node incarnation applied_through boot_id
+SELECT node, incarnation, applied_through, boot_id FROM holdfast_receiver
+WHERE node IN (SELECT value FROM json_each(:nodes)) ORDER BY node;
+
+-- name: write_receivers
+-- index: holdfast_receiver (primary key)
+UPDATE holdfast_receiver AS t SET applied_through = r.applied_through, at = :now
+FROM {rows: node text, incarnation integer, applied_through integer}
+WHERE t.node = r.node AND t.incarnation = r.incarnation;
+
+-- name: put_receiver
+-- A newer incarnation replaces the row.
+-- index: holdfast_receiver (primary key)
+-- returns: node
+INSERT INTO holdfast_receiver (node, incarnation, applied_through, boot_id, at)
+VALUES (:node, :incarnation, 0, :boot_id, :now)
+ON CONFLICT (node) DO UPDATE SET incarnation = excluded.incarnation, applied_through = 0,
+    boot_id = excluded.boot_id, at = excluded.at
+WHERE holdfast_receiver.incarnation < excluded.incarnation
+RETURNING node;
+
+-- name: output_ends
+-- Where each stream ends; no row for an empty one.
+-- index: holdfast_output (primary key)
+-- returns: task_id fence stream ends
+SELECT r.task_id, r.fence, r.stream,
+    (SELECT o.start + o.size FROM holdfast_output o
+     WHERE o.task_id = r.task_id AND o.fence = r.fence AND o.stream = r.stream
+     ORDER BY o.start DESC LIMIT 1) AS ends
+FROM {rows: task_id text, fence integer, stream text};
+
+-- name: output_pieces
+-- The rows that overlap a range of a stream. Bytes travel as hexadecimal text.
+-- index: holdfast_output (primary key)
+-- returns: start size data_hex
+SELECT start, size, iif(data IS NULL, NULL, hex(data)) AS data_hex FROM holdfast_output
+WHERE task_id = :task_id AND fence = :fence AND stream = :stream AND start < :until
+  AND start + size > :since
+ORDER BY start;
+
+-- name: insert_output
+-- Bytes travel as hexadecimal text; NULL stays NULL.
+-- index: holdfast_output (primary key)
+INSERT INTO holdfast_output (task_id, fence, stream, start, size, data, at)
+SELECT r.task_id, r.fence, r.stream, r.start, r.size, unhex(r.data_hex), :now
+FROM {rows: task_id text, fence integer, stream text, start integer, size integer, data_hex text} WHERE true;
+
+-- name: fold_output
+-- Removes the rows of the middle. One row with their size replaces them.
+-- index: holdfast_output (primary key)
+-- returns: start size
+DELETE FROM holdfast_output
+WHERE task_id = :task_id AND fence = :fence AND stream = :stream AND start >= :head
+  AND start + size <= :through
+RETURNING start, size;
+
+-- name: put_metrics
+-- Totals only rise: a repeated or late report changes nothing.
+-- index: holdfast_task_metric (primary key)
+INSERT INTO holdfast_task_metric (task_id, node, fence, name, value)
+SELECT r.task_id, r.node, r.fence, r.name, r.value
+FROM {rows: task_id text, node text, fence integer, name text, value real} WHERE true
+ON CONFLICT (task_id, node, fence, name) DO UPDATE SET value = max(value, excluded.value);
+
+-- name: task_metrics
+-- index: holdfast_task_metric (primary key)
+-- returns: task_id name total
+SELECT task_id, name, sum(value) AS total FROM holdfast_task_metric
+WHERE task_id IN (SELECT value FROM json_each(:ids)) GROUP BY task_id, name ORDER BY task_id, name;
+
+-- name: checkpoint_numbers
+-- The last number of each task; no row without checkpoints.
+-- index: holdfast_checkpoint_task
+-- returns: task_id nth
+SELECT task_id, max(nth) AS nth FROM holdfast_checkpoint
+WHERE task_id IN (SELECT value FROM json_each(:ids)) GROUP BY task_id;
+
+-- name: existing_checkpoints
+-- index: holdfast_checkpoint (primary key)
+-- returns: id task_id
+SELECT id, task_id FROM holdfast_checkpoint WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: insert_checkpoints
+-- index: holdfast_checkpoint (primary key)
+INSERT INTO holdfast_checkpoint (id, task_id, fence, attempt, nth, type, note, data_json, created_at)
+SELECT r.id, r.task_id, r.fence, r.attempt, r.nth, r.type, r.note, r.data_json, :now
+FROM {rows: id text, task_id text, fence integer, attempt integer, nth integer, type text, note text,
+    data_json text} WHERE true;
+
+-- name: drop_checkpoints
+-- Removes the oldest checkpoints of tasks that have more than are kept.
+-- index: holdfast_checkpoint_task
+DELETE FROM holdfast_checkpoint WHERE (task_id, nth) IN (
+    SELECT t.task_id, t.nth FROM {rows: task_id text, through integer}
+    JOIN holdfast_checkpoint t ON t.task_id = r.task_id AND t.nth <= r.through);
+
+-- name: task_checkpoints
+-- index: holdfast_checkpoint_task
+-- returns: id fence attempt nth type note data_json created_at
+SELECT id, fence, attempt, nth, type, note, data_json, created_at FROM holdfast_checkpoint
+WHERE task_id = :task_id ORDER BY nth;
+
+-- name: claimed_under
+-- The runs of a node that a named claim took.
+-- index: holdfast_task_lease
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE status IN ('running', 'stuck') AND node = :node AND claim_id = :claim_id ORDER BY priority, due_at, id;
+
+-- name: name_claim
+-- Names the claim that this transaction made.
+-- index: holdfast_task (primary key)
+UPDATE holdfast_task SET claim_id = :claim_id, lease_seconds = :lease_seconds
+WHERE id IN (SELECT value FROM json_each(:ids));

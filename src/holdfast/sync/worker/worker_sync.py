@@ -1,0 +1,211 @@
+"""Worker sync as use cases: greet a worker, apply its messages, give it tasks, renew its leases.
+
+Promises: what is answered is durable. A repeated claim id gets the same tasks. Durations go out, absolute
+times do not. Never: knows a transport or a credential; the caller names the node and its project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.clock import Clock
+from holdfast.core.capacity import CLAIM_MAX
+from holdfast.core.check import check_id, check_name
+from holdfast.core.claiming import ClaimRequest
+from holdfast.core.task import DEFAULT_PROJECT, RunId, Status, Task
+from holdfast.core.worker_protocol import Greeting
+from holdfast.core.worker_wire import HeldRunState, LostRun, Renew
+from holdfast.errors import BatchTooLarge
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call
+from holdfast.store.scripts.claim import Wait, claim_limited
+from holdfast.store.store import Store
+from holdfast.sync.worker import receivers
+from holdfast.sync.worker.group_commit import GATHER_SECONDS, GroupCommit
+from holdfast.sync.worker.live_rows import own
+from holdfast.sync.worker.messages import (
+    AskDecision,
+    Batch,
+    Inbound,
+    MessageAnswer,
+    apply_messages,
+)
+from holdfast.sync.worker.receivers import Start
+
+LEASE_SECONDS_MIN: Final = 5.0
+LEASE_SECONDS_MAX: Final = 3_600.0
+LEASE_SECONDS: Final = 60.0
+"""The lease of a worker that asks for none."""
+HELD_MAX: Final = 1_000
+"""Runs in one renewal."""
+
+
+class NamedClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker's request for the next tasks. A repeat of its claim id gets the same tasks."""
+
+    node: str
+    claim_id: str
+    types: tuple[str, ...]
+    queues: tuple[str, ...]
+    slots: int
+    lease_seconds: float
+    project: str = DEFAULT_PROJECT
+
+
+class RenewedRuns(msgspec.Struct, frozen=True):
+    """The answer to a renewal."""
+
+    kept: tuple[HeldRunState, ...]
+    lost: tuple[LostRun, ...]
+    lease_seconds: float
+
+
+class WorkerSync:
+    """The use cases of one gateway process. All its connections share the group commit."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        ask_decision: AskDecision | None = None,
+    ) -> None:
+        self._store = store
+        self._ask_decision = ask_decision
+        self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
+        self.put = self._commits.put
+        """Queues a message for the next commit; the future ends after it."""
+
+    async def close(self) -> None:
+        """Waits for the messages that were put."""
+        await self._commits.close()
+
+    async def hello(self, start: Start) -> Greeting:
+        return await receivers.hello(self._store, start)
+
+    async def apply(self, messages: Sequence[Inbound]) -> list[MessageAnswer]:
+        """Applies messages in one transaction."""
+        store = self._store
+        record_id = store.ids.record(store.now())
+        answers, is_cut_short = await store.run(
+            lambda dialect, _, now: apply_messages(
+                messages,
+                Batch(
+                    now=now,
+                    record_id=record_id,
+                    recorder=dialect,
+                    ask_decision=self._ask_decision,
+                ),
+            )
+        )
+        if is_cut_short:
+            store.cascades.on_cut_short()
+        return answers
+
+    async def claim(self, request: NamedClaim) -> list[Task]:
+        """The tasks of this claim: those that it took before, or the next in order."""
+        check_name("claimId", request.claim_id)
+        for kind in request.types:
+            check_id("types", kind)
+        store = self._store
+        first, second = store.ids.record(store.now()), store.ids.record(store.now())
+        return await store.run(
+            lambda dialect, _, now: _claim(request, dialect, now, (first, second))
+        )
+
+    async def renew(self, node: str, renew: Renew, project: str = DEFAULT_PROJECT) -> RenewedRuns:
+        """Renews the leases of the runs that the node holds, and names those that it lost."""
+        if len(renew.held) > HELD_MAX:
+            raise BatchTooLarge(f"a renewal has at most {HELD_MAX} runs, not {len(renew.held)}")
+        seconds = lease_seconds(renew.lease_ms)
+        tasks = await self._store.reads.get(sorted({held.task_id for held in renew.held}))
+        runs, lost = [], []
+        for held in renew.held:
+            task = tasks.get(held.task_id)
+            reason = loss_reason(task, node, held.fence, project)
+            if reason is None and task is not None:
+                runs.append(task.run)
+            else:
+                lost.append(LostRun(task_id=held.task_id, fence=held.fence, reason=reason or ""))
+        info = msgspec.json.encode({"running": renew.running, "slots": renew.slots}).decode()
+        answer = await self._store.heartbeat(node, info, runs, seconds)
+        if answer.lost:
+            again = await self._store.reads.get(sorted({run.task_id for run in answer.lost}))
+            lost += [_lost(run, again.get(run.task_id), node, project) for run in answer.lost]
+        kept = tuple(
+            HeldRunState(task_id=run.task_id, fence=run.fence)
+            for run in runs
+            if run not in answer.lost
+        )
+        return RenewedRuns(kept, tuple(lost), seconds)
+
+
+def lease_seconds(lease_ms: int) -> float:
+    """The lease that is granted for the one that was asked for."""
+    if not lease_ms:
+        return LEASE_SECONDS
+    return min(max(lease_ms / 1000, LEASE_SECONDS_MIN), LEASE_SECONDS_MAX)
+
+
+_REASONS: Final = {
+    Status.PAUSED: "paused",
+    Status.ABORTED: "aborted",
+    Status.QUEUED: "released",
+    Status.COMPLETED: "completed",
+    Status.FAILED: "failed",
+}
+
+
+def loss_reason(task: Task | None, node: str, fence: int, project: str) -> str | None:
+    """Why a node does not hold a run; None while it does. Fence 0: the run that it holds now."""
+    if task is None or task.project != project:
+        return "gone"
+    if task.status in _REASONS:
+        return _REASONS[task.status]
+    if task.node == node and fence in (0, task.fence):
+        return None
+    return "reclaimed"
+
+
+def _lost(run: RunId, task: Task | None, node: str, project: str) -> LostRun:
+    reason = loss_reason(task, node, run.fence, project) or "expired"
+    return LostRun(task_id=run.task_id, fence=run.fence, reason=reason)
+
+
+def _claim(
+    request: NamedClaim, dialect: Dialect, now: float, record_ids: tuple[int, int]
+) -> Script[list[Task]]:
+    """Takes tasks and names the claim in the same transaction."""
+    earlier = yield call(own("claimed_under"), node=request.node, claim_id=request.claim_id)
+    if earlier:
+        return list(earlier)
+    claim = ClaimRequest(
+        node=request.node,
+        queues=request.queues,
+        types=request.types,
+        projects=(request.project,),
+        limit=min(max(request.slots, 1), CLAIM_MAX),
+        lease_seconds=request.lease_seconds,
+    )
+    claimed, limited = yield from dialect.fast.claim(claim, now=now, record_id=record_ids[0])
+    tasks = list(claimed.tasks)
+    if limited:
+        counted = yield from claim_limited(
+            limited,
+            claim,
+            now=now,
+            record_id=record_ids[1],
+            recorder=dialect,
+            wait=Wait.IF_NONE_IS_FREE,
+        )
+        tasks += counted.tasks
+    if not tasks:
+        return []
+    named = {"claim_id": request.claim_id, "lease_seconds": request.lease_seconds}
+    yield call(own("name_claim"), ids=sorted(task.id for task in tasks), **named)
+    tasks.sort(key=lambda task: (task.priority, task.due_at, task.id))
+    return [msgspec.structs.replace(task, **named) for task in tasks]

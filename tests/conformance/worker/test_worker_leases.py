@@ -1,0 +1,125 @@
+"""Claims and renewals over the wire on every store."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.clock import VirtualClock
+from holdfast.core.command import Abort, Instruction, Pause
+from holdfast.core.limit import LimitRule
+from holdfast.core.task import Status
+from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
+from holdfast.errors import BatchTooLarge, InvalidInput
+from holdfast.store.store import Store
+from holdfast.sync.worker.worker_sync import (
+    HELD_MAX,
+    LEASE_SECONDS,
+    LEASE_SECONDS_MAX,
+    LEASE_SECONDS_MIN,
+    WorkerSync,
+    lease_seconds,
+)
+from tests.conformance.tasks.helpers import put, put_plain
+from tests.conformance.worker.worker_support import Worker, one
+
+
+async def test_a_repeated_claim_gets_the_same_tasks(store: Store, sync: WorkerSync) -> None:
+    await put_plain(store, 5)
+    worker = await Worker(sync).start()
+    first = await worker.claim(2, "c-1", lease=30.0)
+    assert len(first) == 2
+    assert [(t.claim_id, t.lease_seconds) for t in first] == [("c-1", 30.0)] * 2
+    again = await worker.claim(2, "c-1", lease=30.0)
+    assert [(t.id, t.fence) for t in again] == [(t.id, t.fence) for t in first]
+    other = await worker.claim(2, "c-2")
+    assert {t.id for t in other}.isdisjoint(t.id for t in first)
+    row = await one(store, first[0].id)
+    assert (row.claim_id, row.lease_seconds, row.node) == ("c-1", 30.0, "w1")
+
+
+async def test_a_claim_id_belongs_to_its_node(store: Store, sync: WorkerSync) -> None:
+    await put_plain(store, 2)
+    first = await (await Worker(sync, "w1").start()).claim(1, "same")
+    second = await (await Worker(sync, "w2").start()).claim(1, "same")
+    assert first[0].id != second[0].id
+
+
+async def test_a_claim_respects_limits(store: Store, sync: WorkerSync) -> None:
+    rules = (("cap", LimitRule(max_running=1)),)
+    for n in range(3):
+        await put(store, f"l{n}", type="limited", rules=rules)
+    worker = await Worker(sync).start()
+    assert len(await worker.claim(3, "c-1")) == 1
+    assert await worker.claim(3, "c-2") == []
+
+
+async def test_a_renewal_extends_leases_and_names_losses(
+    store: Store, sync: WorkerSync, clock: VirtualClock
+) -> None:
+    for name in ("kept", "paused", "aborted", "done", "other"):
+        await put(store, name)
+    worker = await Worker(sync).start()
+    tasks = {task.id: task for task in await worker.claim(5)}
+    assert len(tasks) == 5
+    await store.apply([Instruction("paused", Pause("user:ann"))])
+    await store.apply([Instruction("aborted", Abort("user:ann"))])
+    await worker.send(TaskChange(task_id="done", fence=1, status="completed"))
+    await worker.send(TaskChange(task_id="other", fence=1, status="queued"))
+    await (await Worker(sync, "w2").start()).claim(1, "theirs")
+    clock.set(clock.now() + 1.0)
+    held = tuple(HeldRunState(task_id=name, fence=1) for name in [*tasks, "missing"])
+    answer = await sync.renew("w1", Renew(held=held, lease_ms=30_000))
+    assert [run.task_id for run in answer.kept] == ["kept"]
+    assert {run.task_id: run.reason for run in answer.lost} == {
+        "paused": "paused",
+        "aborted": "aborted",
+        "done": "completed",
+        "other": "reclaimed",
+        "missing": "gone",
+    }
+    assert (await one(store, "kept")).lease_until == pytest.approx(store.now() + 30.0, abs=0.5)
+
+
+async def test_a_node_cannot_renew_the_lease_of_another(store: Store, sync: WorkerSync) -> None:
+    await put(store, "t")
+    await (await Worker(sync, "w1").start()).claim()
+    before = (await one(store, "t")).lease_until
+    answer = await sync.renew("w2", Renew(held=(HeldRunState(task_id="t", fence=1),)))
+    assert [run.reason for run in answer.lost] == ["reclaimed"]
+    assert (await one(store, "t")).lease_until == before
+
+
+async def test_a_lost_lease_returns_the_task(
+    store: Store, sync: WorkerSync, clock: VirtualClock
+) -> None:
+    await put(store, "t")
+    worker = await Worker(sync).start()
+    await worker.claim(lease=5.0)
+    clock.set(clock.now() + 6.0)
+    await store.sweep()
+    answer = await sync.renew("w1", Renew(held=(HeldRunState(task_id="t", fence=1),)))
+    assert [run.task_id for run in answer.lost] == ["t"]
+    ack = await worker.send(TaskChange(task_id="t", fence=1, status="completed"))
+    assert [refused.code for refused in ack.refused] == ["lease-lost"]
+    assert (await one(store, "t")).status is Status.QUEUED
+
+
+async def test_bounds_of_requests(sync: WorkerSync) -> None:
+    held = tuple(HeldRunState(task_id=f"t{n}") for n in range(HELD_MAX + 1))
+    with pytest.raises(BatchTooLarge):
+        await sync.renew("w1", Renew(held=held))
+    with pytest.raises(InvalidInput):
+        await Worker(sync).claim(1, "")
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "granted"),
+    [
+        (0, LEASE_SECONDS),
+        (1, LEASE_SECONDS_MIN),
+        (30_000, 30.0),
+        (10**9, LEASE_SECONDS_MAX),
+    ],
+)
+def test_a_lease_is_clamped(asked_ms: int, granted: float) -> None:
+    assert lease_seconds(asked_ms) == granted

@@ -1,0 +1,359 @@
+"""Messages of workers on every store: applied once, in order, in one transaction with their receiver."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from holdfast.core.command import Abort, Instruction
+from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
+from holdfast.core.task import Status
+from holdfast.core.worker_protocol import Reception
+from holdfast.core.worker_wire import (
+    CHUNK_BYTES_MAX,
+    CheckpointChange,
+    DecisionAsk,
+    FailureReport,
+    MetricsChange,
+    OutputChunk,
+    TaskChange,
+)
+from holdfast.store.store import Store
+from holdfast.sync.worker import reads
+from holdfast.sync.worker.live_rows import CHECKPOINTS_MAX
+from holdfast.sync.worker.receivers import Start
+from holdfast.sync.worker.worker_sync import WorkerSync
+from tests.conformance.tasks.helpers import after, put
+from tests.conformance.worker.worker_support import (
+    Worker,
+    kinds_of,
+    one,
+    output_of,
+)
+
+
+async def running(store: Store, sync: WorkerSync, task_id: str = "t") -> Worker:
+    """A worker that runs one task under fence 1."""
+    await put(store, task_id)
+    worker = await Worker(sync).start()
+    assert [task.id for task in await worker.claim(claim_id=f"claim-{task_id}")] == [task_id]
+    return worker
+
+
+async def test_a_result_is_applied_with_its_receiver(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    ack = await worker.send(TaskChange(task_id="t", fence=1, status="completed", result_json="7"))
+    assert (ack.accepted, ack.sequence, ack.refused) == (True, 1, ())
+    task = await one(store, "t")
+    assert (task.status, task.result) == (Status.COMPLETED, 7)
+
+
+async def test_a_repeat_after_a_lost_answer_is_acknowledged_and_not_applied(
+    store: Store, sync: WorkerSync
+) -> None:
+    """The gateway stops between the commit and the acknowledgement; another one gets the repeat."""
+    worker = await running(store, sync)
+    message = worker.message(
+        OutputChunk(task_id="t", fence=1, data=b"one"),
+        MetricsChange(task_id="t", fence=1, tokens_used=5),
+        TaskChange(task_id="t", fence=1, progress=0.5),
+    )
+    await sync.apply([message])
+    before = await kinds_of(store, "t")
+    again = (await sync.apply([message]))[0]
+    assert again.outcome is Reception.DUPLICATE
+    assert (again.ack.accepted, again.ack.sequence) == (True, 1)
+    assert await kinds_of(store, "t") == before
+    assert await output_of(store, "t", 1) == b"one"
+
+
+async def test_a_gap_names_the_message_to_resume_from(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    ack = await worker.send(TaskChange(task_id="t", fence=1, status="completed"), sequence=2)
+    assert (ack.accepted, ack.reason, ack.expected_sequence) == (False, "gap_detected", 1)
+    assert (await one(store, "t")).status is Status.RUNNING
+
+
+async def test_an_older_incarnation_is_fenced(store: Store, sync: WorkerSync) -> None:
+    old = await running(store, sync)
+    new = await Worker(sync, boot="boot-2").start()
+    assert new.incarnation == old.incarnation + 1
+    ack = await old.send(TaskChange(task_id="t", fence=1, status="completed"))
+    assert (ack.accepted, ack.reason) == (False, "node_fenced")
+    assert (await one(store, "t")).status is Status.RUNNING
+    assert (await new.send(TaskChange(task_id="t", fence=1, status="completed"))).accepted
+
+
+async def test_a_worker_that_never_said_hello_is_unknown(store: Store, sync: WorkerSync) -> None:
+    ack = await Worker(sync).send(TaskChange(task_id="t", fence=1, status="completed"))
+    assert (ack.accepted, ack.reason) == (False, "unknown_node")
+
+
+async def test_a_repeated_hello_of_one_start_gets_the_same_incarnation(sync: WorkerSync) -> None:
+    first = await sync.hello(Start("w1", 0, "boot"))
+    again = await sync.hello(Start("w1", 0, "boot"))
+    assert first.receiver == again.receiver
+    other = await sync.hello(Start("w1", 0, "another"))
+    assert other.receiver is not None
+    assert other.receiver.incarnation == 2
+    stale = await sync.hello(Start("w1", 1, "boot"))
+    assert stale.refused is Reception.FENCED
+    assert (await sync.hello(Start("w1", 3, "x"))).refused is Reception.UNKNOWN
+
+
+async def test_messages_of_several_workers_share_a_transaction(
+    store: Store, sync: WorkerSync
+) -> None:
+    first = await running(store, sync, "a")
+    await put(store, "b")
+    second = await Worker(sync, "w2").start()
+    await second.claim(claim_id="other")
+    head = (await store.feed.head()).offset
+    answers = await sync.apply(
+        [
+            first.message(TaskChange(task_id="a", fence=1, progress=0.5)),
+            second.message(TaskChange(task_id="b", fence=1, status="completed")),
+            first.message(TaskChange(task_id="a", fence=1, status="completed")),
+            second.message(sequence=9),
+        ]
+    )
+    assert [answer.outcome for answer in answers] == [
+        *[Reception.APPLY] * 3,
+        Reception.GAP,
+    ]
+    assert answers[2].ack.sequence == 2
+    assert {(await one(store, name)).status for name in "ab"} == {Status.COMPLETED}
+    assert (await store.feed.head()).offset == head + 3, "one event each"
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        (TaskChange(task_id="t", status="running", progress=0.1), Status.RUNNING),
+        (TaskChange(task_id="t", status="completed"), Status.COMPLETED),
+        (TaskChange(task_id="t", status="failed"), Status.QUEUED),
+        (
+            TaskChange(task_id="t", status="failed", failure=FailureReport(final=True)),
+            Status.FAILED,
+        ),
+        (TaskChange(task_id="t", status="queued", delay_ms=500), Status.QUEUED),
+        (TaskChange(task_id="t", status="queued", reason="stops"), Status.QUEUED),
+        (TaskChange(task_id="t", status="paused", reason="lunch"), Status.PAUSED),
+        (TaskChange(task_id="t", status="stuck", reason="no idea"), Status.STUCK),
+        (TaskChange(task_id="t", status="running"), Status.RUNNING),
+        (TaskChange(task_id="t", status="aborted", reason="not needed"), Status.ABORTED),
+    ],
+)
+async def test_each_status_is_a_command(
+    store: Store, sync: WorkerSync, change: TaskChange, status: Status
+) -> None:
+    """Without a fence, the one of the claim that the node holds is implied."""
+    worker = await running(store, sync)
+    ack = await worker.send(change)
+    assert ack.refused == ()
+    assert (await one(store, "t")).status is status
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (TaskChange(task_id="t", fence=9, status="completed"), "lease-lost"),
+        (TaskChange(task_id="t", fence=9, status="paused"), "lease-lost"),
+        (TaskChange(task_id="t", fence=9, progress=0.5), "lease-lost"),
+        (TaskChange(task_id="none", fence=1, status="completed"), "not-found"),
+        (TaskChange(task_id="t", fence=1, status="flying"), "invalid-input"),
+        (TaskChange(task_id="t", fence=1, progress=1.5), "invalid-input"),
+        (TaskChange(task_id="t", fence=1, note="a\0b"), "invalid-input"),
+        (TaskChange(task_id="t", fence=1, status="completed", result_json="{"), "invalid-input"),
+        (
+            TaskChange(task_id="t", fence=1, status="completed", result_json="[" * 40 + "]" * 40),
+            "invalid-input",
+        ),
+        (
+            TaskChange(task_id="t", fence=1, status="failed", failure=FailureReport(kind="lost")),
+            "invalid-input",
+        ),
+        (OutputChunk(task_id="t", fence=9, data=b"x"), "lease-lost"),
+        (OutputChunk(task_id="t", fence=1, stream="tape", data=b"x"), "invalid-input"),
+        (OutputChunk(task_id="t", fence=1, start=1, data=b"x"), "output-gap"),
+        (OutputChunk(task_id="t", fence=1, data=b"x" * (CHUNK_BYTES_MAX + 1)), "too-large"),
+        (MetricsChange(task_id="t", fence=1, cost=float("nan")), "invalid-input"),
+        (MetricsChange(task_id="t", fence=1, other={"x": -1.0}), "invalid-input"),
+        (CheckpointChange(task_id="t", fence=1), "invalid-input"),
+        (
+            CheckpointChange(task_id="t", fence=1, checkpoint_id="c", decision=DecisionAsk()),
+            "not-supported",
+        ),
+    ],
+)
+async def test_a_refused_change_does_not_block_what_follows(
+    store: Store, sync: WorkerSync, change: object, code: str
+) -> None:
+    worker = await running(store, sync)
+    ack = await worker.send(change, OutputChunk(task_id="t", fence=1, stream="log", data=b"ok"))
+    assert (ack.accepted, ack.sequence) == (True, 1)
+    assert [refused.code for refused in ack.refused] == [code]
+    if code != "not-found":
+        state = json.loads(ack.refused[0].state_json)
+        assert (state["status"], state["fence"]) == ("running", 1)
+    assert await output_of(store, "t", 1, "log") == b"ok"
+    assert (await worker.send(TaskChange(task_id="t", fence=1, status="completed"))).refused == ()
+
+
+async def test_another_node_cannot_write_to_a_run(store: Store, sync: WorkerSync) -> None:
+    """A fence is a small number that another worker can guess; it is not a credential."""
+    await running(store, sync)
+    other = await Worker(sync, "w2").start()
+    ack = await other.send(
+        TaskChange(task_id="t", fence=1, status="completed"),
+        OutputChunk(task_id="t", fence=1, data=b"x"),
+        TaskChange(task_id="t", status="completed"),
+    )
+    assert {refused.code for refused in ack.refused} == {"not-runner"}
+    assert (await one(store, "t")).status is Status.RUNNING
+
+
+async def test_a_task_of_another_project_does_not_exist(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    message = worker.message(TaskChange(task_id="t", fence=1, status="completed"))
+    foreign = type(message)(
+        message.node, message.incarnation, message.sequence, message.changes, "other"
+    )
+    ack = (await sync.apply([foreign]))[0].ack
+    assert [(refused.code, refused.state_json) for refused in ack.refused] == [("not-found", "")]
+
+
+async def test_a_late_result_is_kept_as_evidence(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    await store.apply([Instruction("t", Abort("user:ann", "wrong"))])
+    ack = await worker.send(TaskChange(task_id="t", fence=1, status="completed", result_json="1"))
+    assert [refused.code for refused in ack.refused] == ["lease-lost"]
+    assert json.loads(ack.refused[0].state_json)["status"] == "aborted"
+    assert (await kinds_of(store, "t"))[-1] == "task.late"
+
+
+async def test_a_result_that_a_new_incarnation_repeats_is_a_success(
+    store: Store, sync: WorkerSync
+) -> None:
+    worker = await running(store, sync)
+    done = TaskChange(task_id="t", fence=1, status="completed", result_json="1")
+    await worker.send(done)
+    again = await Worker(sync, boot="boot-2").start()
+    assert (await again.send(done)).refused == ()
+
+
+async def test_an_end_settles_dependents(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    await put(store, "child", depends_on=after("t"))
+    await worker.send(TaskChange(task_id="t", fence=1, status="completed"))
+    assert (await one(store, "child")).status is Status.QUEUED
+
+
+async def test_progress_keeps_the_fields_that_are_absent(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    await worker.send(TaskChange(task_id="t", fence=1, progress=0.25, phase="edit", iteration=3))
+    await worker.send(TaskChange(task_id="t", fence=1, progress=0.5, note="half"))
+    assert (await one(store, "t")).progress == {
+        "done": 0.5,
+        "phase": "edit",
+        "iteration": 3,
+        "note": "half",
+    }
+
+
+async def test_output_is_appended_by_offset(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    ack = await worker.send(OutputChunk(task_id="t", fence=1, data=b"abcd"))
+    assert ack.output_next == {"t/1/stdout": 4}
+    # A repeat, an overlap, and both in one message with what follows.
+    await worker.send(OutputChunk(task_id="t", fence=1, data=b"abcd"))
+    ack = await worker.send(
+        OutputChunk(task_id="t", fence=1, start=2, data=b"cdef"),
+        OutputChunk(task_id="t", fence=1, start=4, data=b"efgh\0\xff"),
+        OutputChunk(task_id="t", fence=1, start=None, data=b"!"),
+    )
+    assert ack.refused == ()
+    assert await output_of(store, "t", 1) == b"abcdefgh\0\xff!"
+
+
+async def test_output_that_differs_is_refused(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    await worker.send(OutputChunk(task_id="t", fence=1, data=b"abcd"))
+    ack = await worker.send(OutputChunk(task_id="t", fence=1, start=2, data=b"cX"))
+    assert [refused.code for refused in ack.refused] == ["output-mismatch"]
+    ack = await worker.send(OutputChunk(task_id="t", fence=1, start=7, data=b"h"))
+    assert [refused.code for refused in ack.refused] == ["output-gap"]
+    assert ack.output_next == {"t/1/stdout": 4}
+    assert await output_of(store, "t", 1) == b"abcd"
+
+
+async def test_a_long_stream_keeps_its_head_and_its_tail(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    chunk, end = 100_000, 0
+    whole = b""
+    for n in range(25):
+        data = bytes([65 + n]) * chunk
+        await worker.send(OutputChunk(task_id="t", fence=1, start=end, data=data))
+        end, whole = end + chunk, whole + data
+    stored = await output_of(store, "t", 1)
+    assert len(stored) == len(whole)
+    assert stored[:HEAD_BYTES] == whole[:HEAD_BYTES]
+    assert stored[-TAIL_BYTES:] == whole[-TAIL_BYTES:]
+    rows = await reads.output(store, "t", 1, "stdout", start=0, size=4 * reads.PAGE_BYTES)
+    folded = [piece for piece in rows if piece.data is None]
+    assert len(folded) == 1
+    kept = end - folded[0].size
+    assert kept <= HEAD_BYTES + TAIL_BYTES + 2 * CHUNK_BYTES_MAX
+    ack = await worker.send(OutputChunk(task_id="t", fence=1, start=end, data=b"more"))
+    assert ack.output_next == {"t/1/stdout": end + 4}
+
+
+async def test_metrics_are_totals_that_only_rise(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    await worker.send(
+        MetricsChange(task_id="t", fence=1, tokens_used=100, cost=0.5),
+        MetricsChange(task_id="t", fence=1, tokens_used=90, other={"files": 3}),
+    )
+    await worker.send(MetricsChange(task_id="t", fence=1, tokens_used=40))
+    assert await reads.metrics(store, "t") == {"tokens_used": 100, "cost": 0.5, "files": 3}
+    await worker.send(TaskChange(task_id="t", fence=1, status="queued"))
+    task = (await worker.claim(claim_id="second"))[0]
+    await worker.send(MetricsChange(task_id="t", fence=task.fence, tokens_used=7))
+    assert (await reads.metrics(store, "t"))["tokens_used"] == 107
+
+
+async def test_checkpoints_are_numbered_and_bounded(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    for n in range(CHECKPOINTS_MAX + 3):
+        change = CheckpointChange(
+            task_id="t", fence=1, checkpoint_id=f"ckp-{n}", type="plan", data_json=f'{{"n":{n}}}'
+        )
+        ack = await worker.send(change, change)
+        assert ack.refused == ()
+    rows = await reads.checkpoints(store, "t")
+    assert [row.nth for row in rows] == [*range(4, CHECKPOINTS_MAX + 4)]
+    assert (await one(store, "t")).checkpoint == {"n": CHECKPOINTS_MAX + 2}
+    assert (await kinds_of(store, "t")).count("checkpoint.created") == CHECKPOINTS_MAX + 3
+
+
+async def test_a_checkpoint_id_belongs_to_one_task(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync, "a")
+    await put(store, "b")
+    await worker.claim(claim_id="second")
+    await worker.send(CheckpointChange(task_id="a", fence=1, checkpoint_id="c"))
+    ack = await worker.send(CheckpointChange(task_id="b", fence=1, checkpoint_id="c"))
+    assert [refused.code for refused in ack.refused] == ["conflict"]
+
+
+async def test_output_is_stored_before_the_end_of_its_run(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    ack = await worker.send(
+        TaskChange(task_id="t", fence=1, status="completed"),
+        OutputChunk(task_id="t", fence=1, data=b"last words"),
+        CheckpointChange(task_id="t", fence=1, checkpoint_id="c"),
+        MetricsChange(task_id="t", fence=1, tokens_used=1),
+    )
+    assert ack.refused == ()
+    assert await output_of(store, "t", 1) == b"last words"
+    assert (await one(store, "t")).status is Status.COMPLETED
