@@ -25,7 +25,6 @@ from holdfast.core.claiming import (
     ClaimRequest,
     ClaimState,
     Hint,
-    Load,
     ReadUpcoming,
     Sleep,
     Step,
@@ -205,12 +204,7 @@ class Dispatcher(Loop):
 
     def _room(self) -> int:
         """How many tasks to claim now."""
-        if self.stopping:
-            return 0
-        pool = self._pool
-        return claiming.room(
-            Load(pool.room(), pool.busy, pool.maximum, pool.is_flowing, pool.mean_seconds)
-        )
+        return 0 if self.stopping else claiming.room(self._pool.load())
 
     async def insert_and_claim(self, group: Sequence[Submission]) -> list[Inserted]:
         """Inserts new tasks and claims as many as there is room for, in one commit."""

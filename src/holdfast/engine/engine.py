@@ -32,7 +32,9 @@ from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Defaults, Handlers, Isolation
 from holdfast.engine.heartbeat import Heartbeat
 from holdfast.engine.loop import OUTAGE_SECONDS, Loop
+from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
+from holdfast.engine.runner import Runner
 from holdfast.engine.scheduler import Scheduler
 from holdfast.engine.supervisor import Supervisor
 from holdfast.engine.sweeper import Retention, Sweeper
@@ -97,21 +99,23 @@ class Engine:
         self._handlers = handlers
         self._on_ended = on_ended
         self.supervisor = Supervisor(clock, on_failed)
-        self.executor = Executor(monotonic=clock.monotonic, on_returned=self._thread_returned)
+        self.executor = Executor(self._thread_returned)
         self._measures = meters.Measures(meter)
         self.completer = Completer(clock, own, self._done, self._measures.written)
+        self.runner = Runner(
+            clock, handlers, self.executor, self, default_timeout=config.task_timeout
+        )
+        self.runs = OwnedRuns(clock, self.completer.deliver, self.runner.timed_out)
         self.pool = WorkerPool(
             clock=clock,
-            handlers=handlers,
-            executor=self.executor,
-            services=self,
+            runner=self.runner,
+            runs=self.runs,
             deliver=self.completer.deliver,
             room=self.completer.room,
             supervisor=self.supervisor,
             on_free=self._worker_freed,
             minimum=config.min_workers,
             maximum=config.max_workers,
-            default_timeout=config.task_timeout,
         )
         self.dispatcher = Dispatcher(
             clock,
@@ -129,7 +133,7 @@ class Engine:
         self.heartbeat = Heartbeat(
             clock,
             own,
-            self.pool,
+            self.runs,
             handlers,
             node=config.node,
             lease_seconds=config.lease_seconds,
@@ -177,7 +181,7 @@ class Engine:
             # With a virtual clock nothing blocks, and no other thread may run.
             lease = self.config.lease_seconds
             self.watchdog = Watchdog(
-                self._clock, self.pool.named, patience_seconds=lease / 3, lease_seconds=lease
+                self._clock, self.runs.named, patience_seconds=lease / 3, lease_seconds=lease
             )
             self.watchdog.start()
 
@@ -203,7 +207,7 @@ class Engine:
         self._on_cut_short(lambda: None)
         await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
         if not await self.pool.wait_quiet(self.config.shutdown_timeout):
-            abandoned = self.pool.abandon()
+            abandoned = self.runs.abandon()
             # Cancelled handlers clean up while they still hold the lease.
             await self.pool.wait_quiet(UNWIND_SECONDS)
             await self._give_back(abandoned, "the worker stops and the task took too long")
@@ -251,7 +255,7 @@ class Engine:
         if not tasks:
             return
         for task in tasks:
-            self.pool.runs.pop(task.run, None)
+            self.runs.by_id.pop(task.run, None)
         instructions = [Instruction(task.id, Release(reason), fence=task.fence) for task in tasks]
         try:
             answers = await self._own.apply(instructions, wait=False)
@@ -313,7 +317,7 @@ class Engine:
         if self._measures.has_meter:
             self._measures.ended(answers)
         more_work = False
-        runs, ended = self.pool.runs, list[Task]()
+        runs, ended = self.runs.by_id, list[Task]()
         for task, ruling in answers:
             runs.pop(task.run, None)
             now = ruling.after if type(ruling) is Transition else applied(ruling)
@@ -343,7 +347,7 @@ class Engine:
             "queues": list(self.dispatcher.queues),
             "workers": self.pool.workers,
             "busy": self.pool.busy,
-            "deaf_handlers": self.pool.deaf,
+            "deaf_handlers": self.runs.deaf,
             "abandoned_threads": self.executor.abandoned_threads,
             "troubles": self.troubles,
             "lease_seconds": self.config.lease_seconds,

@@ -210,7 +210,7 @@ class Observer:
                 f"a loop of {node.life} died before {self._record.time():.1f}"
             )
         pool = engine.pool
-        runs, tasks = len(pool.runs), self._cluster.loop.tasks_of(node.life)
+        runs, tasks = len(engine.runs.by_id), self._cluster.loop.tasks_of(node.life)
         if (
             runs > RUNS_BASE + RUNS_PER_WORKER * pool.maximum
             or tasks > TASKS_BASE + TASKS_PER_WORKER * pool.maximum
