@@ -35,7 +35,7 @@ def store_of(queue: TaskQueue) -> Store:
 def loops_store_of(queue: TaskQueue) -> Store:
     """The store of its engine's loops."""
     assert queue.parts.sessions.engine is not None
-    return queue.parts.sessions.engine._own
+    return queue.parts.sessions.engine.loop_store
 
 
 def failing(

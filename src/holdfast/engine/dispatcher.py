@@ -54,9 +54,11 @@ class Dispatcher(Loop):
         *,
         node: str,
         lease_seconds: float,
+        refused: Callable[[], frozenset[str]] = frozenset,
         queues: tuple[str, ...] | None = None,
         ageing_seconds: float = AGEING_SECONDS,
     ) -> None:
+        """`refused` names the types that have a handler in this process but cannot run now."""
         super().__init__(clock)
         self._store = store
         self._bus = bus
@@ -64,13 +66,12 @@ class Dispatcher(Loop):
         self._handlers = handlers
         self._node = node
         self._lease_seconds = lease_seconds
+        self._refused = refused
         self._queues = queues
         self._ageing_seconds = ageing_seconds
         self._state = ClaimState()
         self._hint = Hint.NONE
         """The hints since the last tick, combined."""
-        self.refused: Callable[[], frozenset[str]] = frozenset
-        """Types that have a handler in this process but cannot run now."""
         self.stopping = False
         """No further claims."""
         self.ending = False
@@ -239,7 +240,7 @@ class Dispatcher(Loop):
 
     def _types(self) -> tuple[str, ...]:
         """The types of the handlers, without those that cannot run now."""
-        types, refused = self._handlers.types(), self.refused()
+        types, refused = self._handlers.types(), self._refused()
         return tuple(name for name in types if name not in refused) if refused else types
 
     def _took(self, claimed: Claimed, limit: int) -> None:

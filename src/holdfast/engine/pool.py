@@ -20,7 +20,7 @@ from holdfast.core.last_chance import to_snooze
 from holdfast.core.task import Task
 from holdfast.engine.owned_run import LOST, OwnedRun
 from holdfast.engine.owned_runs import Deliver, OwnedRuns
-from holdfast.engine.runner import Runner
+from holdfast.engine.runner import TaskRunner
 from holdfast.engine.supervisor import Supervisor
 
 Room = Callable[[], Awaitable[None]]
@@ -39,7 +39,7 @@ class WorkerPool:
         self,
         *,
         clock: Clock,
-        runner: Runner,
+        runner: TaskRunner,
         runs: OwnedRuns,
         deliver: Deliver,
         room: Room,

@@ -25,7 +25,7 @@ from holdfast.errors import HoldfastError, LeaseLost
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
 
 
-class Runner:
+class TaskRunner:
     """One for each engine. All workers share it."""
 
     def __init__(

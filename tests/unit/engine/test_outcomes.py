@@ -200,7 +200,7 @@ async def test_held_outcomes_do_not_block_others(
 
 async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> None:
     async with harness(queue) as h:
-        h.engine._store._dialect.cascade_batch = 5
+        h.engine.basis.store._dialect.cascade_batch = 5
 
         async def fail(task: Task) -> None:
             raise Reject("no")
