@@ -31,9 +31,9 @@ OTHERS = {
     "holdfast.engine.meters": "FAMILIES",
     "holdfast.errors": """BadConfig BatchTooLarge Conflict DependencyCycle DiskFull DuplicateTask EffectFailed
         EngineFailed FeedReset HoldfastError IdempotencyConflict IllegalTransition InProgress InvalidInput
-        LeaseLost MissingExtra NotFound NotRunning NotSupported PayloadTooLarge QueueFull QueueStopping
-        SchemaMismatch StoreBusy StoreUnavailable TaskFailed UnknownDependency UnknownPriority UnknownType
-        UnserialisablePayload VersionConflict WaitTimeout WrongLoop""",
+        LeaseLost MissingExtra MissingPrivilege NotFound NotRunning NotSupported PayloadTooLarge QueueFull
+        QueueStopping SchemaMismatch StoreBusy StoreUnavailable TaskFailed UnknownDependency UnknownPriority
+        UnknownType UnserialisablePayload VersionConflict WaitTimeout WrongLoop""",
     "holdfast.metrics": "Family Kind Meter Metrics NullMeter",
     "holdfast.orders.errors": """CorruptLog CorruptSnapshot CorruptState ExchangeFailed ExchangeTimeout
         InvalidOrder NotReconciled OrdersFrozen OverFill RiskRefused StateBehind StateLocked StoreFailed

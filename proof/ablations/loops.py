@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from holdfast.core.claiming import Upcoming
 from holdfast.core.codec import loads
 from holdfast.core.submit import Submission, submit
-from holdfast.engine import dispatcher, engine, pool, scheduler, sweeper
-from holdfast.engine.execute import Executor
+from holdfast.engine import dispatcher, engine, pool, runner, scheduler, sweeper
+from holdfast.engine.execute import invoke
 from holdfast.engine.handlers import TypeConfig
 from holdfast.engine.heartbeat import Heartbeat
+from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.errors import LeaseLost
 from holdfast.queue.schedules import Schedules
 from holdfast.queue.types import EnqueueOptions
@@ -28,22 +29,18 @@ ASLEEP: Final = (*ALONE, ("faults", "suspend"), ("rate", "2"), ("nodes", "3"))
 
 
 def _older_run() -> list[Swap]:
-    return [(pool.WorkerPool, "_lose_older", lambda *_: None)]
+    return [(OwnedRuns, "lose_older", lambda *_: None)]
 
 
 def _own_loss() -> list[Swap]:
-    async def taken(self: Any, handler: Any, context: Any, begun: float) -> Any:
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            try:
-                return await handler.function(*args, **kwargs)
-            except LeaseLost:
-                context.request_cancel()
-                raise
+    async def taken(handler: Any, task: Any, context: Any) -> Any:
+        try:
+            return await invoke(handler, task, context)
+        except LeaseLost:
+            context.request_cancel()
+            raise
 
-        return await run(self, replace(handler, function=call), context, begun)
-
-    run = Executor.run
-    return [(Executor, "run", taken)]
+    return [(runner, "invoke", taken)]
 
 
 def _type_rules() -> list[Swap]:

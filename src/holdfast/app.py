@@ -27,7 +27,8 @@ class TaskQueue(Queue):
 
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
-    `meter` receives the metrics of the queue (docs/reference/metrics.md)."""
+    `meter` receives the metrics of the queue (docs/reference/metrics.md). With `create=False`, a store that
+    does not exist is an error, and an old one is not upgraded."""
 
     def __init__(
         self,
@@ -35,10 +36,11 @@ class TaskQueue(Queue):
         *,
         clock: Clock | None = None,
         meter: Meter | None = None,
+        create: bool = True,
         **settings: Any,
     ) -> None:
         self.url = url
-        make = resources_for(url, clock or SystemClock(), server_time=clock is None)
+        make = resources_for(url, clock or SystemClock(), server_time=clock is None, create=create)
         super().__init__(make, Settings().changed(settings), meter)
 
 
@@ -49,12 +51,13 @@ def resources_for(
     server_time: bool = True,
     inline: bool = False,
     ids: Ids | None = None,
+    create: bool = True,
     redis: str | None = None,
 ) -> Callable[[], Resources]:
     """A function that makes the resources of an event loop on demand. A bad URL is refused at once.
     All loops of a process share one store. Each loop has its own bus, unless the bus has no connection.
     `redis`: the URL of a Redis that carries hints between processes, beside the bus of the store."""
-    make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids)
+    make = store_for(url, clock, server_time=server_time, inline=inline, ids=ids, create=create)
     is_sqlite = scheme_of(url) is Scheme.SQLITE
 
     store = _shared(make)

@@ -28,6 +28,7 @@ __all__ = [
     "InvalidInput",
     "LeaseLost",
     "MissingExtra",
+    "MissingPrivilege",
     "NotFound",
     "NotRunning",
     "NotSupported",
@@ -293,6 +294,14 @@ class DiskFull(StoreUnavailable):
     code = "disk-full"
     http_status = 507
     grpc_status = "RESOURCE_EXHAUSTED"
+
+
+class MissingPrivilege(StoreUnavailable):
+    """The database role lacks a privilege, which the message names: grant it, or use another role."""
+
+    code = "missing-privilege"
+    retryable = False
+    grpc_status = "PERMISSION_DENIED"
 
 
 class SchemaMismatch(HoldfastError):

@@ -35,7 +35,7 @@ def store_of(queue: TaskQueue) -> Store:
 def loops_store_of(queue: TaskQueue) -> Store:
     """The store of its engine's loops."""
     assert queue.parts.sessions.engine is not None
-    return queue.parts.sessions.engine._own
+    return queue.parts.sessions.engine.loop_store
 
 
 def failing(
@@ -216,8 +216,8 @@ async def test_a_finish_whose_answer_is_lost_is_not_done_twice(
         stats = await queue.get_stats()
         assert (stats.fenced, stats.restarts) == (0, 0)
         assert queue.parts.sessions.engine is not None
-        pool = queue.parts.sessions.engine.pool
-        await eventually(lambda: not pool.runs)
+        owned = queue.parts.sessions.engine.runs
+        await eventually(lambda: not owned.by_id)
     assert sum(entry.what == "start" for entry in journal.read(runs)) == 5
 
 

@@ -224,7 +224,7 @@ async def test_a_handler_that_swallows_its_cancellation_has_timed_out_all_the_sa
         assert (ended.status, ended.failure.kind) == (Status.FAILED, FailureKind.TIMEOUT)
         assert await (await queue.enqueue("quick", {})).result(5) == "quick"
         assert queue.parts.sessions.engine is not None
-        assert queue.parts.sessions.engine.pool.runs == {}
+        assert queue.parts.sessions.engine.runs.by_id == {}
 
 
 async def test_a_handlers_process_dies_with_its_worker(tmp_path: Path) -> None:

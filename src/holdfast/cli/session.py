@@ -1,6 +1,7 @@
 """Access of a command to the store: finds it, opens it, closes it.
 
-Promises: a SQLite file that does not exist is an error; only a worker creates a store.
+Promises: a store that does not exist is an error; only a worker and `db migrate` create or
+upgrade one.
 Never: starts workers.
 """
 
@@ -25,12 +26,14 @@ from holdfast.queue.parts import Parts
 T = TypeVar("T")
 
 
-def with_queue(common: Common, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
-    """Opens the store, runs the command, closes the store."""
+def with_queue(
+    common: Common, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool = False
+) -> T:
+    """Opens the store, runs the command, closes the store. With `create` a missing store is created."""
     logging.getLogger("holdfast").setLevel(logging.ERROR)
     found = store_url(common)
-    check_exists(found)
-    return asyncio.run(_session(found.value, work))
+    check_exists(found, create=create)
+    return asyncio.run(_session(found.value, work, create=create))
 
 
 def with_parts(common: Common, work: Callable[[Parts], Awaitable[T]]) -> T:
@@ -38,8 +41,8 @@ def with_parts(common: Common, work: Callable[[Parts], Awaitable[T]]) -> T:
     return with_queue(common, lambda queue: work(queue.parts))
 
 
-async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]]) -> T:
-    queue = TaskQueue(url)
+async def _session(url: str, work: Callable[[TaskQueue], Awaitable[T]], *, create: bool) -> T:
+    queue = TaskQueue(url, create=create)
     try:
         await queue.open()
         return await work(queue)
@@ -51,8 +54,9 @@ def store_url(common: Common) -> Resolved:
     return find_url(common.url, os.environ, Path.cwd())
 
 
-def check_exists(found: Resolved) -> None:
-    """A SQLite file must exist. A store in memory is refused: another process cannot see it."""
+def check_exists(found: Resolved, *, create: bool = False) -> None:
+    """A SQLite file must exist, unless the command creates it. A store in memory is refused: another
+    process cannot see it."""
     if scheme_of(found.value) is not Scheme.SQLITE:
         return
     path = sqlite_path(found.value)
@@ -61,7 +65,7 @@ def check_exists(found: Resolved) -> None:
             f"{shown_url(found.value)} ({found.origin}) is in memory, where only one process can see it: "
             "give the URL of a file or of PostgreSQL"
         )
-    if not Path(path).exists():
+    if not create and not Path(path).exists():
         raise StoreUnavailable(
             f"there is no SQLite file '{path}' ({found.origin}): start a worker, which creates it, or "
             "give the right --url"

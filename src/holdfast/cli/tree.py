@@ -235,6 +235,12 @@ VERBS: Final = (
         ("holdfast node list",),
     ),
     Verb(
+        "db migrate",
+        "Create the tables of the store, or upgrade them",
+        f"{_HERE}.db:migrate",
+        ("holdfast db migrate --url postgresql://owner@localhost/app",),
+    ),
+    Verb(
         "db new-epoch",
         "Make readers of the feed start over after a restore",
         f"{_HERE}.db:new_epoch",

@@ -252,6 +252,10 @@ class Completer(Loop):
         self._failed_writes.remove(failed_write)
         self._written([replacement], rulings)
 
+    def count_fenced(self) -> None:
+        """Counts a write of a handler's context that came under an old fence."""
+        self.fenced += 1
+
     async def flush(self, seconds: float) -> bool:
         """Waits until all outcomes are committed, at most this long. Returns whether they are."""
         return await self.clock.wait(self._empty, seconds)

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
 from holdfast.core import codec, once as once_flow
+from holdfast.core.callables import PLAIN_EFFECT, answer_of, check_plain, plain
 from holdfast.core.check import check_callable, check_number, check_text
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, applied
@@ -120,13 +121,14 @@ class Context:
         attempts. `tx`: your connection with an open transaction, through which the effect writes. The
         step is then done if and only if that transaction commits. Without `tx`, pass `lease.id` to the
         outside system, or ask it by that id when `lease.attempt` is above 1 (docs/howto/idempotency.md).
-        `request` guards against a step that was used with another meaning."""
+        `request` guards against a step that was used with another meaning. A plain effect blocks the event
+        loop while it runs; its value is the answer."""
         check_callable("effect", effect)
         entry_request = self.step_request(step, request)
 
         async def perform(part: Step) -> object:
             if isinstance(part, RunStep):
-                return await effect(part.lease)
+                return await answer_of(effect(part.lease))
             return await self.do_step(entry_request, part, tx)
 
         return await adrive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)
@@ -249,13 +251,13 @@ class BlockingContext:
         tx: object = None,
     ) -> codec.Json:
         """See `Context.once`; the effect runs in this thread."""
-        check_callable("effect", effect)
+        check_plain("effect", effect, PLAIN_EFFECT)
         context = self._context
         entry_request = context.step_request(step, request)
 
         def perform(part: Step) -> object:
             if isinstance(part, RunStep):
-                return effect(part.lease)
+                return plain("effect", effect(part.lease), PLAIN_EFFECT)
             return self._wait(lambda: context.do_step(entry_request, part, tx))
 
         return drive(once_flow.call(on_error=on_error, in_tx=tx is not None), perform)

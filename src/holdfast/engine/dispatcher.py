@@ -25,7 +25,6 @@ from holdfast.core.claiming import (
     ClaimRequest,
     ClaimState,
     Hint,
-    Load,
     ReadUpcoming,
     Sleep,
     Step,
@@ -55,9 +54,11 @@ class Dispatcher(Loop):
         *,
         node: str,
         lease_seconds: float,
+        refused: Callable[[], frozenset[str]] = frozenset,
         queues: tuple[str, ...] | None = None,
         ageing_seconds: float = AGEING_SECONDS,
     ) -> None:
+        """`refused` names the types that have a handler in this process but cannot run now."""
         super().__init__(clock)
         self._store = store
         self._bus = bus
@@ -65,13 +66,12 @@ class Dispatcher(Loop):
         self._handlers = handlers
         self._node = node
         self._lease_seconds = lease_seconds
+        self._refused = refused
         self._queues = queues
         self._ageing_seconds = ageing_seconds
         self._state = ClaimState()
         self._hint = Hint.NONE
         """The hints since the last tick, combined."""
-        self.refused: Callable[[], frozenset[str]] = frozenset
-        """Types that have a handler in this process but cannot run now."""
         self.stopping = False
         """No further claims."""
         self.ending = False
@@ -205,12 +205,7 @@ class Dispatcher(Loop):
 
     def _room(self) -> int:
         """How many tasks to claim now."""
-        if self.stopping:
-            return 0
-        pool = self._pool
-        return claiming.room(
-            Load(pool.room(), pool.busy, pool.maximum, pool.is_flowing, pool.mean_seconds)
-        )
+        return 0 if self.stopping else claiming.room(self._pool.load())
 
     async def insert_and_claim(self, group: Sequence[Submission]) -> list[Inserted]:
         """Inserts new tasks and claims as many as there is room for, in one commit."""
@@ -245,7 +240,7 @@ class Dispatcher(Loop):
 
     def _types(self) -> tuple[str, ...]:
         """The types of the handlers, without those that cannot run now."""
-        types, refused = self._handlers.types(), self.refused()
+        types, refused = self._handlers.types(), self._refused()
         return tuple(name for name in types if name not in refused) if refused else types
 
     def _took(self, claimed: Claimed, limit: int) -> None:

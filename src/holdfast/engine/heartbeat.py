@@ -17,7 +17,7 @@ from holdfast.core.task import RunId, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
-from holdfast.engine.pool import WorkerPool
+from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.type_conflicts import TypeConflicts
 from holdfast.store.rows import TypeRow
 from holdfast.store.store import Store
@@ -37,7 +37,7 @@ class Heartbeat(Loop):
         self,
         clock: Clock,
         store: Store,
-        pool: WorkerPool,
+        runs: OwnedRuns,
         handlers: Handlers,
         *,
         node: str,
@@ -49,7 +49,7 @@ class Heartbeat(Loop):
     ) -> None:
         super().__init__(clock)
         self._store = store
-        self._pool = pool
+        self._runs = runs
         self._handlers = handlers
         self._announced: tuple[Handler, ...] = ()
         self.type_conflicts = TypeConflicts(node)
@@ -64,22 +64,22 @@ class Heartbeat(Loop):
         self.renewed_at = clock.monotonic()
 
     async def tick(self) -> float:
-        self._pool.cancel_again()
+        self._runs.cancel_again()
         if self.is_looping:
             await self.guard("announcing handlers", self._announce())
         else:
             await self._announce()  # If this raises, the start fails.
-        renewed = [run for run, owned in self._pool.runs.items() if owned.is_renewed]
+        renewed = [run for run, owned in self._runs.by_id.items() if owned.is_renewed]
         info_json = dumps(self._describe())
         now = self._store.now()
         answer = await self._store.heartbeat(self._node, info_json, renewed, self._lease_seconds)
         # A run whose outcome was committed during the renewal is done, not lost.
-        runs = self._pool.runs
+        runs = self._runs.by_id
         lost = {run for run in answer.lost if run in runs and not runs[run].has_ended}
         if lost:
             self.lost += len(lost)
             tasks = [runs[run].task for run in sorted(lost)]
-            self._pool.lose(lost)
+            self._runs.lose(lost)
             await self.guard("looking up what was lost", self._log_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
         await self.guard("giving back what is unknown here", self._release(answer.owned, before))
@@ -124,7 +124,7 @@ class Heartbeat(Loop):
         unknown = [
             Instruction(task_id, Release("the claim's answer was lost"), fence=fence)
             for task_id, fence, started_at in owned
-            if RunId(task_id, fence) not in self._pool.runs and started_at <= before
+            if RunId(task_id, fence) not in self._runs.by_id and started_at <= before
         ]
         if unknown:
             await self._store.apply(unknown, wait=False)

@@ -26,6 +26,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Final
 
 from holdfast.core import once as once_flow
+from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
 from holdfast.core.codec import Json, dumps, loads
 from holdfast.core.command import Cancel, Snooze
 from holdfast.core.ledger import EntryLease
@@ -312,11 +313,12 @@ class PipeContext:
                 "a handler with isolation='process' cannot run a step in its own transaction: run the "
                 "handler in the event loop or in a thread"
             )
+        check_plain("effect", effect, PLAIN_EFFECT)
         entry_request = self._ask("step_request", (step, request))
 
         def perform(part: Step) -> object:
             if isinstance(part, RunStep):
-                return effect(part.lease)
+                return plain("effect", effect(part.lease), PLAIN_EFFECT)
             return self._ask("step", (entry_request, part))
 
         return drive(once_flow.call(on_error=on_error), perform)

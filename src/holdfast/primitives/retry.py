@@ -18,12 +18,12 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from inspect import iscoroutinefunction
 from typing import Any, Final, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
 from holdfast.clock import BlockingClock, Clock, SystemClock
+from holdfast.core.callables import awaitable, check_plain, is_async, plain
 from holdfast.core.check import check_callable, check_name, shown
 from holdfast.core.retry import Again, RetryPolicy, Stop, StopReason, after_failure, is_late
 from holdfast.core.steps import Flow, adrive, drive
@@ -53,6 +53,8 @@ NETWORK: Final = frozenset(
     }
 )
 """Errors of an unreachable network."""
+SYNC_HELP: Final = "use `await aretry(...)`"
+ASYNC_HELP: Final = "use `retry` for a plain function, or give an async one"
 RETRIES: Final = "holdfast_retry_retries_total"
 CALLS: Final = "holdfast_retry_calls_total"
 DELAY_SECONDS: Final = "holdfast_retry_delay_seconds"
@@ -122,11 +124,12 @@ def retry(
 ) -> T:
     """Calls until the call succeeds or a limit is reached. `deterministic_clock`: a clock, or a function that
     returns seconds; with a function, pauses take no real time."""
+    check_plain("call", call, SYNC_HELP)
     clock = _blocking(deterministic_clock)
 
     def perform(step: Step) -> object:
         if isinstance(step, Call):
-            return call()
+            return plain("call", call(), SYNC_HELP)
         clock.pause(step.seconds)
         return None
 
@@ -141,7 +144,7 @@ async def aretry(
 
     async def perform(step: Step) -> object:
         if isinstance(step, Call):
-            return await call()
+            return await awaitable("call", call(), ASYNC_HELP)
         await used_clock.sleep(step.seconds)
         return None
 
@@ -215,7 +218,7 @@ def retrying(**options: Unpack[Options]) -> Callable[[Callable[P, T]], Callable[
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
             return await aretry(lambda: cast("Any", function(*args, **kwargs)), **named)
 
-        return cast("Callable[P, T]", awaited) if iscoroutinefunction(function) else called
+        return cast("Callable[P, T]", awaited) if is_async(function) else called
 
     return wrap
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
 from holdfast.engine.handlers import Handler, bind_payload, for_arguments
 from holdfast.queue.define import TypeOptions, type_config
@@ -51,16 +51,36 @@ class TaskFunction(Generic[P, R]):
         return {"type": self.type, "payload": payload, **self._options}
 
 
-def decorator(
-    define: Define, enqueue: Enqueue, name: str | None, options: TypeOptions
-) -> Callable[[Callable[..., R]], TaskFunction[..., R]]:
-    """Returns a decorator that makes a function a task type. Bad options raise before it is used."""
-    config = type_config(options)
+class TaskDecorator:
+    """Makes functions task types of one queue. Bad options raise before a function is decorated."""
 
-    def decorate(function: Callable[..., R]) -> TaskFunction[..., R]:
-        task_type = name if name is not None else str(getattr(function, "__name__", ""))
-        handler = for_arguments(task_type, function, config, options.get("isolation"))
-        define(handler, options)
-        return TaskFunction(enqueue, handler, function)
+    def __init__(self, define: Define, enqueue: Enqueue) -> None:
+        self._define = define
+        self._enqueue = enqueue
 
-    return decorate
+    # Parameters are not typed: a context parameter is not part of the payload.
+    @overload
+    def __call__(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
+
+    @overload
+    def __call__(
+        self, function: None = None, /, *, name: str | None = None, **options: Unpack[TypeOptions]
+    ) -> Callable[[Callable[..., R]], TaskFunction[..., R]]: ...
+
+    def __call__(
+        self,
+        function: Callable[..., R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        **options: Unpack[TypeOptions],
+    ) -> Any:
+        config = type_config(options)
+
+        def decorate(function: Callable[..., R]) -> TaskFunction[..., R]:
+            task_type = name if name is not None else str(getattr(function, "__name__", ""))
+            handler = for_arguments(task_type, function, config, options.get("isolation"))
+            self._define(handler, options)
+            return TaskFunction(self._enqueue, handler, function)
+
+        return decorate if function is None else decorate(function)

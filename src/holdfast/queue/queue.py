@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Self, Unpack
 
 from msgspec import UNSET, UnsetType
 
@@ -19,7 +18,7 @@ from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 from holdfast.queue.define import Definitions, TypeOptions, type_config
 from holdfast.queue.feed import EventHandler
-from holdfast.queue.function import TaskFunction, decorator
+from holdfast.queue.function import TaskDecorator
 from holdfast.queue.handle import TaskHandle
 from holdfast.queue.nodes import Node
 from holdfast.queue.parts import Parts
@@ -30,8 +29,6 @@ from holdfast.queue.stats import Stats
 from holdfast.queue.subscriptions import Unsubscribe
 from holdfast.queue.types import DependsOn, EnqueueOptions
 from holdfast.queue.why import Why
-
-R = TypeVar("R")
 
 
 class Queue:
@@ -178,27 +175,12 @@ class Queue:
         """Returns all schedules of the store, by name."""
         return await self.parts.schedules.list()
 
-    # Parameters are not typed: a context parameter is not part of the payload.
-    @overload
-    def task(self, function: Callable[..., R], /) -> TaskFunction[..., R]: ...
-
-    @overload
-    def task(
-        self, function: None = None, /, *, name: str | None = None, **options: Unpack[TypeOptions]
-    ) -> Callable[[Callable[..., R]], TaskFunction[..., R]]: ...
-
-    def task(
-        self,
-        function: Callable[..., R] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        **options: Unpack[TypeOptions],
-    ) -> Any:
-        """Decorator that makes a function a task type. `name` is the type, by default the name of the
-        function. The arguments of the function are the payload. For the options see `TypeOptions`."""
-        decorate = decorator(self.parts.runtime.define, self.enqueue, name, options)
-        return decorate if function is None else decorate(function)
+    @property
+    def task(self) -> TaskDecorator:
+        """Decorator that makes a function a task type: `@queue.task` or `@queue.task(name=None, **options)`.
+        `name` is the type, by default the name of the function. The arguments of the function are the
+        payload. For the options see `TypeOptions`."""
+        return TaskDecorator(self.parts.runtime.define, self.enqueue)
 
     def register_handler(
         self, type: str, handler: Callable[..., Any], **options: Unpack[TypeOptions]
@@ -250,14 +232,12 @@ class Queue:
         """Returns the current end of the feed."""
         return await self.parts.feed.position()
 
-    async def events(
+    def events(
         self, after: Position | str | None = None, *, follow: bool = True
     ) -> AsyncIterator[Event]:
         """Yields all events after a position, in order, without duplicates. None: from the oldest one. With
         `follow` it then waits for new events. Raises FeedReset if the position is no longer covered."""
-        async with aclosing(self.parts.feed.events(after, follow=follow)) as events:
-            async for event in events:
-                yield event
+        return self.parts.feed.events(after, follow=follow)
 
     def on_event(self, handler: EventHandler) -> Unsubscribe:
         """Calls the handler for every event from now on, in order. Call the returned object to unsubscribe,

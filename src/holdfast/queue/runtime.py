@@ -13,7 +13,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 from holdfast.core.check import check_whole
-from holdfast.engine.engine import Engine, EngineConfig
+from holdfast.engine.basis import Basis, EngineConfig
+from holdfast.engine.compose import compose
+from holdfast.engine.engine import Engine
 from holdfast.engine.handlers import Handler
 from holdfast.errors import Conflict, EngineFailed
 from holdfast.metrics import Meter
@@ -142,17 +144,19 @@ class Runtime:
             )
 
     async def _started(self, session: Session, resources: Resources) -> Engine:
-        engine = Engine(
-            _engine_config(resources, self._settings.current),
-            clock=resources.clock,
-            store=resources.store,
-            bus=resources.bus,
-            handlers=self._definitions.handlers,
-            make_scheduled=self._schedules.submission,
-            on_ended=session.ended,
-            on_failed=session.fail,
-            meter=self._meter,
-            code_schedules=lambda: self._definitions.schedules,
+        engine = compose(
+            Basis(
+                config=_engine_config(resources, self._settings.current),
+                clock=resources.clock,
+                store=resources.store,
+                bus=resources.bus,
+                handlers=self._definitions.handlers,
+                make_scheduled=self._schedules.submission,
+                on_ended=session.ended,
+                on_failed=session.fail,
+                meter=self._meter,
+                code_schedules=lambda: self._definitions.schedules,
+            )
         )
         for schedule in self._definitions.schedules:
             await put_schedule(resources, schedule)

@@ -95,7 +95,7 @@ class Statistics:
             fenced=engine.completer.fenced if engine else 0,
             leases_lost=engine.heartbeat.lost if engine else 0,
             restarts=engine.supervisor.restarts if engine else 0,
-            deaf_handlers=engine.pool.deaf if engine else 0,
+            deaf_handlers=engine.runs.deaf if engine else 0,
             abandoned_threads=engine.executor.abandoned_threads if engine else 0,
             troubles=engine.troubles if engine else 0,
         )

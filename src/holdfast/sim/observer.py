@@ -98,7 +98,7 @@ class Observer:
             self._check_size(node, engine)
             self._check_time(node, engine, now)
             if now > disturbances.since(node.name):
-                self._check_pace(node.life, now, engine._store.now())
+                self._check_pace(node.life, now, engine.basis.store.now())
             else:
                 self._paces.pop(node.life, None)
         self._check_idle(free, now)
@@ -192,7 +192,7 @@ class Observer:
 
     def _check_time(self, node: Node, engine: Engine, now: float) -> None:
         """A node judges leases by its reading of store time, also after a suspend."""
-        behind = self._cluster.database.driver.now() - engine._store.now()
+        behind = self._cluster.database.driver.now() - engine.basis.store.now()
         if behind > CLOCK_LAG_SECONDS_MAX and now > self._cluster.net.disturbances.clock_since(
             node.name
         ):
@@ -210,7 +210,7 @@ class Observer:
                 f"a loop of {node.life} died before {self._record.time():.1f}"
             )
         pool = engine.pool
-        runs, tasks = len(pool.runs), self._cluster.loop.tasks_of(node.life)
+        runs, tasks = len(engine.runs.by_id), self._cluster.loop.tasks_of(node.life)
         if (
             runs > RUNS_BASE + RUNS_PER_WORKER * pool.maximum
             or tasks > TASKS_BASE + TASKS_PER_WORKER * pool.maximum

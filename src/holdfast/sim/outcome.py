@@ -76,7 +76,7 @@ def in_memory(nodes: Iterable[Node]) -> dict[str, int]:
     for node in nodes:
         engine = node.queue.parts.sessions.engine if node.queue is not None else None
         if engine is not None:
-            tasks = [run.task for run in engine.pool.runs.values()]
+            tasks = [run.task for run in engine.runs.by_id.values()]
             tasks += [task for task, _ in engine.completer._waiting]
             taking = engine.direct_start.in_progress if engine.direct_start else 0
             counts[node.name] = sum(task.type not in SCHEDULED for task in tasks) + taking

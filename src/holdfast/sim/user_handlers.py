@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.core.task import Task
 from holdfast.engine.context import Context
-from holdfast.engine.execute import _invoke
+from holdfast.engine.execute import invoke
 from holdfast.engine.handlers import Handler, Handlers, Isolation
 from holdfast.errors import BadConfig, NotRunning
 from holdfast.queue.queue import Queue
@@ -73,7 +73,7 @@ def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None
 
         async def run(task: Task, ctx: Context, handler: Handler = handler) -> object:
             on_start(task)
-            return await _invoke(handler, task, ctx)
+            return await invoke(handler, task, ctx)
 
         handlers.add(
             msgspec.structs.replace(

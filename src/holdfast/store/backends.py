@@ -35,17 +35,21 @@ def store_for(
     server_time: bool = True,
     inline: bool = False,
     ids: Ids | None = None,
+    create: bool = True,
 ) -> Callable[[], Store]:
-    """A function that makes the store, not open yet, when it is needed."""
+    """A function that makes the store, not open yet, when it is needed. Without `create`, `open` raises an
+    error if the tables are absent or old, and changes nothing."""
     scheme = scheme_of(check_address(url))
     if scheme is Scheme.SQLITE:
         path = sqlite_path(url)
-        return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline)
+        return lambda: _sqlite(path, clock, ids or fresh_ids(), inline=inline, create=create)
     if scheme is Scheme.POSTGRES:
         check_url(url)
         if importlib.util.find_spec("asyncpg") is None:
             raise MissingExtra("PostgreSQL needs asyncpg: pip install 'holdfast[postgres]'")
-        return lambda: _postgres(url, clock, ids or fresh_ids(), server_time=server_time)
+        return lambda: _postgres(
+            url, clock, ids or fresh_ids(), server_time=server_time, create=create
+        )
     raise BadConfig(
         f"'{shown_url(url)}' is not a database that holdfast knows: use sqlite:///path/to/file.db, "
         "sqlite:// (in memory) or postgresql://user@host/database"
@@ -103,16 +107,16 @@ def secret_ids() -> Ids:
     return Ids(random.SystemRandom())
 
 
-def _sqlite(path: str, clock: Clock, ids: Ids, *, inline: bool) -> Store:
+def _sqlite(path: str, clock: Clock, ids: Ids, *, inline: bool, create: bool) -> Store:
     from holdfast.store.sqlite.dialect import SqliteDialect
     from holdfast.store.sqlite.driver import SqliteDriver
 
-    return Store(SqliteDriver(path, clock, inline=inline), SqliteDialect(), ids)
+    return Store(SqliteDriver(path, clock, inline=inline, create=create), SqliteDialect(), ids)
 
 
-def _postgres(url: str, clock: Clock, ids: Ids, *, server_time: bool) -> Store:
+def _postgres(url: str, clock: Clock, ids: Ids, *, server_time: bool, create: bool) -> Store:
     from holdfast.store.postgres.dialect import PostgresDialect
     from holdfast.store.postgres.driver import PostgresDriver
 
-    driver = PostgresDriver(url, clock, server_time=server_time)
+    driver = PostgresDriver(url, clock, server_time=server_time, create=create)
     return Store(driver, PostgresDialect(clock.monotonic), ids)

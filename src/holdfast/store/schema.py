@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from holdfast.errors import SchemaMismatch
+from holdfast.errors import HoldfastError, SchemaMismatch, StoreUnavailable
 from holdfast.store.sql import Migration
 
+NAME = "holdfast_migration"
 TABLE = """CREATE TABLE IF NOT EXISTS holdfast_migration (
     number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL)"""
 APPLIED = "SELECT number, checksum FROM holdfast_migration ORDER BY number"
@@ -31,3 +32,17 @@ def pending(migrations: Sequence[Migration], applied: Mapping[int, str]) -> list
             "upgrade holdfast, or use another database"
         )
     return [migration for migration in migrations if migration.number not in applied]
+
+
+def not_created(
+    applied: Mapping[int, str] | None, missing: Sequence[Migration], *, where: str
+) -> HoldfastError:
+    """The error of a caller that may not create or upgrade the store."""
+    if not applied:
+        return StoreUnavailable(
+            f"there is no Holdfast store in {where}: start a worker, which creates it, or give the right URL"
+        )
+    return SchemaMismatch(
+        f"the store has schema {max(applied)}, this version of holdfast needs {missing[-1].number}: start a "
+        "worker of this version, which upgrades it"
+    )

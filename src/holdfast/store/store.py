@@ -41,7 +41,7 @@ from holdfast.store.schedules import ScheduleStore
 from holdfast.store.script import Script
 from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
 from holdfast.store.scripts.edges import Linked
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.scripts.feed import Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
 from holdfast.store.scripts.insert import Inserted
 from holdfast.store.upkeep import Upkeep

@@ -68,7 +68,7 @@ class Driver:
                 await self.run_until_idle()
                 continue
             self._clock.set(due_at)
-            self.engine.pool.deadlines.ring()
+            self.engine.runner.deadlines.ring()
             self._due.update(self.engine.loops)
             await self.run_until_idle()
             if due_at >= target:
@@ -88,12 +88,12 @@ class Driver:
             upcoming.opens_at,
             *[s.next_at for s in await self._schedules() if not s.paused],
         ]
-        runs = engine.pool.runs
+        runs = engine.runs.by_id
         if runs:
             times.append(now + engine.config.lease_seconds / 3)
         running = await self._store.reads.find(status=Status.RUNNING, limit=1_000)
         times += [task.lease_until for task in running if task.run not in runs]
-        deadline = engine.pool.deadlines.next_at()
+        deadline = engine.runner.deadlines.next_at()
         if deadline is not None:
             times.append(now + deadline - self._clock.monotonic())
         if engine.pool.workers > engine.pool.minimum:
@@ -113,7 +113,7 @@ class Driver:
             if self._state() != before:
                 waited = 0.0
                 continue
-            busy = frozenset(run.run for run in self.engine.pool.runs.values() if run.worker)
+            busy = frozenset(run.run for run in self.engine.runs.by_id.values() if run.worker)
             limit = THREAD_SECONDS if self._is_elsewhere() else PATIENCE_SECONDS
             if not busy or busy == self._waiting or waited >= limit:
                 self._waiting = busy
@@ -125,10 +125,10 @@ class Driver:
         """A value that changes whenever a handler makes progress."""
         pool = self.engine.pool
         woken = tuple(loop.is_woken for loop in self.engine.loops)
-        return pool.busy, len(pool.runs), woken, self._clock.next_wake()
+        return pool.busy, len(self.engine.runs.by_id), woken, self._clock.next_wake()
 
     def _is_elsewhere(self) -> bool:
         """Whether a handler runs in a thread or a process, which needs real time."""
-        pool = self.engine.pool
-        busy = (owned.task.type for owned in pool.runs.values() if owned.worker)
+        runs = self.engine.runs.by_id.values()
+        busy = (owned.task.type for owned in runs if owned.worker)
         return any(self.engine.runs_elsewhere(task_type) for task_type in busy)

@@ -73,7 +73,7 @@ async def test_a_deaf_handler_keeps_its_worker_but_not_its_task(
         assert task is not None
         assert (task.status, task.deaths) == (Status.FAILED, 0)
         assert "timeout of 5 s" in str(task.error)
-        assert (h.engine.pool.busy, len(h.engine.pool.runs)) == (1, 0)
+        assert (h.engine.pool.busy, len(h.engine.runs.by_id)) == (1, 0)
         assert (await queue.get_stats()).deaf_handlers == 1
         assert "has ignored its cancellation" in caplog.text
         assert "await self.go.wait()" in caplog.text, "the stack"
@@ -106,7 +106,7 @@ async def test_a_stop_does_not_wait_for_handlers_that_were_given_up(
             queue.register_handler("work", deaf.work, timeout=5.0, max_attempts=1)
             await queue.enqueue("work")
             await h.advance(5.0 + GIVE_UP_SECONDS + 10)
-            assert h.engine.pool.deaf == 1
+            assert h.engine.runs.deaf == 1
             before = h.now()
         assert h.now() == before
 

@@ -22,7 +22,7 @@ async def test_a_task_that_becomes_due_during_a_claim_is_claimed_at_once(
     async def work() -> None: ...
 
     async with harness(queue) as h:
-        store, dispatcher = h.engine._store, h.engine.dispatcher
+        store, dispatcher = h.engine.basis.store, h.engine.dispatcher
         await h.run_until_idle()
         claim = store.claim
 

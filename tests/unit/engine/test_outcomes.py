@@ -90,7 +90,7 @@ async def test_a_task_whose_outcome_and_failure_cannot_be_written_is_left_to_its
         for _ in range(TRIES_MAX):
             await h.engine.completer.step()
         assert h.engine.completer.given_up == 1
-        assert dict(h.engine.pool.runs) == {}
+        assert dict(h.engine.runs.by_id) == {}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ async def test_held_outcomes_do_not_block_others(
 
 async def test_a_wide_failure_leaves_the_completer_alive(queue: TaskQueue) -> None:
     async with harness(queue) as h:
-        h.engine._store._dialect.cascade_batch = 5
+        h.engine.basis.store._dialect.cascade_batch = 5
 
         async def fail(task: Task) -> None:
             raise Reject("no")
@@ -336,7 +336,7 @@ async def test_a_lost_lease_and_a_late_write_are_logged(
         queue.register_handler("stubborn", stubborn, timeout=10_000.0)
         await queue.enqueue("stubborn")
         await h.run_until_idle()
-        owned = next(iter(h.engine.pool.runs.values()))
+        owned = next(iter(h.engine.runs.by_id.values()))
         h.clock.set(h.now() + 20)
         store = (await queue.open()).store
         await store.sweep()

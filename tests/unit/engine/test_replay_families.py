@@ -29,7 +29,7 @@ async def test_replaying_all_follows_the_dependencies(
 
     queue.register_handler("work", work, max_attempts=1)
     async with harness(queue) as h:
-        h.engine._store._dialect.cascade_batch = cascade_size
+        h.engine.basis.store._dialect.cascade_batch = cascade_size
         for n in range(3):
             above = await queue.enqueue("work", f"{n} p")
             other = await queue.enqueue("work", f"{n} q")

@@ -80,7 +80,7 @@ async def test_the_end_of_an_old_run_leaves_the_new_one_owned(queue: TaskQueue) 
         task = await got(queue, task_id)
         assert (task.status, task.attempts, task.deaths) == (Status.COMPLETED, 1, 0)
         assert task.result == max(runs.ended)
-        assert dict(h.engine.pool.runs) == {}
+        assert dict(h.engine.runs.by_id) == {}
 
 
 async def test_the_lost_lease_of_an_old_run_does_not_cancel_the_new_run(queue: TaskQueue) -> None:

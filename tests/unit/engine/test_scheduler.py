@@ -8,7 +8,9 @@ from holdfast import TaskQueue
 from holdfast.app import resources_for
 from holdfast.clock import VirtualClock
 from holdfast.core.ids import Ids
-from holdfast.engine.engine import Engine, EngineConfig
+from holdfast.engine.basis import Basis, EngineConfig
+from holdfast.engine.compose import compose
+from holdfast.engine.engine import Engine
 from holdfast.engine.handlers import Handlers
 from holdfast.queue.schedules import put_schedule
 from holdfast.testing import harness
@@ -49,16 +51,18 @@ async def test_two_engines_fire_a_schedule_once() -> None:
     async def tick() -> None: ...
 
     def engine(node: str) -> Engine:
-        return Engine(
-            EngineConfig(node=node),
-            clock=clock,
-            store=resources.store,
-            bus=resources.bus,
-            handlers=Handlers(),
-            make_scheduled=queue.parts.schedules.submission,
-            on_ended=lambda tasks: None,
-            on_failed=lambda error: None,
-            code_schedules=lambda: queue.definitions.schedules,
+        return compose(
+            Basis(
+                config=EngineConfig(node=node),
+                clock=clock,
+                store=resources.store,
+                bus=resources.bus,
+                handlers=Handlers(),
+                make_scheduled=queue.parts.schedules.submission,
+                on_ended=lambda tasks: None,
+                on_failed=lambda error: None,
+                code_schedules=lambda: queue.definitions.schedules,
+            )
         )
 
     await put_schedule(resources, queue.definitions.schedules[0])

@@ -74,7 +74,7 @@ async def test_an_outage_costs_a_step_no_attempt(
 
     queue.register_handler("pay", pay)
     async with harness(queue) as h:
-        entries = h.engine._entries
+        entries = h.engine.services.entries
         plain, failures_left = getattr(entries, verb), 3
 
         async def away(*args: Any, **options: Any) -> Any:

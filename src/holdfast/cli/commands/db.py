@@ -1,4 +1,4 @@
-"""`holdfast db new-epoch`: operations on the whole database."""
+"""`holdfast db migrate` and `holdfast db new-epoch`: operations on the whole database."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from holdfast.app import TaskQueue
+from holdfast.cli.commands.checks import Check, schema
 from holdfast.cli.confirm import confirmed
 from holdfast.cli.options import COMMON, Common, Flag
 from holdfast.cli.output.printer import Printer
-from holdfast.cli.session import with_parts
+from holdfast.cli.session import with_parts, with_queue
 from holdfast.queue.parts import Parts
 
 Yes = Annotated[Flag, Parameter(name=("--yes", "-y"), help="Do not ask for confirmation.")]
+
+
+def migrate(*, common: Common = COMMON) -> None:
+    """Create the tables of the store, or upgrade them to this version."""
+
+    async def work(queue: TaskQueue) -> Check:
+        return await schema(queue, 0.0)
+
+    text = with_queue(common, work, create=True).text
+    Printer(common).one({"schema": text}, [("schema", text)], name="schema")
 
 
 def new_epoch(*, yes: Yes = False, common: Common = COMMON) -> int | None:

@@ -71,7 +71,7 @@ def _with_locks(common: Common, work: Callable[[LockAdmin], Awaitable[T]]) -> T:
     check_exists(found)
 
     async def session() -> T:
-        async with Locks.connect(found.value, owner=actor()) as locks:
+        async with Locks.connect(found.value, owner=actor(), create=False) as locks:
             return await work(LockAdmin(locks))
 
     return asyncio.run(session())

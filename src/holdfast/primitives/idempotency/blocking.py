@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self, Unpack
 
-from holdfast.core.check import check_callable
+from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
 from holdfast.core.once import RunStep, Step
@@ -42,7 +42,7 @@ class BlockingLedger:
         **options: Unpack[Options],
     ) -> Json:
         """See `Ledger.run`; the effect is a plain function."""
-        check_callable("effect", effect)
+        check_plain("effect", effect, PLAIN_EFFECT)
         calls, portal = self._ledger.calls, self._portal
         call = calls.prepare(scope, operation, key, request, options)
 
@@ -54,7 +54,7 @@ class BlockingLedger:
             if call.tx is None:
                 renewal = portal.submit(lambda: calls.renew_until_lost(step.lease))
             try:
-                return effect(step.lease)
+                return plain("effect", effect(step.lease), PLAIN_EFFECT)
             finally:
                 calls.observe_effect(step.lease, started_at)
                 if renewal is not None:

@@ -16,6 +16,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar, Unpack
 from holdfast.clock import Clock, SystemClock
 from holdfast.core import ledger as rules
 from holdfast.core.address import check_address, memory_name
+from holdfast.core.callables import answer_of
 from holdfast.core.check import check_callable, check_name, check_page
 from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
@@ -117,7 +118,7 @@ class Ledger:
         **options: Unpack[Options],
     ) -> Json:
         """Runs the effect, or returns its recorded answer. Options: `wait`, `on_error`, `tx`,
-        `lease_seconds`, `retention_seconds`."""
+        `lease_seconds`, `retention_seconds`. A plain effect blocks the event loop while it runs."""
         check_callable("effect", effect)
         calls = self.calls
         call = calls.prepare(scope, operation, key, request, options)
@@ -130,7 +131,7 @@ class Ledger:
             if call.tx is None:
                 renewal = asyncio.create_task(calls.renew_until_lost(step.lease))
             try:
-                return await effect(step.lease)
+                return await answer_of(effect(step.lease))
             finally:
                 calls.observe_effect(step.lease, started_at)
                 if renewal is not None:

@@ -133,15 +133,17 @@ class Locks(LocksBase[Lease]):
         meter: Meter | None = None,
         waiter_seconds: float = WAITER_SECONDS,
         margin: Callable[[float], float] = rules.margin_seconds,
+        create: bool = True,
     ) -> Self:
         """Connects on first use. `owner` is a name to show to operators. `margin` maps a ttl to the seconds
-        by which a holder stops relying on its lease before the store ends it."""
+        by which a holder stops relying on its lease before the store ends it. With `create=False`, a store
+        that does not exist is an error."""
         if is_redis(url):
             raise BadConfig(
                 "Redis has no fences: use EfficiencyLocks.connect(url) if a lock only saves work, or put "
                 "the locks where the data is: sqlite:///file.db, postgresql://..."
             )
-        backend, bus = _backend(url, clock)
+        backend, bus = _backend(url, clock, create=create)
         return cls(
             backend,
             bus,
@@ -340,11 +342,11 @@ def _process_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
-def _backend(url: str, clock: Clock | None) -> tuple[LockBackend, Bus]:
+def _backend(url: str, clock: Clock | None, *, create: bool) -> tuple[LockBackend, Bus]:
     used_clock = clock or SystemClock()
     if (name := memory_name(url)) is not None:
         return memory_space(name, used_clock)
-    store = store_for(url, used_clock, server_time=clock is None)()
+    store = store_for(url, used_clock, server_time=clock is None, create=create)()
     return StoreBackend(store), bus_for(url, used_clock, store.file, name=store.ids.secret())
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import asyncpg
 
 from holdfast.core.address import shown_url
-from holdfast.errors import BadConfig, StoreUnavailable
+from holdfast.errors import BadConfig, MissingPrivilege, StoreUnavailable
 from holdfast.store.columns import Column, to_task
 from holdfast.store.script import Rows, Script, StatementCall
 from holdfast.store.sql import Statement, Statements, only_reads
@@ -68,8 +68,15 @@ STRAINED: Final = (
     asyncpg.OperatorInterventionError,  # an operator or a time limit cancelled the statement
     asyncpg.LockNotAvailableError,
     asyncpg.PostgresSystemError,
+    asyncpg.InsufficientPrivilegeError,
 )
 """The server cannot run the statement now. The connection itself is intact."""
+UNKNOWN_OPTIONS: Final = (
+    asyncpg.UndefinedObjectError,  # there is no such setting
+    asyncpg.InvalidParameterValueError,
+    asyncpg.CantChangeRuntimeParamError,
+)
+"""The address sets what the server does not let a client set."""
 _NAME: Final = re.compile(r"(?<!:):([a-z_]+)")
 
 
@@ -185,6 +192,12 @@ async def connect(dsn: str) -> Connection:
         raise StoreUnavailable(
             f"PostgreSQL refused the login: check user and password ({error})"
         ) from error
+    except UNKNOWN_OPTIONS as error:
+        raise BadConfig(
+            f"PostgreSQL does not accept an option of the address: correct what follows the ? ({error})"
+        ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise lacking(error) from error
     except asyncpg.ClientConfigurationError as error:
         raise BadConfig(f"PostgreSQL cannot be reached with these options: {error}") from None
     except (ValueError, OverflowError):
@@ -198,6 +211,14 @@ async def connect(dsn: str) -> Connection:
         raise StoreUnavailable(
             f"PostgreSQL ended a new session: try again later ({error})"
         ) from error
+    except asyncpg.PostgresError as error:
+        raise StoreUnavailable(f"PostgreSQL refused a new session: {error}") from error
+
+
+def lacking(error: asyncpg.InsufficientPrivilegeError) -> MissingPrivilege:
+    return MissingPrivilege(
+        f"the role of the address lacks a privilege: {error}; grant it (docs/howto/postgresql.md)"
+    )
 
 
 async def _settle_in(connection: Connection) -> None:

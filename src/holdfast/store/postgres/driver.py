@@ -18,17 +18,16 @@ import asyncpg
 
 from holdfast.clock import Clock
 from holdfast.errors import DiskFull, HoldfastError, StoreBusy, StoreUnavailable
-from holdfast.store import schema
 from holdfast.store.port import ROW_WAIT_SECONDS, Rank, RecordExists, RowExists, RowHeld
 from holdfast.store.postgres import connection as postgres, in_tx
 from holdfast.store.postgres.commits import CommitMarks, CommitProof, Unsure, was_committed
 from holdfast.store.postgres.identity import Identity
 from holdfast.store.postgres.lock_retries import BEGIN_BRIEFLY
+from holdfast.store.postgres.migrate import migrate
 from holdfast.store.postgres.pool import RESERVED
 from holdfast.store.postgres.pools import LoopPools
 from holdfast.store.script import Rows, Script, StatementCall, one
 from holdfast.store.server_clock import ServerClock
-from holdfast.store.sql import load_migrations
 from holdfast.store.store_clock import StoreClock
 
 T = TypeVar("T")
@@ -36,7 +35,6 @@ TRIES: Final = 5
 POOL_SIZE: Final = 8
 SETTLE_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 """Pauses between the probes of a commit whose answer was lost."""
-MIGRATION_LOCK: Final = 0x686F6C6466617374  # "holdfast"
 RACES: Final = (
     asyncpg.DeadlockDetectedError,
     asyncpg.SerializationError,
@@ -48,8 +46,15 @@ class PostgresDriver:
     """See `holdfast.store.port.Driver`."""
 
     def __init__(
-        self, dsn: str, clock: Clock, *, server_time: bool = True, size: int = POOL_SIZE
+        self,
+        dsn: str,
+        clock: Clock,
+        *,
+        server_time: bool = True,
+        create: bool = True,
+        size: int = POOL_SIZE,
     ) -> None:
+        self._create = create
         self._pools = LoopPools(dsn, size)
         self._commits = CommitMarks()
         self._identity = Identity()
@@ -77,17 +82,14 @@ class PostgresDriver:
     async def open(self) -> None:
         try:
             async with self._pools.open().connection() as connection:
-                await _migrate(connection)
+                await migrate(connection, create=self._create)
                 await self._identity.adopt(connection)
                 await self._read_off_clock(connection)
             # After a reconnect the server may be another one: a restored backup, or a promoted standby.
             self._pools.greet = self._identity.adopt
-        except postgres.GONE as error:
+        except BaseException as error:
             await self.close()
-            raise _gone(error) from error
-        except BaseException:
-            await self.close()
-            raise
+            raise _not_opened(error) from error
 
     async def close(self) -> None:
         await self._pools.close()
@@ -286,6 +288,21 @@ class PostgresDriver:
         await self._theirs.read_off(lambda: connection.fetchval(question))
 
 
+def _not_opened(error: BaseException) -> BaseException:
+    """The error of an open: typed if it comes from the driver."""
+    match error:
+        case HoldfastError():
+            return error
+        case _ if isinstance(error, postgres.GONE):
+            return _gone(error)
+        case _ if isinstance(error, postgres.STRAINED):
+            return _strained(error)
+        case asyncpg.PostgresError():
+            return StoreUnavailable(f"PostgreSQL refused a statement that opens the store: {error}")
+        case _:
+            return error
+
+
 def _exists(error: asyncpg.UniqueViolationError) -> RowExists:
     is_record = error.constraint_name == "holdfast_feed_pkey"
     return RecordExists() if is_record else RowExists()
@@ -307,27 +324,11 @@ def _gone(error: BaseException) -> StoreUnavailable:
 def _strained(error: asyncpg.PostgresError) -> StoreUnavailable:
     if isinstance(error, asyncpg.DiskFullError):
         return DiskFull(f"the disk of PostgreSQL is full: free some space ({error})")
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return postgres.lacking(error)
     if isinstance(error, asyncpg.LockNotAvailableError):
         return RowHeld(
             "another transaction is open and holds a row that is needed: try again when it has ended, or "
             f"find it in pg_stat_activity ({error})"
         )
     return StoreUnavailable(f"PostgreSQL cannot run the statement now: try again later ({error})")
-
-
-async def _migrate(connection: postgres.Connection) -> None:
-    async with connection.transaction():
-        # Another process may be migrating, which may take long.
-        await connection.execute("SET LOCAL lock_timeout = 0")
-        await connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")
-        await connection.execute(schema.TABLE)
-        rows = await connection.fetch(schema.APPLIED)
-        migrations = load_migrations(postgres.PACKAGE)
-        for migration in schema.pending(migrations, {row[0]: row[1] for row in rows}):
-            await connection.execute(migration.text)
-            await connection.execute(
-                "INSERT INTO holdfast_migration VALUES ($1, $2, $3)",
-                migration.number,
-                migration.name,
-                migration.checksum,
-            )

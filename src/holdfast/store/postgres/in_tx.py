@@ -67,6 +67,8 @@ def translated() -> Iterator[None]:
         raise InvalidInput(
             "the caller's transaction has already failed: roll it back and start again"
         ) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise postgres.lacking(error) from error
     except asyncpg.LockNotAvailableError as error:
         raise _held(error) from error
     except TimeoutError as error:

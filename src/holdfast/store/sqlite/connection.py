@@ -92,6 +92,29 @@ def connect(path: str, *, shared: bool = False) -> apsw.Connection:
     return connection
 
 
+def check_present(path: str) -> None:
+    """Raises an error unless the file is a store with this schema. Never changes the file."""
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(path, flags=flags)
+        try:
+            connection.set_busy_timeout(BUSY_MILLISECONDS)
+            is_store = "SELECT 1 FROM sqlite_master WHERE name = ?"
+            has_table = connection.execute(is_store, (schema.NAME,)).fetchall()
+            applied = _applied(connection) if has_table else {}
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise translated(error, f"SQLite cannot open '{path}'") from error
+    if missing := schema.pending(load_migrations(PACKAGE), applied):
+        raise schema.not_created(applied, missing, where=f"the SQLite file '{path}'")
+
+
+def _applied(connection: apsw.Connection) -> dict[int, str]:
+    rows = connection.execute(schema.APPLIED).fetchall()
+    return {int(str(row[0])): str(row[1]) for row in rows}
+
+
 def _create(path: str) -> None:
     """Creates the file with access for its owner only, because it contains payloads. SQLite gives its other
     files the same mode. An existing file keeps its mode, so a file created in advance can be shared."""
@@ -105,9 +128,7 @@ def migrate(connection: apsw.Connection) -> None:
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(schema.TABLE)
-        rows = connection.execute(schema.APPLIED).fetchall()
-        applied = {int(str(row[0])): str(row[1]) for row in rows}
-        for migration in schema.pending(load_migrations(PACKAGE), applied):
+        for migration in schema.pending(load_migrations(PACKAGE), _applied(connection)):
             connection.execute(migration.text)
             connection.execute(
                 "INSERT INTO holdfast_migration VALUES (?, ?, ?)",

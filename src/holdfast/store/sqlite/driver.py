@@ -37,10 +37,13 @@ QUICK_SECONDS: Final = 0.001
 class SqliteDriver:
     """See `holdfast.store.port.Driver`. An empty path is a database in memory."""
 
-    def __init__(self, path: str, clock: Clock, *, inline: bool = False) -> None:
+    def __init__(
+        self, path: str, clock: Clock, *, inline: bool = False, create: bool = True
+    ) -> None:
         self.path = path or ":memory:"
         self._clock = clock
         self._inline = inline
+        self._create = create
         store_clock = StoreClock(clock.now, clock.monotonic)
         self.now = store_clock.now
         self.adopt = store_clock.adopt
@@ -246,6 +249,8 @@ class SqliteDriver:
                 "this process was forked while another thread was writing to SQLite, whose locks are in "
                 "an unknown state here: fork before the store is opened, or use multiprocessing's 'spawn'"
             )
+        if not self._create:
+            sqlite.check_present(self.path)
         writer = sqlite.connect(self.path)
         try:
             sqlite.migrate(writer)

@@ -1,0 +1,55 @@
+"""Plain and async functions, where a call takes one kind.
+
+Promises: an async function in a blocking call is refused before it runs. A plain value of an effect is its
+answer, also where the effect may be async: it has happened, and an error would repeat it.
+Never: calls a function.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable
+from typing import Final, TypeVar
+
+from holdfast.core.check import check_callable
+from holdfast.errors import InvalidInput
+
+T = TypeVar("T")
+PLAIN_EFFECT: Final = "give a plain function, or use an async handler or the async `Ledger`"
+
+
+def is_async(function: object) -> bool:
+    """Whether a call certainly returns a coroutine. False for a lambda that returns one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    call = getattr(type(function), "__call__", None)  # noqa: B004 - its kind, not whether it exists
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+def check_plain(field: str, function: object, instead: str) -> None:
+    """InvalidInput unless this is a function that may be called without `await`."""
+    check_callable(field, function)
+    if is_async(function):
+        raise InvalidInput(f"{field} is an async function, which cannot be awaited here: {instead}")
+
+
+def plain(field: str, value: T, instead: str) -> T:
+    """The value of a call that is not awaited. A coroutine, which has not begun, is refused."""
+    if inspect.iscoroutine(value):
+        value.close()
+        raise InvalidInput(f"{field} returned a coroutine, which cannot be awaited here: {instead}")
+    return value
+
+
+async def answer_of(value: Awaitable[object] | object) -> object:
+    """The answer of an effect that may be async or plain."""
+    return await value if inspect.isawaitable(value) else value
+
+
+def awaitable(field: str, value: T, instead: str) -> T:
+    """The value of a call that is awaited. InvalidInput if there is nothing to await."""
+    if not inspect.isawaitable(value):
+        kind = type(value).__name__
+        raise InvalidInput(f"{field} ran and returned {kind}, which cannot be awaited: {instead}")
+    return value
