@@ -206,9 +206,10 @@ class LeaseLost(Conflict):
 
 
 class VersionConflict(Conflict):
-    """Another caller changed the record first."""
+    """Another caller changed the record first. `current` has its state, where the error knows it."""
 
     code = "version-conflict"
+    current: dict[str, object] | None = None
 
 
 class QueueFull(HoldfastError):

@@ -1,2 +1,6 @@
-"""The gateway: operations over the use cases, and thin transports over the operations. An internal
-package."""
+"""The gateway: the operations of the product over REST and other transports.
+
+`operations/` has one function for each operation: authorise, validate, use case, view. `auth/` turns
+credentials into principals. Transports (`rest/`) parse, call an operation, and encode. Needs the extra:
+pip install 'holdfast[gateway]'.
+"""

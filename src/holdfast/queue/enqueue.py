@@ -19,6 +19,7 @@ from holdfast.queue.pressure import Backpressure
 from holdfast.queue.session import Resources, Sessions
 from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.types import EnqueueOptions, KnownTypes
+from holdfast.store.beside import Beside
 
 _NO_OPTIONS: Final = EnqueueOptions()
 _NAMES: Final = EnqueueOptions.__struct_fields__
@@ -78,9 +79,16 @@ class Producer:
         self._models: dict[str, tuple[TypeConfig, Settings, Submission]] = {}
 
     async def enqueue(
-        self, type: str, payload: object, id: str | None, options: EnqueueOptions, tx: object
+        self,
+        type: str,
+        payload: object,
+        id: str | None,
+        options: EnqueueOptions,
+        tx: object,
+        *,
+        beside: Beside | None = None,
     ) -> TaskHandle:
-        """Enqueues one task."""
+        """Enqueues one task. `beside` writes further rows in its transaction."""
         session = self._sessions.ready or await self._sessions.opened()
         resources = session.resources or session.open_resources
         if session.stopping:
@@ -105,16 +113,16 @@ class Producer:
         new_tasks = session.new_tasks or session.open_new_tasks
         if tx is not None:
             inserted = (await new_tasks.insert_in_tx([submission], tx))[0]
-        elif submission.is_plain:
+        elif submission.is_plain and beside is None:
             inserted = await new_tasks.insert_plain(submission)
         else:
-            inserted = (await new_tasks.insert([submission]))[0]
+            inserted = (await new_tasks.insert([submission], beside))[0]
         return TaskHandle(inserted, pressure, self._source)
 
     async def enqueue_many(
-        self, tasks: Iterable[Mapping[str, Any]], tx: object
+        self, tasks: Iterable[Mapping[str, Any]], tx: object, *, beside: Beside | None = None
     ) -> list[TaskHandle]:
-        """Enqueues all tasks, or none."""
+        """Enqueues all tasks, or none. `beside` writes further rows in their transaction."""
         resources = await self._sessions.open()
         session = self._sessions.here
         session.check_takes_work()
@@ -129,7 +137,7 @@ class Producer:
         if tx is not None:
             inserted = await new_tasks.insert_in_tx(group, tx)
         else:
-            inserted = await new_tasks.insert(group)
+            inserted = await new_tasks.insert(group, beside)
         return [TaskHandle(answer, pressure, self._source) for answer in inserted]
 
     def _submission(

@@ -12,6 +12,7 @@ from holdfast.bus.port import WORK, Bus, of_children
 from holdfast.core.submit import Submission
 from holdfast.engine.direct_start import DirectStart
 from holdfast.queue.batcher import Batcher
+from holdfast.store.beside import Beside
 from holdfast.store.store import Inserted, Store
 
 GROUP_MAX: Final = 500
@@ -28,10 +29,10 @@ class NewTasks:
         self.insert_plain = Batcher(self._insert_one, self._insert_many, GROUP_MAX).put
         """Inserts a plain task, together with those of concurrent callers."""
 
-    async def insert(self, group: list[Submission]) -> list[Inserted]:
-        """Inserts the group in one transaction, which also sends the hint."""
+    async def insert(self, group: list[Submission], beside: Beside | None = None) -> list[Inserted]:
+        """Inserts the group in one transaction, which also sends the hint, and the rows of `beside`."""
         notification = self._bus.notify_in_tx(WORK)
-        inserted = await self._store.insert(group, hint=notification.hint)
+        inserted = await self._store.insert(group, hint=notification.hint, beside=beside)
         self._bus.committed(notification)
         return inserted
 

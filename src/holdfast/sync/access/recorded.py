@@ -14,13 +14,17 @@ from holdfast.core import codec, ledger as rules
 from holdfast.core.audit import AuditEntry
 from holdfast.core.event import NewEvent
 from holdfast.core.ledger import Answered, EntryKey, EntryLease, EntryRequest
+from holdfast.core.task import Task
 from holdfast.store.beside import Beside
-from holdfast.store.script import Script
+from holdfast.store.script import Script, call
 from holdfast.store.scripts import audit, ledger
+from holdfast.store.store import Inserted
 
 ANSWER_SECONDS: Final = 72 * 3600.0
 """How long the answer to a key is kept."""
 BUSY_SECONDS: Final = 30.0
+LOADED_MAX: Final = 10
+"""Tasks of a batch that are read for the answer."""
 MakeEntries = Callable[[object, float], Sequence[AuditEntry]]
 MakeAnswer = Callable[[object], codec.Json]
 
@@ -53,6 +57,13 @@ class Repeatable:
             raise Replayed(rules.answer(verdict.outcome))
         self._lease = rules.started(verdict)
 
+    def hold(self, now: float) -> Script[None]:
+        """Like `begin`, for an act of several transactions: others wait `BUSY_SECONDS` for its end."""
+        verdict = yield from ledger.begin(self._ask, now)
+        if isinstance(verdict, Answered):
+            raise Replayed(rules.answer(verdict.outcome))
+        self._lease = rules.started(verdict)
+
     def end(self, answer: codec.Json, now: float) -> Script[None]:
         """Stores the answer."""
         assert self._lease is not None, "begin runs first"
@@ -62,6 +73,39 @@ class Repeatable:
         """Ends the entry without an answer."""
         assert self._lease is not None, "begin runs first"
         yield from ledger.end(self._lease, None, now)
+
+
+class RecordedInsert(Beside):
+    """The answer to an enqueue, made from the tasks as they were inserted, or as they were there before. A
+    large batch gets no tasks."""
+
+    __slots__ = ("_answer", "_entries", "_repeatable")
+
+    def __init__(
+        self,
+        answer: Callable[[list[Inserted], dict[str, Task]], codec.Json],
+        *,
+        repeatable: Repeatable | None = None,
+        entries: MakeEntries | None = None,
+    ) -> None:
+        self._answer = answer
+        self._repeatable = repeatable
+        self._entries = entries
+
+    def before(self, now: float) -> Script[None]:
+        if self._repeatable is not None:
+            yield from self._repeatable.begin(now)
+
+    def after(self, outcome: object, now: float) -> Script[Sequence[NewEvent]]:
+        assert isinstance(outcome, list)
+        if self._repeatable is not None:
+            ids = [answer.task_id for answer in outcome] if len(outcome) <= LOADED_MAX else []
+            tasks: list[Task] = yield call("get_tasks", ids=ids)
+            answer = self._answer(outcome, {task.id: task for task in tasks})
+            yield from self._repeatable.end(answer, now)
+        if self._entries is not None:
+            yield from audit.append(self._entries(outcome, now))
+        return ()
 
 
 class Recorded(Beside):
@@ -85,8 +129,8 @@ class Recorded(Beside):
             yield from self._repeatable.begin(now)
 
     def after(self, outcome: object, now: float) -> Script[Sequence[NewEvent]]:
-        if self._repeatable is not None and self._answer is not None:
-            answer = self._answer(outcome)
+        answer = None if self._answer is None else self._answer(outcome)
+        if self._repeatable is not None:
             if answer is None:
                 yield from self._repeatable.give_up(now)
             else:

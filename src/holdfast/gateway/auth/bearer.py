@@ -1,0 +1,68 @@
+"""Bearer tokens: the principal behind a request.
+
+Promises: the bootstrap token is compared in constant time and never stored; other tokens are looked up by
+their digest. A wrong, expired or revoked token and a missing one get the same error. A credential is taken
+from the header `Authorization` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final, NamedTuple, TypeAlias
+
+from holdfast.core.access import Principal
+from holdfast.core.errors import Unauthenticated
+from holdfast.core.token import BOOTSTRAP, TokenKind, same_secret, token_kind
+from holdfast.sync.access.tokens import Tokens
+
+SCHEME: Final = "bearer "
+HEADER_CHARS_MAX: Final = 600
+BOOTSTRAP_ID: Final = "bootstrap"
+"""The key of the bootstrap token where tokens are counted."""
+FindNode: TypeAlias = Callable[[str], Awaitable[Principal | None]]
+"""Finds the principal of a node's credential, e.g. in the rows of nodes."""
+
+
+class Authenticated(NamedTuple):
+    """A principal, and the credential that it used."""
+
+    principal: Principal
+    credential: str
+    """The id of the token; never its text."""
+    token_id: str | None
+    """None for the bootstrap token and for credentials of nodes."""
+
+
+class Authenticator:
+    """Finds principals. `find_node` looks up credentials of nodes that are not in the table of tokens."""
+
+    def __init__(
+        self, tokens: Tokens, *, admin_token: str | None, find_node: FindNode | None = None
+    ) -> None:
+        self._tokens = tokens
+        self._admin_token = admin_token
+        self.find_node = find_node
+
+    async def by_header(self, header: str | None) -> Authenticated:
+        """The principal of a header `Authorization: Bearer <token>`. Unauthenticated if there is none."""
+        if header is None:
+            raise Unauthenticated(
+                "the request has no credential: send the header Authorization: Bearer <token>"
+            )
+        if len(header) > HEADER_CHARS_MAX or not header.lower().startswith(SCHEME):
+            raise Unauthenticated("the header Authorization is not of the form: Bearer <token>")
+        return await self.by_secret(header[len(SCHEME) :].strip())
+
+    async def by_secret(self, secret: str) -> Authenticated:
+        if self._admin_token is not None and same_secret(secret, self._admin_token):
+            return Authenticated(BOOTSTRAP, BOOTSTRAP_ID, None)
+        token = await self._tokens.find(secret)
+        if token is not None:
+            return Authenticated(token.as_principal(), token.id, token.id)
+        if self.find_node is not None and token_kind(secret) in (TokenKind.NODE, TokenKind.AGENT):
+            principal = await self.find_node(secret)
+            if principal is not None:
+                return Authenticated(principal, principal.name, None)
+        raise Unauthenticated(
+            "the token is not valid: it is unknown, expired or revoked; ask an administrator for another"
+        )

@@ -1,0 +1,86 @@
+"""What the operations of a gateway work with: the use cases of a queue, and the parts above it.
+
+Promises: one hub for each event loop, opened before the first request and closed after the last. It shares
+the store and the bus of its queue.
+"""
+
+from __future__ import annotations
+
+from typing import Self, cast
+
+from holdfast.bus.port import FEED, WORK, Bus
+from holdfast.core.ids import Ids
+from holdfast.metrics import Metrics
+from holdfast.primitives.locks import Locks
+from holdfast.primitives.locks.backend import StoreBackend
+from holdfast.queue.locks import LockAdmin
+from holdfast.queue.parts import Parts
+from holdfast.queue.queue import Queue
+from holdfast.queue.session import Resources
+from holdfast.store.audit import AuditStore
+from holdfast.store.backends import secret_ids
+from holdfast.store.store import Store
+from holdfast.sync.access.tokens import Tokens
+
+
+class Hub:
+    """The parts of one gateway."""
+
+    def __init__(self, queue: Queue, resources: Resources, metrics: Metrics) -> None:
+        self.queue = queue
+        self.parts: Parts = queue.parts
+        self.resources = resources
+        self.store: Store = resources.store
+        self.clock = resources.clock
+        self.bus = resources.bus
+        self.ids: Ids = secret_ids()
+        self.metrics = metrics
+        self.locks = LockAdmin(
+            Locks(
+                _Opened(resources.store),
+                cast("Bus", _Started(resources.bus)),
+                clock=resources.clock,
+            )
+        )
+        self.tokens = Tokens(resources.store)
+        self.audit = AuditStore(resources.store)
+
+    @classmethod
+    async def open(cls, queue: Queue, metrics: Metrics) -> Self:
+        """Opens the store of the queue. It starts no workers."""
+        return cls(queue, await queue.open(), metrics)
+
+    def wake(self) -> None:
+        """Hints at changed tasks: to dispatchers, to readers of the feed and to runners of this process."""
+        self.bus.publish(WORK)
+        self.bus.publish(FEED)
+        self.parts.sessions.call_engine(lambda engine: engine.heartbeat.wake())
+
+    def now(self) -> float:
+        return self.store.now()
+
+    def request_id(self) -> str:
+        return f"req_{self.ids.task(self.clock.now()).replace('-', '')}"
+
+
+class _Opened(StoreBackend):
+    """The store of the queue, which opens and closes it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.open = _nothing
+        self.close = _nothing
+
+
+class _Started:
+    """The bus of the queue, which starts and stops it."""
+
+    def __init__(self, bus: object) -> None:
+        self._bus = bus
+
+    def __getattr__(self, name: str) -> object:
+        return _nothing if name in ("start", "stop") else getattr(self._bus, name)
+
+
+async def _nothing() -> None:
+    return None

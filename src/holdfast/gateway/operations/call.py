@@ -1,0 +1,220 @@
+"""One request, whatever its transport: who asks, under which rights, with which key and version.
+
+Promises: every operation asks `authorise` with the project of the object itself. An object of a foreign
+project looks like one that does not exist. An act, its audit row and its answer for a repeat are one
+transaction (`by`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core import codec
+from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, Principal, judge
+from holdfast.core.audit import AuditEntry
+from holdfast.core.check import check_name
+from holdfast.core.decide import Refusal, Transition
+from holdfast.core.errors import Forbidden, SelfApproval
+from holdfast.core.rights import Operation
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.gateway.hub import Hub
+from holdfast.queue.by import By
+from holdfast.sync.access.recorded import Recorded, Repeatable
+
+KEY_CHARS_MAX: Final = 200
+MISSING: Final = "there is no {noun} '{id}', or you have no access to it"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """The answer of an operation."""
+
+    body: Any
+    status: int = 200
+    version: int | None = None
+    """The version of the resource, for an ETag."""
+    secret: bool = False
+    """Whether the body must not be stored for a repeat."""
+
+
+class Call:
+    """A request with its principal."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        principal: Principal,
+        *,
+        request_id: str,
+        token_id: str | None = None,
+        key: str | None = None,
+        request: object = None,
+        if_match: int | None = None,
+    ) -> None:
+        self.hub = hub
+        self.principal = principal
+        self.request_id = request_id
+        self.token_id = token_id
+        self.key = None if key is None else check_name("Idempotency-Key", key, most=KEY_CHARS_MAX)
+        self.request = request
+        """What a key stands for: path values and body."""
+        self.if_match = if_match
+        """The version in If-Match."""
+
+    # -- rights ------------------------------------------------------------------------------------
+
+    def authorise(
+        self,
+        operation: Operation,
+        *,
+        project: str,
+        owner_node: str | None = None,
+        requester: str | frozenset[str] | None = None,
+        noun: str = "",
+        id: str = "",
+    ) -> Allowed:
+        """Judges the operation on an object of the project. NotFound for a foreign project if `noun` names
+        the object, else Forbidden."""
+        verdict = judge(
+            self.principal, operation, project=project, owner_node=owner_node, requester=requester
+        )
+        if isinstance(verdict, Allowed):
+            return verdict
+        if verdict.reason is DenialReason.PROJECT and noun:
+            raise missing(noun, id)
+        if verdict.reason is DenialReason.SELF_APPROVAL:
+            raise SelfApproval(verdict.message)
+        raise Forbidden(verdict.message)
+
+    def authorise_store(self, operation: Operation) -> Allowed:
+        """For changes of what all projects share: needs access to all of them."""
+        return self.authorise(operation, project=ALL_PROJECTS)
+
+    def authorise_any(self, operation: Operation, *, owner_node: str | None = None) -> Allowed:
+        """For reads of what all projects share, and for lists that `projects` filters."""
+        return self.authorise(operation, project=self.home, owner_node=owner_node)
+
+    @property
+    def projects(self) -> frozenset[str] | None:
+        """The projects that lists are limited to. None for all."""
+        return None if ALL_PROJECTS in self.principal.projects else self.principal.projects
+
+    @property
+    def home(self) -> str:
+        """A project of the principal: the default one if it is a member of it."""
+        projects = self.projects
+        if projects is None or DEFAULT_PROJECT in projects:
+            return DEFAULT_PROJECT
+        return min(projects, default=DEFAULT_PROJECT)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def by(
+        self,
+        operation: Operation,
+        *,
+        project: str,
+        subject: str,
+        actor: str,
+        reason: str = "",
+        expected_version: int | None = None,
+        answer: Callable[[Any], Answer | None] | None = None,
+        detail: object = None,
+    ) -> By:
+        """Who makes a change, with the audit row and, for a request with a key, the answer to store.
+
+        `answer` makes the answer from the outcome of the change; None for a change that was refused."""
+        if self.if_match is not None and expected_version not in (None, self.if_match):
+            raise InvalidInput("expected_version and If-Match name different versions: give one")
+        entries = self.entries(operation, project=project, subject=subject, actor=actor,
+                                reason=reason, detail=detail)  # fmt: skip
+        beside = Recorded(
+            entries,
+            repeatable=self.repeatable(operation) if answer is not None else None,
+            answer=None if answer is None else lambda outcome: stored(answer(outcome)),
+        )
+        version = expected_version if self.if_match is None else self.if_match
+        return By(actor, reason, version, beside)
+
+    def repeatable(self, operation: Operation) -> Repeatable | None:
+        """The entry of the request's key; None without a key."""
+        if self.key is None:
+            return None
+        scope = f"api:{self.principal.name}"
+        return Repeatable(scope, operation, self.key, self.request, self.request_id)
+
+    async def begin_repeatable(self, operation: Operation) -> Repeatable | None:
+        """Starts the entry of the key in a transaction apart, for an act of several transactions. `Replayed`
+        if the request was answered before."""
+        repeatable = self.repeatable(operation)
+        if repeatable is not None:
+            await self.hub.store.run(lambda _dialect, _ids, now: repeatable.hold(now))
+        return repeatable
+
+    async def end_repeatable(self, repeatable: Repeatable | None, answer: Answer) -> None:
+        """Stores the answer of such an act."""
+        if repeatable is not None:
+            await self.hub.store.run(
+                lambda _dialect, _ids, now: repeatable.end(stored(answer), now)
+            )
+
+    def entries(
+        self,
+        operation: Operation,
+        *,
+        project: str,
+        subject: str,
+        actor: str,
+        reason: str = "",
+        detail: object = None,
+    ) -> Callable[[object, float], Sequence[AuditEntry]]:
+        """Makes the audit rows of an act: one for each task that a list of rulings changed, else one."""
+        common: dict[str, Any] = {
+            "actor": actor,
+            "operation": operation.value,
+            "reason": reason,
+            "detail_json": codec.dumps({} if detail is None else detail),
+            "request_id": self.request_id,
+        }
+
+        def entries(outcome: object, now: float) -> Sequence[AuditEntry]:
+            if not isinstance(outcome, list) or not _are_rulings(outcome):
+                return [AuditEntry(at=now, project=project, subject=subject, **common)]
+            return [
+                AuditEntry(
+                    at=now,
+                    project=ruling.after.project,
+                    subject=ruling.after.id,
+                    before_version=ruling.before.version,
+                    after_version=ruling.after.version,
+                    **common,
+                )
+                for ruling in outcome
+                if isinstance(ruling, Transition)
+            ]
+
+        return entries
+
+
+def stored(answer: Answer | None) -> codec.Json:
+    """An answer as the ledger keeps it."""
+    if answer is None:
+        return None
+    return {"status": answer.status, "body": answer.body, "version": answer.version}
+
+
+def replayed(value: codec.Json) -> Answer:
+    """The answer that the ledger kept."""
+    return Answer(value["body"], value["status"], value["version"])
+
+
+def missing(noun: str, id: str) -> NotFound:
+    """The same error for what does not exist and for what belongs to a foreign project."""
+    return NotFound(MISSING.format(noun=noun, id=id))
+
+
+def _are_rulings(outcome: list[Any]) -> bool:
+    return all(isinstance(ruling, Transition | Refusal) for ruling in outcome)

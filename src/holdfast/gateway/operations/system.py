@@ -1,0 +1,283 @@
+"""Operations on the feed, the figures, tokens, the audit, and what a principal is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from holdfast.bus.port import FEED
+from holdfast.core.access import ALL_PROJECTS
+from holdfast.core.check import check_number, check_page, check_whole
+from holdfast.core.event import Event, Position
+from holdfast.core.rights import Operation, Role
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.core.token import TokenKind
+from holdfast.core.wire import WHOLE_MAX, make_cursor, parse_cursor, parse_position
+from holdfast.errors import FeedReset, InvalidInput
+from holdfast.gateway import views
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.queue import views as queue_views
+from holdfast.queue.by import By
+from holdfast.store.store import Reset
+from holdfast.sync.access.token import Token
+from holdfast.sync.access.tokens import TICKET_SECONDS, NewToken, Ticket
+
+O: Final = Operation  # noqa: E741
+WAIT_SECONDS_MAX: Final = 30.0
+NAMES_MAX: Final = 200
+JOIN_SECONDS_MAX: Final = 7 * 86_400.0
+
+
+class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A token to create."""
+
+    name: str
+    roles: list[str]
+    projects: list[str] = msgspec.field(default_factory=lambda: [ALL_PROJECTS])
+    scopes: list[str] | None = None
+    expires_in_seconds: float | None = None
+    reason: str = ""
+
+
+class JoinBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A token with which nodes register, or agents enrol."""
+
+    project: str = DEFAULT_PROJECT
+    kind: str = "node"
+    uses: int = 1
+    expires_in_seconds: float = 86_400.0
+    reason: str = ""
+
+
+# -- the feed ---------------------------------------------------------------------------------------
+
+
+async def read_events(
+    call: Call,
+    *,
+    after: str | None = None,
+    topics: str = "",
+    kinds: str = "",
+    limit: int = 100,
+    wait_seconds: float = 0.0,
+) -> Answer:
+    """Events after a position, oldest first. FeedReset if the position is not covered any more."""
+    call.authorise_any(O.EVENTS_READ)
+    position = None if after is None else parse_position("after", after)
+    wanted = Filter(call.projects, _names("topics", topics), _names("kinds", kinds))
+    seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
+    until = call.hub.clock.monotonic() + seconds
+    stir = asyncio.Event()
+    unsubscribe = call.hub.bus.subscribe(lambda _: stir.set(), FEED)
+    try:
+        while True:
+            stir.clear()
+            page = await call.hub.store.feed.read(position, check_page(limit))
+            if isinstance(page, Reset):
+                raise FeedReset(page.reason, str(page.oldest), str(page.head))
+            events = [event for event in page.events if wanted.accepts(event)]
+            position = page.position
+            left = until - call.hub.clock.monotonic()
+            if events or left <= 0:
+                body = {"items": [views.event(event) for event in events], "next": str(position)}
+                return Answer({**body, "head": str(page.head)})
+            if not page.events:
+                await call.hub.clock.wait(stir, min(left, 1.0))
+    finally:
+        unsubscribe()
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Which events a reader gets."""
+
+    projects: frozenset[str] | None
+    topics: frozenset[str]
+    kinds: frozenset[str]
+
+    def accepts(self, event: Event) -> bool:
+        if self.kinds and event.kind not in self.kinds:
+            return False
+        if self.topics and not self.topics & _topics(event):
+            return False
+        if self.projects is None:
+            return True
+        # Events that are about no task show names of all projects.
+        return bool(event.task_id) and (event.project or DEFAULT_PROJECT) in self.projects
+
+
+def _topics(event: Event) -> set[str]:
+    if not event.task_id:
+        return {"system:events"}
+    return {f"task:{event.task_id}", f"project:{event.project or DEFAULT_PROJECT}"}
+
+
+def _names(field: str, text: str) -> frozenset[str]:
+    names = frozenset(name for name in text.split(",") if name)
+    if len(names) > NAMES_MAX:
+        raise InvalidInput(f"{field} has {len(names)} names: at most {NAMES_MAX} are allowed")
+    return names
+
+
+# -- figures ----------------------------------------------------------------------------------------
+
+
+async def stats(call: Call) -> Answer:
+    """Numbers of tasks, workers and nodes. A principal of some projects gets their tasks."""
+    call.authorise_any(O.STATS_READ)
+    head: Position = await call.hub.store.feed.head()
+    if call.projects is None:
+        parts = call.hub.parts
+        body = queue_views.stats(await parts.stats.get(), await parts.nodes.list())
+        return Answer({**body, "feed_head": str(head)})
+    by_project: dict[str, dict[str, int]] = {}
+    for project in sorted(call.projects):
+        counts = by_project.setdefault(project, {})
+        for _, status, n in await call.hub.store.feed.project_counters(project):
+            counts[status] = counts.get(status, 0) + n
+    return Answer({"by_project": by_project, "feed_head": str(head)})
+
+
+async def list_types(call: Call) -> Answer:
+    """The types that nodes have registered."""
+    call.authorise_any(O.QUEUES_READ)
+    rows = await call.hub.store.reads.types()
+    return Answer({"items": [{"name": row.name, "queue": row.queue} for row in rows], "next": None})
+
+
+async def list_projects(call: Call) -> Answer:
+    """The projects that the principal has access to."""
+    call.authorise_any(O.TASKS_READ)
+    names = [DEFAULT_PROJECT] if call.projects is None else sorted(call.projects)
+    return Answer({"items": [{"id": name} for name in names], "next": None})
+
+
+async def whoami(call: Call) -> Answer:
+    """The principal of the request."""
+    who = call.principal
+    return Answer(
+        {
+            "name": who.name,
+            "kind": who.kind.value,
+            "roles": sorted(who.roles),
+            "projects": sorted(who.projects),
+            "scopes": None if who.scopes is None else sorted(who.scopes),
+            "node": who.node,
+            "token_id": call.token_id,
+        }
+    )
+
+
+# -- tokens -----------------------------------------------------------------------------------------
+
+
+async def list_tokens(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
+    call.authorise_store(O.TOKENS_MANAGE)
+    place = "" if after is None else str(parse_cursor(after, of="tokens")[0])
+    rows = await call.hub.tokens.list(after=place, limit=check_page(limit))
+    now = call.hub.now()
+    last = rows[-1] if len(rows) == limit else None
+    following = None if last is None else make_cursor((last.id,), of="tokens")
+    return Answer({"items": [views.token(row, now) for row in rows], "next": following})
+
+
+async def create_token(call: Call, body: TokenBody) -> Answer:
+    """Creates a token. The answer has its secret, which is not readable again: a repeat gets null."""
+    new = NewToken(
+        name=body.name,
+        roles=body.roles,
+        projects=body.projects,
+        scopes=body.scopes,
+        expires_in_seconds=body.expires_in_seconds,
+    )
+    return await _create(call, new, body.reason)
+
+
+async def create_join_token(call: Call, body: JoinBody) -> Answer:
+    """Creates a join token of a project."""
+    if body.kind not in ("node", "agent"):
+        raise InvalidInput(f"kind is '{body.kind}': use node or agent")
+    check_number("expires_in_seconds", body.expires_in_seconds, most=JOIN_SECONDS_MAX)
+    scope = O.NODES_REGISTER if body.kind == "node" else O.AGENTS_ENROL
+    new = NewToken(
+        name=f"join-{body.kind}",
+        kind=TokenKind.JOIN,
+        roles=[Role.JOIN.value],
+        projects=[body.project],
+        scopes=[scope.value],
+        uses=body.uses,
+        expires_in_seconds=body.expires_in_seconds,
+    )
+    return await _create(call, new, body.reason)
+
+
+async def _create(call: Call, new: NewToken, reason: str) -> Answer:
+    actor = call.authorise_store(O.TOKENS_MANAGE).actor
+    by = call.by(
+        O.TOKENS_MANAGE,
+        project=ALL_PROJECTS,
+        subject=new.name,
+        actor=actor,
+        reason=reason,
+        answer=lambda token: _token_answer(call, token, None, 201),
+        detail={"roles": list(new.roles), "projects": list(new.projects), "kind": new.kind.value},
+    )
+    issued = await call.hub.tokens.create(new, by)
+    return _token_answer(call, issued.token, issued.secret, 201)
+
+
+async def rotate_token(call: Call, token_id: str) -> Answer:
+    by = _token_by(call, token_id, {"rotated": True})
+    issued = await call.hub.tokens.rotate(token_id, by)
+    return _token_answer(call, issued.token, issued.secret, 200)
+
+
+async def revoke_token(call: Call, token_id: str) -> Answer:
+    by = _token_by(call, token_id, {"revoked": True})
+    return Answer(views.token(await call.hub.tokens.revoke(token_id, by), call.hub.now()))
+
+
+def _token_by(call: Call, token_id: str, detail: object) -> By:
+    actor = call.authorise_store(O.TOKENS_MANAGE).actor
+    return call.by(
+        O.TOKENS_MANAGE,
+        project=ALL_PROJECTS,
+        subject=token_id,
+        actor=actor,
+        answer=lambda token: _token_answer(call, token, None, 200),
+        detail=detail,
+    )
+
+
+def _token_answer(call: Call, token: Token, secret: str | None, status: int) -> Answer:
+    return Answer({**views.token(token, call.hub.now()), "token": secret}, status)
+
+
+async def create_ticket(call: Call) -> Answer:
+    """A text that opens one WebSocket, for browsers, which cannot send a header with it."""
+    call.authorise_any(O.EVENTS_READ)
+    ticket = await call.hub.tokens.open_ticket(Ticket(call.principal, call.token_id))
+    return Answer({"ticket": ticket, "expires_in_seconds": TICKET_SECONDS}, 201)
+
+
+# -- the audit --------------------------------------------------------------------------------------
+
+
+async def list_audit(call: Call, *, after: str | None = None, limit: int = 100) -> Answer:
+    """Rows of the audit, the latest first."""
+    call.authorise_store(O.AUDIT_READ)
+    seq: object = WHOLE_MAX if after is None else parse_cursor(after, of="audit")[0]
+    before = check_whole("after", seq, least=0, most=WHOLE_MAX)
+    rows = await call.hub.audit.before(before, check_page(limit))
+    last = rows[-1] if len(rows) == limit else None
+    following = None if last is None else make_cursor((last.seq,), of="audit")
+    return Answer({"items": [views.audit(row) for row in rows], "next": following})
+
+
+async def verify_audit(call: Call) -> Answer:
+    """Whether the chain of the audit is whole."""
+    call.authorise_store(O.AUDIT_READ)
+    head, wrong = await call.hub.audit.verify()
+    body = {"ok": wrong is None, "rows": head.seq, "head": head.hash, "first_wrong": wrong}
+    return Answer(body)

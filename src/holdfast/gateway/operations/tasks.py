@@ -1,0 +1,354 @@
+"""Operations on tasks: list, get, why, history, submit, edit, copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from holdfast.core.check import check_number, check_page
+from holdfast.core.command import Edit, OperatorCommand
+from holdfast.core.decide import Transition
+from holdfast.core.dependency import DependencyPolicy, Edge
+from holdfast.core.errors import PreconditionFailed
+from holdfast.core.rights import Operation
+from holdfast.core.search import parse
+from holdfast.core.submit import BATCH_MAX, encode_payload
+from holdfast.core.task import ENDED, NO_TIMEOUT, Task
+from holdfast.core.wire import check_new_id, check_project, make_cursor, parse_cursor
+from holdfast.errors import BatchTooLarge, InvalidInput, VersionConflict, WaitTimeout
+from holdfast.gateway import views
+from holdfast.gateway.operations.call import Answer, Call, missing, stored
+from holdfast.queue.by import By
+from holdfast.queue.enqueue import check_options
+from holdfast.queue.types import EnqueueOptions
+from holdfast.store.search import After, search
+from holdfast.store.store import Inserted
+from holdfast.sync.access.recorded import RecordedInsert
+
+O: Final = Operation  # noqa: E741
+WAIT_SECONDS_MAX: Final = 30.0
+DEPENDENTS_MAX: Final = 1_000
+QUERY_CHARS_MAX: Final = 2_000
+COPIED: Final = "copy_of"
+"""The field of a copy's metadata that names the original."""
+
+
+class EdgeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A dependency with its policy."""
+
+    id: str
+    policy: str = DependencyPolicy.FAIL.value
+
+
+class TaskBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A task to enqueue."""
+
+    type: str
+    payload: Any = None
+    queue: str | None = None
+    priority: str | int | None = None
+    max_attempts: int | None = None
+    delay_seconds: float = 0.0
+    timeout_seconds: float | UnsetType | None = UNSET
+    key: str | None = None
+    idempotency_key: str | None = None
+    id: str | None = None
+    depends_on: list[str | EdgeBody] = []
+    metadata: dict[str, Any] | None = None
+    project: str | None = None
+
+
+class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Tasks to enqueue, all or none."""
+
+    tasks: list[TaskBody]
+
+
+class EditBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A merge patch (RFC 7396) of the payload."""
+
+    payload: Any
+    reason: str = ""
+    expected_version: int | None = None
+
+
+class CopyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A new task like an existing one."""
+
+    payload: Any = UNSET
+    reason: str = ""
+
+
+# -- reading ----------------------------------------------------------------------------------------
+
+
+async def readable(call: Call, operation: Operation, task_id: str) -> Task:
+    """The task, if the principal may do the operation on it. NotFound if it has no access to its project."""
+    call.authorise_any(operation)
+    task = await call.hub.parts.tasks.look_up(task_id)
+    if task is None:
+        raise missing("task", task_id)
+    call.authorise(operation, project=task.project, noun="task", id=task_id)
+    return task
+
+
+async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:
+    """One page of the tasks that match `q`."""
+    call.authorise_any(O.TASKS_READ)
+    if len(q) > QUERY_CHARS_MAX:
+        raise InvalidInput(f"q has {len(q)} characters: at most {QUERY_CHARS_MAX} are allowed")
+    query = parse(q)
+    name = f"tasks {q}"
+    place = None if after is None else cursor(after, name)
+    page = await search(
+        call.hub.store, query, projects=call.projects, after=place, limit=check_page(limit)
+    )
+    now = call.hub.now()
+    body: dict[str, Any] = {"items": [views.task_row(row, now) for row in page.rows]}
+    last = page.rows[-1] if len(page.rows) == limit else None
+    body["next"] = None if last is None else make_cursor((last.updated_at, last.id), of=name)
+    if page.scope is not None:
+        body["scope"] = page.scope
+    return Answer(body)
+
+
+def cursor(text: str, name: str) -> After:
+    """The place that a cursor of this list of tasks stands for."""
+    match parse_cursor(text, of=name):
+        case (int() | float() as at, str() as task_id):
+            return After(float(at), task_id)
+    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")
+
+
+async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
+    """One task with its bodies. `wait_seconds`: waits for its end, at most so long."""
+    task = await readable(call, O.TASKS_READ, task_id)
+    seconds = min(check_number("wait_seconds", wait_seconds), WAIT_SECONDS_MAX)
+    if seconds and task.status not in ENDED:
+        try:
+            task = await call.hub.parts.tasks.wait(task_id, seconds)
+        except WaitTimeout:
+            task = await readable(call, O.TASKS_READ, task_id)
+    reads = call.hub.store.reads
+    parents = await reads.dependencies(task_id)
+    dependents = await reads.dependents(task_id, DEPENDENTS_MAX)
+    view = views.whole_task(task, call.hub.now(), parents, dependents)
+    return Answer(view, version=task.version)
+
+
+async def why(call: Call, task_id: str) -> Answer:
+    """Why the task is not running."""
+    await readable(call, O.TASKS_READ, task_id)
+    return Answer(msgspec.to_builtins(await call.hub.parts.tasks.why(task_id)))
+
+
+async def history(call: Call, task_id: str) -> Answer:
+    """The stored events of the task, oldest first."""
+    await readable(call, O.TASKS_READ, task_id)
+    events = await call.hub.parts.tasks.history(task_id)
+    return Answer({"items": [views.event(event) for event in events], "next": None})
+
+
+# -- new tasks --------------------------------------------------------------------------------------
+
+
+async def submit(call: Call, body: TaskBody) -> Answer:
+    """Enqueues one task."""
+    options = _options(call, body)
+    pressure = "accepted"
+
+    def answer(inserted: Inserted, task: Task) -> Answer:
+        view = {"task": views.task(task, call.hub.now()), "created": inserted.created}
+        view["pressure"] = pressure
+        return Answer(view, 201 if inserted.created else 200, task.version)
+
+    beside = _beside(call, answer)
+    handle = await call.hub.parts.producer.enqueue(
+        body.type, body.payload, _given_id(body), options, None, beside=beside
+    )
+    pressure = handle.pressure.value
+    task = await call.hub.parts.tasks.get(handle.id)
+    return answer(Inserted(handle.id, handle.status, handle.created), task)
+
+
+async def submit_batch(call: Call, body: BatchBody) -> Answer:
+    """Enqueues all tasks, or none."""
+    if len(body.tasks) > BATCH_MAX:
+        raise BatchTooLarge(f"{len(body.tasks)} tasks: at most {BATCH_MAX} are allowed, split it")
+    call.authorise_any(O.TASKS_SUBMIT)
+    items = [_item(call, task) for task in body.tasks]
+    repeatable = call.repeatable(O.TASKS_SUBMIT)
+    beside = (
+        None
+        if repeatable is None
+        else RecordedInsert(
+            lambda inserted, _: stored(_batch_answer(inserted)), repeatable=repeatable
+        )
+    )
+    handles = await call.hub.parts.producer.enqueue_many(items, None, beside=beside)
+    rows = [Inserted(handle.id, handle.status, handle.created) for handle in handles]
+    return _batch_answer(rows, handles[0].pressure.value if handles else "accepted")
+
+
+def _batch_answer(rows: list[Inserted], pressure: str = "accepted") -> Answer:
+    items = [
+        {"id": row.task_id, "status": row.status.value, "created": row.created} for row in rows
+    ]
+    return Answer({"items": items, "pressure": pressure}, 201)
+
+
+def _beside(call: Call, answer: Callable[[Inserted, Task], Answer]) -> RecordedInsert | None:
+    """Keeps the answer for a repeat, if the request has a key."""
+    repeatable = call.repeatable(O.TASKS_SUBMIT)
+    if repeatable is None:
+        return None
+    return RecordedInsert(
+        lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])), repeatable=repeatable
+    )
+
+
+def _options(call: Call, body: TaskBody) -> EnqueueOptions:
+    project = _project(call, body)
+    return EnqueueOptions(
+        queue=body.queue,
+        priority=body.priority,
+        max_attempts=body.max_attempts,
+        metadata=body.metadata,
+        depends_on=[_edge(edge) for edge in body.depends_on],
+        delay=body.delay_seconds,
+        timeout=body.timeout_seconds,
+        key=body.key,
+        idempotency_key=body.idempotency_key,
+        project=project,
+    )
+
+
+def _item(call: Call, body: TaskBody) -> dict[str, Any]:
+    item = msgspec.structs.asdict(_options(call, body))
+    if item["timeout"] is UNSET:
+        del item["timeout"]
+    check_options(item)
+    return {"type": body.type, "payload": body.payload, "id": _given_id(body), **item}
+
+
+def _project(call: Call, body: TaskBody) -> str:
+    """The project of a new task, in which the principal may enqueue."""
+    project = call.home if body.project is None else check_project("project", body.project)
+    call.authorise(O.TASKS_SUBMIT, project=project, noun="project", id=project)
+    return project
+
+
+def _given_id(body: TaskBody) -> str | None:
+    return None if body.id is None else check_new_id("id", body.id)
+
+
+def _edge(given: str | EdgeBody) -> Edge | str:
+    if isinstance(given, str):
+        return given
+    try:
+        return Edge(given.id, DependencyPolicy(given.policy))
+    except ValueError:
+        names = ", ".join(DependencyPolicy)
+        raise InvalidInput(f"depends_on has the policy '{given.policy}': use {names}") from None
+
+
+# -- changes ----------------------------------------------------------------------------------------
+
+
+async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
+    """Changes the payload of a waiting or dead task by a merge patch."""
+    task = await readable(call, O.TASKS_EDIT, task_id)
+    payload = encode_payload(merge_patch(task.payload, body.payload))
+    by = task_by(call, O.TASKS_EDIT, task, body.reason, body.expected_version)
+    if by.expected_version is None:
+        # The patch was merged with the payload of this version.
+        by = msgspec.structs.replace(by, expected_version=task.version)
+    after = await apply(call, task_id, Edit(by.actor, payload), by)
+    return task_answer(call, after)
+
+
+async def apply(call: Call, task_id: str, command: OperatorCommand, by: By) -> Task:
+    """Applies a command. VersionConflict carries the current state of the task; with If-Match it is
+    PreconditionFailed."""
+    try:
+        return await call.hub.parts.tasks.apply(task_id, command, by)
+    except VersionConflict as error:
+        task = await call.hub.parts.tasks.look_up(task_id)
+        raised = error if call.if_match is None else PreconditionFailed(str(error))
+        if task is not None:
+            raised.current = {"status": task.status.value, "version": task.version}
+        raise raised from None
+
+
+async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
+    """Enqueues a new task with the type, the options and the payload of an existing one."""
+    task = await readable(call, O.TASKS_COPY, task_id)
+    actor = call.authorise(O.TASKS_COPY, project=task.project).actor
+    payload = task.payload if body.payload is UNSET else body.payload
+    timeout = task.options.timeout_seconds
+    options = EnqueueOptions(
+        queue=task.queue,
+        priority=task.priority,
+        max_attempts=task.max_attempts,
+        metadata={**task.metadata, COPIED: task_id},
+        timeout=UNSET if timeout is None else None if timeout == NO_TIMEOUT else timeout,
+        project=task.project,
+    )
+
+    def answer(inserted: Inserted, made: Task) -> Answer:
+        return Answer(views.task(made, call.hub.now()), 201, made.version)
+
+    beside = RecordedInsert(
+        lambda rows, tasks: stored(answer(rows[0], tasks[rows[0].task_id])),
+        repeatable=call.repeatable(O.TASKS_COPY),
+        entries=call.entries(
+            O.TASKS_COPY, project=task.project, subject=task_id, actor=actor, reason=body.reason
+        ),
+    )
+    handle = await call.hub.parts.producer.enqueue(
+        task.type, payload, None, options, None, beside=beside
+    )
+    made = await call.hub.parts.tasks.get(handle.id)
+    return answer(Inserted(handle.id, handle.status, True), made)
+
+
+def task_by(
+    call: Call, operation: Operation, task: Task, reason: str, expected_version: int | None = None
+) -> By:
+    """Who changes the task. For every operation that applies one command to one task."""
+    actor = call.authorise(operation, project=task.project, noun="task", id=task.id).actor
+
+    def answer(rulings: Any) -> Answer | None:
+        ruling = rulings[0]
+        return task_answer(call, ruling.after) if isinstance(ruling, Transition) else None
+
+    return call.by(
+        operation,
+        project=task.project,
+        subject=task.id,
+        actor=actor,
+        reason=reason,
+        expected_version=expected_version,
+        answer=answer,
+    )
+
+
+def task_answer(call: Call, task: Task) -> Answer:
+    """The answer of a change: the task after it."""
+    return Answer(views.task(task, call.hub.now()), version=task.version)
+
+
+def merge_patch(value: Any, patch: Any) -> Any:
+    """RFC 7396: fields of the patch replace those of the value, null removes."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(value) if isinstance(value, dict) else {}
+    for name, part in patch.items():
+        if part is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = merge_patch(merged.get(name), part)
+    return merged

@@ -1,0 +1,93 @@
+"""The HTTP application of a server.
+
+Other parts mount what they serve: routes for the table of an API (`Mounts.routes`), or anything that FastAPI
+takes (`Mounts.extend`, which runs before the APIs are mounted, so that its paths go first).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from holdfast import __version__
+from holdfast.errors import NotFound
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.rest import v1
+from holdfast.gateway.rest.handler import Api
+from holdfast.gateway.rest.health import Health
+from holdfast.gateway.rest.openapi import document
+from holdfast.gateway.rest.problem import problem_response
+from holdfast.gateway.rest.route import Route, Routes
+
+Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
+
+
+class Mounts(msgspec.Struct, frozen=True):
+    """What other parts add to the application."""
+
+    routes: tuple[Route, ...] = ()
+    """Further routes of `/api/v1`."""
+    apis: tuple[tuple[str, tuple[Route, ...]], ...] = ()
+    """Further APIs: (prefix, routes)."""
+    extend: tuple[Extend, ...] = ()
+    """Functions that add WebSockets, streams or routers to the application."""
+
+
+NO_MOUNTS = Mounts()
+
+
+def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
+    """The application of a gateway. `app.state.gateway` is the gateway."""
+    app = FastAPI(
+        title="Holdfast",
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        root_path=gateway.settings.base_path,
+    )
+    app.state.gateway = gateway
+    if gateway.settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(gateway.settings.origins),
+            allow_methods=["*"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "If-Match"],
+            expose_headers=["ETag", "Holdfast-Position", "Holdfast-Request", "Retry-After"],
+        )
+    health = Health(gateway)
+    app.add_route("/healthz", health.healthz)
+    app.add_route("/readyz", health.readyz)
+    app.add_route("/metrics", health.metrics)
+    tables = tables_of(mounts)
+    text = msgspec.json.encode(document(tables, __version__))
+
+    async def openapi(_: Request) -> Response:
+        return Response(text, media_type="application/json")
+
+    app.add_route("/openapi.json", openapi)
+    for extend in mounts.extend:
+        extend(app, gateway)
+    for prefix, routes in tables.items():
+        app.mount(prefix, Api(gateway, Routes(routes)))
+    app.add_exception_handler(404, _missing)
+    app.add_exception_handler(405, _missing)
+    return app
+
+
+def tables_of(mounts: Mounts = NO_MOUNTS) -> dict[str, Sequence[Route]]:
+    """The tables of routes by their prefix."""
+    return {v1.PREFIX: (*v1.ROUTES, *mounts.routes), **dict(mounts.apis)}
+
+
+async def _missing(request: Request, _: Any) -> Response:
+    gateway: Gateway = request.app.state.gateway
+    return problem_response(
+        NotFound("there is no such path: /openapi.json has them all"), gateway.hub.request_id()
+    )

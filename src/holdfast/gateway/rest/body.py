@@ -1,0 +1,103 @@
+"""Reads bodies and parameters: bounded first, then decoded, then converted.
+
+Promises: a body is refused by its size before it is kept, and by its depth before it is decoded. A field or
+parameter that the call does not have is refused by name. Every refusal is InvalidInput or a child of it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.requests import ClientDisconnect, Request
+
+from holdfast.core.errors import Malformed, TooLarge, UnsupportedMedia
+from holdfast.errors import InvalidInput
+from holdfast.gateway.settings import DEPTH_MAX
+
+T = TypeVar("T")
+_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_PLACE: Final = re.compile(r"^(.*?)(?: - at `(?:key in )?\$\.?(.*)`)?$", re.DOTALL)
+_UNKNOWN: Final = re.compile(r"unknown field `(.*?)`")
+JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
+
+
+async def read_body(request: Request, most: int) -> bytes:
+    """The bytes of the body. TooLarge as soon as more than `most` have arrived."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:20]) > most:
+        raise TooLarge(f"the body has {declared[:20]} bytes: at most {most} are allowed")
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > most:
+                raise TooLarge(f"the body is larger than {most} bytes")
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Malformed("the body ended early") from None
+    return b"".join(chunks)
+
+
+def decode_body(request: Request, data: bytes, kind: Any) -> Any:
+    """The body as a value of the type. An empty body stands for an empty object."""
+    if not data:
+        data = b"{}"
+    else:
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media not in JSON_TYPES:
+            raise UnsupportedMedia(f"the body is {media or 'of no type'}: send application/json")
+    check_depth(data)
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Malformed("the body is not JSON in UTF-8") from None
+
+
+def check_depth(data: bytes, most: int = DEPTH_MAX) -> None:
+    """Malformed for JSON that is nested deeper than `most`. Brackets in strings do not count."""
+    if data.count(b"[") + data.count(b"{") <= most:
+        return
+    depth = 0
+    for token in _TOKENS.finditer(data):
+        if token[0] in (b"[", b"{"):
+            depth += 1
+            if depth > most:
+                raise Malformed(f"the JSON is nested deeper than {most} levels")
+        elif token[0] in (b"]", b"}"):
+            depth -= 1
+
+
+def decode_query(params: QueryParams, kind: type[T]) -> T:
+    """The parameters as a value of the type."""
+    given: dict[str, str] = {}
+    for name, value in params.multi_items():
+        if name in given:
+            raise InvalidInput(f"the parameter '{name[:100]}' is given twice: give it once")
+        given[name] = value
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(error) from None
+
+
+def invalid(error: msgspec.ValidationError) -> InvalidInput:
+    """The error with the name of the field."""
+    text, field = _split(str(error))
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None:
+        field = f"{field}.{unknown[1]}" if field else unknown[1]
+        text = f"there is no field '{unknown[1]}'"
+    raised = InvalidInput(f"{field or 'the request'}: {text}" if field else text)
+    raised.fields = [{"field": field, "message": text}] if field else []  # type: ignore[attr-defined]
+    return raised
+
+
+def _split(text: str) -> tuple[str, str]:
+    match = _PLACE.match(text)
+    return (match[1], match[2] or "") if match else (text, "")

@@ -1,0 +1,167 @@
+"""Runs one request: authenticate, read, call the operation, encode the answer.
+
+Promises: a request without a valid token is refused before its body is read. The answer to a GET has the
+position of the feed that was read before the data. Every error becomes problem details.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from holdfast.core.errors import Malformed
+from holdfast.errors import HoldfastError, NotFound
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.operations.call import Answer, Call, replayed
+from holdfast.gateway.rest import body as bodies
+from holdfast.gateway.rest.problem import problem, problem_response
+from holdfast.gateway.rest.route import Match, Route, Routes
+from holdfast.sync.access.recorded import Replayed
+
+log = logging.getLogger("holdfast.gateway")
+_ETAG: Final = re.compile(r'(?:W/)?"v(\d{1,16})"')
+LINES: Final = "application/x-ndjson"
+JSON: Final = "application/json"
+
+
+class Internal(HoldfastError):
+    """The server failed: its log has the cause under the id of the request."""
+
+
+class Api:
+    """The routes of an API as an ASGI application."""
+
+    def __init__(self, gateway: Gateway, routes: Routes) -> None:
+        self._gateway = gateway
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 4404})
+            return
+        request = Request(scope, receive)
+        response = await self.respond(request, _path(scope))
+        if request.method == "HEAD":
+            response.body = b""
+        await response(scope, receive, send)
+
+    async def respond(self, request: Request, path: str) -> Response:
+        """The response to a request; never an exception."""
+        request_id = self._gateway.hub.request_id()
+        try:
+            return await self._respond(request, path, request_id)
+        except HoldfastError as error:
+            return problem_response(error, request_id)
+        except Exception:
+            log.exception("request %s failed: %s %s", request_id, request.method, path[:200])
+            return problem_response(
+                Internal(f"the server failed: its log has the cause under {request_id}"), request_id
+            )
+
+    async def _respond(self, request: Request, path: str, request_id: str) -> Response:
+        who = await self._gateway.authenticate(request.headers.get("authorization"))
+        method = "GET" if request.method == "HEAD" else request.method
+        match = self._routes.find(method, path)
+        if not isinstance(match, Match):
+            return _no_route(match, request_id)
+        route, values = match
+        query = bodies.decode_query(request.query_params, route.query)
+        data = await bodies.read_body(request, self._gateway.settings.body_bytes)
+        given: dict[str, Any] = msgspec.structs.asdict(query)
+        if route.body is not None:
+            given["body"] = bodies.decode_body(request, data, route.body)
+        elif data.strip():
+            raise Malformed("the call takes no body: leave it out")
+        key = None if method == "GET" else request.headers.get("idempotency-key")
+        call = Call(
+            self._gateway.hub,
+            who.principal,
+            request_id=request_id,
+            token_id=who.token_id,
+            key=key,
+            request=None if key is None else [route.method, route.path, *values, _canonical(data)],
+            if_match=_if_match(request.headers.get("if-match")),
+        )
+        headers = {"Holdfast-Request": request_id}
+        if method == "GET":
+            headers["Holdfast-Position"] = str(await self._gateway.hub.store.feed.head())
+        if route.is_list and LINES in request.headers.get("accept", ""):
+            pages = _lines(route, call, values, given)
+            return StreamingResponse(pages, 200, headers, media_type=LINES)
+        try:
+            answer = await route.handler(call, *values, **given)
+        except Replayed as repeat:
+            answer = replayed(repeat.answer)
+            headers["Idempotency-Replayed"] = "true"
+        return respond_with(answer, headers)
+
+
+def respond_with(answer: Answer, headers: dict[str, str]) -> Response:
+    """The response of an answer."""
+    if answer.version is not None:
+        headers["ETag"] = f'"v{answer.version}"'
+    if answer.secret:
+        headers["Cache-Control"] = "no-store"
+    return Response(msgspec.json.encode(answer.body), answer.status, headers, media_type=JSON)
+
+
+async def _lines(
+    route: Route, call: Call, values: tuple[str, ...], given: dict[str, Any]
+) -> AsyncIterator[bytes]:
+    """All pages of a list as JSON lines. An error after the first page is the last line."""
+    encoder = msgspec.json.Encoder()
+    try:
+        while True:
+            page = (await route.handler(call, *values, **given)).body
+            if page["items"]:
+                yield encoder.encode_lines(page["items"])
+            if page["next"] is None:
+                return
+            given = {**given, "after": page["next"]}
+    except HoldfastError as error:
+        yield encoder.encode_lines([{"problem": problem(error, call.request_id)}])
+
+
+def _canonical(data: bytes) -> Any:
+    """The body as data: blanks and the order of fields make no other request."""
+    return msgspec.json.decode(data) if data.strip() else None
+
+
+def _path(scope: Scope) -> str:
+    """The path below the place where the API is mounted, not decoded."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    path: str = raw.decode("latin-1").partition("?")[0]
+    root: str = scope.get("root_path", "")
+    return path.removeprefix(root)
+
+
+def _if_match(header: str | None) -> int | None:
+    if header is None or header.strip() == "*":
+        return None
+    match = _ETAG.fullmatch(header.strip())
+    if match is None:
+        raise Malformed('If-Match is not an ETag of this API: send it as "v7"')
+    return int(match[1])
+
+
+def _no_route(methods: list[str], request_id: str) -> Response:
+    if not methods:
+        return problem_response(
+            NotFound("there is no such path: /openapi.json has them all"), request_id
+        )
+    response = problem_response(_MethodNotAllowed(f"use {', '.join(methods)}"), request_id)
+    response.headers["Allow"] = ", ".join(methods)
+    return response
+
+
+class _MethodNotAllowed(Malformed):
+    """The path does not take this method."""
+
+    http_status = 405

@@ -1,0 +1,71 @@
+"""Health and metrics, outside the API: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from holdfast.core.access import Allowed, judge
+from holdfast.core.errors import Forbidden
+from holdfast.core.rights import Operation
+from holdfast.core.token import is_loopback
+from holdfast.errors import HoldfastError
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.operations.call import Call
+from holdfast.gateway.rest.problem import problem_response
+
+
+class Health:
+    """Answers probes and scrapes."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def healthz(self, _: Request) -> Response:
+        """Whether the process answers. It asks no store."""
+        return _json({"status": "ok"})
+
+    async def readyz(self, _: Request) -> Response:
+        """Whether the server can work: 503 if the store cannot be reached, or the server stops."""
+        checks = [await self._store(), self._loops()]
+        is_ready = all(check["ok"] for check in checks)
+        body = {"status": "ok" if is_ready else "unavailable", "checks": checks}
+        return _json(body, 200 if is_ready else 503)
+
+    async def metrics(self, request: Request) -> Response:
+        """For scrapers on this machine, or with `stats.read`."""
+        hub = self._gateway.hub
+        try:
+            client = request.client.host if request.client is not None else ""
+            if not is_loopback(client):
+                who = await self._gateway.authenticate(request.headers.get("authorization"))
+                call = Call(hub, who.principal, request_id="")
+                verdict = judge(who.principal, Operation.STATS_READ, project=call.home)
+                if not isinstance(verdict, Allowed):
+                    raise Forbidden(verdict.message)
+            await hub.parts.stats.get()
+        except HoldfastError as error:
+            return problem_response(error, hub.request_id())
+        return PlainTextResponse(hub.metrics.render())
+
+    async def _store(self) -> dict[str, Any]:
+        try:
+            await self._gateway.hub.store.feed.head()
+        except HoldfastError as error:
+            return {"name": "store", "ok": False, "detail": error.code}
+        return {"name": "store", "ok": True, "detail": ""}
+
+    def _loops(self) -> dict[str, Any]:
+        if self._gateway.is_stopping:
+            return {"name": "server", "ok": False, "detail": "stopping"}
+        session = self._gateway.hub.parts.sessions.here
+        if session.failure is not None:
+            return {"name": "server", "ok": False, "detail": "the engine has failed"}
+        return {"name": "server", "ok": True, "detail": ""}
+
+
+def _json(body: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(body), status, media_type="application/json")

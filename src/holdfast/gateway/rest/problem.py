@@ -1,0 +1,66 @@
+"""Errors as problem details (RFC 9457).
+
+Promises: every error of the product keeps its code, status and whether a repeat may help. An unexpected
+error says nothing of its cause; the log has it under the id of the request. No text has a token.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import msgspec
+from starlette.responses import Response
+
+from holdfast.core.errors import RateLimited, Unauthenticated
+from holdfast.core.search import QueryError
+from holdfast.core.token import redact
+from holdfast.errors import FeedReset, HoldfastError, InProgress, VersionConflict
+
+MEDIA: Final = "application/problem+json"
+TYPE: Final = "urn:holdfast:error:"
+RETRY_SECONDS: Final = 1
+
+
+def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
+    """The problem object of an error."""
+    body: dict[str, Any] = {
+        "type": f"{TYPE}{error.code}",
+        "title": _title(type(error)),
+        "status": error.http_status,
+        "code": error.code,
+        "detail": redact(str(error)),
+        "retryable": error.retryable,
+        "instance": request_id,
+    }
+    if fields := getattr(error, "fields", None):
+        body["errors"] = fields
+    if isinstance(error, QueryError):
+        body["at"] = getattr(error, "at", None)
+        body["expected"] = getattr(error, "expected", None)
+    if isinstance(error, VersionConflict) and error.current is not None:
+        body["current"] = error.current
+    if isinstance(error, FeedReset):
+        body["reset"] = {"reason": error.reason, "oldest": error.oldest, "head": error.head}
+    return body
+
+
+def problem_response(error: HoldfastError, request_id: str) -> Response:
+    headers = {"Holdfast-Request": request_id}
+    if isinstance(error, RateLimited):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds)))
+    elif error.http_status in (429, 503) or isinstance(error, InProgress):
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, Unauthenticated):
+        headers["WWW-Authenticate"] = 'Bearer realm="holdfast"'
+    return Response(
+        msgspec.json.encode(problem(error, request_id)),
+        error.http_status,
+        headers,
+        media_type=MEDIA,
+    )
+
+
+def _title(kind: type[HoldfastError]) -> str:
+    text = " ".join((kind.__doc__ or kind.code).split())
+    return text.partition(". ")[0].partition(": ")[0].rstrip(".")

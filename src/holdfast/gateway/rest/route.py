@@ -1,0 +1,83 @@
+"""Routes as data, and how a path finds its route.
+
+Promises: a path is split before its parts are decoded, so an id may hold any character, a slash as %2F
+included. A path that exists with other methods gets another answer than one that does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from holdfast.gateway.operations.call import Answer
+
+PATH_CHARS_MAX: Final = 4_000
+
+
+class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call without parameters."""
+
+
+class Route(NamedTuple):
+    """One call of the API. `handler(call, *path values, **parameters, body=...)`."""
+
+    method: str
+    path: str
+    """Segments in braces are path values: `/tasks/{task_id}/why`."""
+    handler: Callable[..., Awaitable[Answer]]
+    summary: str
+    query: type[msgspec.Struct] = NoQuery
+    body: Any = None
+    """The type of the body. None: the call takes no body."""
+    operation: str = ""
+    """The operation that the call needs. '' for any principal."""
+    status: int = 200
+    is_list: bool = False
+    """Whether the answer has `items` and `next`, so that it can be streamed."""
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        return tuple(self.path.strip("/").split("/"))
+
+
+class Match(NamedTuple):
+    route: Route
+    values: tuple[str, ...]
+
+
+class Routes:
+    """Finds the route of a path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.all = tuple(routes)
+        self._by_length: dict[int, list[tuple[tuple[str, ...], Route]]] = {}
+        for route in self.all:
+            self._by_length.setdefault(len(route.segments), []).append((route.segments, route))
+        for candidates in self._by_length.values():
+            # A fixed segment goes before a path value.
+            candidates.sort(key=lambda each: [part.startswith("{") for part in each[0]])
+
+    def find(self, method: str, path: str) -> Match | list[str]:
+        """The route and its path values; else the methods that the path has, none if it does not exist."""
+        if len(path) > PATH_CHARS_MAX:
+            return []
+        parts = tuple(unquote(part) for part in path.strip("/").split("/"))
+        methods = []
+        for segments, route in self._by_length.get(len(parts), ()):
+            if not _fits(segments, parts):
+                continue
+            if route.method == method:
+                values = [p for s, p in zip(segments, parts, strict=True) if s.startswith("{")]
+                return Match(route, tuple(values))
+            methods.append(route.method)
+        return methods
+
+
+def _fits(segments: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    return all(
+        part != "" if segment.startswith("{") else part == segment
+        for segment, part in zip(segments, parts, strict=True)
+    )
