@@ -3,7 +3,7 @@
 For many gateways: a hint that one of them publishes reaches all, also hints that the other bus limits. The
 other bus stays in use, so Redis may be absent, wiped or restarted at any moment: then only its hints are
 missing, and listeners poll.
-Promises: subscribing has a connection of its own, which is checked by pings. After each connect the listeners
+Promises: a separate connection receives, and pings check it. After each connect the listeners
 of this process are called, because hints of the time without a connection are lost.
 Never: carries data; a hint is the name of a topic.
 """

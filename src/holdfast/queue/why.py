@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from holdfast.core import limit as limits
+from holdfast.core.gate import decision_of, is_assigned
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound
 from holdfast.queue.nodes import nodes_at
@@ -53,16 +54,50 @@ def reasons_of(view: Situation) -> list[Reason]:
     task = view.task
     match task.status:
         case Status.BLOCKED:
-            return [_waits_for(*parent, view) for parent in view.waits_for.items()]
+            parents = [_waits_for(*parent, view) for parent in view.waits_for.items()]
+            return [*_on_hold(task), *parents]
         case Status.QUEUED:
-            return [*_not_due(view), *_queue_paused(view), *_no_handler(view), *_limits_full(view)]
+            return [
+                *(*_on_hold(task), *_assigned(view), *_not_due(view)),
+                *(*_queue_paused(view), *_no_handler(view), *_limits_full(view)),
+            ]
         case Status.RUNNING:
             text = f"it runs on {task.node}, attempt {task.attempts} of {task.max_attempts}"
             return [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
-        case Status.PAUSED | Status.STUCK:
-            return [Reason("paused", f"paused by {task.held_by}", {"by": task.held_by})]
+        case Status.STUCK:
+            text = f"it runs on {task.node}, but makes no progress: wait, retry it or abort it"
+            return [Reason("stuck", text, {"node": task.node, "attempt": task.attempts})]
+        case Status.PAUSED:
+            return _paused(task)
         case _:
             return [_ended(task)]
+
+
+def _on_hold(task: Task) -> list[Reason]:
+    if task.held_by is None:
+        return []
+    return [Reason("on-hold", f"held by {task.held_by}: resume it to go on", {"by": task.held_by})]
+
+
+def _paused(task: Task) -> list[Reason]:
+    decision_id = decision_of(task)
+    reasons = []
+    if decision_id is not None:
+        text = f"it waits for decision {decision_id}"
+        reasons.append(Reason("decision", text, {"decision_id": decision_id}))
+    if task.held_by is not None or decision_id is None:
+        reasons.append(Reason("paused", f"paused by {task.held_by}", {"by": task.held_by}))
+    return reasons
+
+
+def _assigned(view: Situation) -> list[Reason]:
+    task = view.task
+    if not is_assigned(task, view.now):
+        return []
+    until = task.assigned_until
+    ends = "" if until is None else f" for another {until - view.now:.1f} s"
+    text = f"it is reserved for node {task.assigned_to}{ends}"
+    return [Reason("assigned", text, {"node": task.assigned_to, "until": until})]
 
 
 def _ended(task: Task) -> Reason:

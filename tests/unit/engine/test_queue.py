@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Context, Event, Position, Status, Task, TaskQueue
+from holdfast.core.command import Instruction, Reassign
 from holdfast.core.pressure import Pressure
 from holdfast.errors import (
     BadConfig,
@@ -79,6 +80,34 @@ async def test_why_names_what_blocks_a_task(queue: TaskQueue) -> None:
         gate.set()
         with pytest.raises(NotFound):
             await queue.why("missing")
+
+
+async def test_why_names_holds_reservations_and_runs_without_progress(queue: TaskQueue) -> None:
+    gate = asyncio.Event()
+
+    async def slow(task: Task) -> None:
+        await gate.wait()
+
+    queue.register_handler("echo", echo)
+    queue.register_handler("slow", slow, progress_timeout=5.0)
+    async with harness(queue, task_timeout=None) as h:
+        await h.run_until_idle()
+        held = await queue.enqueue("echo", delay=50)
+        await queue.pause_task(held, actor="ann", reason="not yet")
+        assert await codes(queue, held) == ["on-hold", "not-due"]
+        assert "held by ann: not yet" in str(await queue.why(held))
+        await queue.resume_task(held)
+        assert await codes(queue, held) == ["not-due"]
+        store = (await queue.open()).store
+        await store.apply([Instruction(held, Reassign("ann", "node-b", 60.0))])
+        assert await codes(queue, held) == ["assigned", "not-due"]
+        stuck = await queue.enqueue("slow")
+        await h.run_until_idle()
+        await h.advance(15.0)
+        assert await codes(queue, stuck) == ["stuck"]
+        gate.set()
+        await h.run_until_idle()
+        assert (await queue.wait_task(stuck)).status is Status.COMPLETED
 
 
 async def test_why_says_when_no_node_has_a_handler(queue: TaskQueue) -> None:
