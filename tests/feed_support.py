@@ -32,7 +32,7 @@ from holdfast.gateway.feed.ports import Refused, Session
 from holdfast.gateway.feed.protocol import FeedProtocol
 from holdfast.gateway.feed.sse import open_stream, poll_events
 from holdfast.gateway.feed.websocket import SUBPROTOCOL, serve_websocket
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.feed import Page, Reset
 
 Frame = dict[str, Any]
 WAIT_SECONDS = 20.0
@@ -92,7 +92,7 @@ class ScriptedFeed:
         bounds = await self.bounds()
         reason = reset_reason(after, bounds)
         if reason is not None:
-            from holdfast.store.scripts.feed import ResetReason
+            from holdfast.store.feed import ResetReason
 
             return Reset(ResetReason(reason.value), bounds.oldest, bounds.head)
         first = after.offset - self.oldest

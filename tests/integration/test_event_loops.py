@@ -18,7 +18,7 @@ from holdfast.primitives.idempotency.ledger import Ledger
 from holdfast.primitives.locks.locks import Locks
 from holdfast.queue import waiters
 from holdfast.store.backends import store_for
-from holdfast.store.scripts.feed import Page
+from holdfast.store.feed import Page
 
 
 def in_threads(*works: Coroutine[Any, Any, Any]) -> list[Any]:

@@ -10,8 +10,9 @@ from typing import Final
 from holdfast.core.event import Event, Position
 from holdfast.store.access import Access
 from holdfast.store.scripts import feed as scripts
-from holdfast.store.scripts.feed import Count, Page, ProjectCount, Reset
+from holdfast.store.scripts.feed import Count, Page, ProjectCount, Reset, ResetReason
 
+__all__ = ["Count", "FeedStore", "Page", "ProjectCount", "Reset", "ResetReason"]
 COUNT_BATCHES: Final = 20
 """Batches of uncounted records that one call of `counters` processes."""
 

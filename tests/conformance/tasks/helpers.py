@@ -15,7 +15,7 @@ from holdfast.core.event import Event, Position
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.submit import Submission, submit
 from holdfast.core.task import Failure, FailureKind, Status, Task
-from holdfast.store.scripts.feed import Page
+from holdfast.store.feed import Page
 from holdfast.store.store import Store
 from tests.statements import query
 

@@ -10,7 +10,7 @@ from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Complete, Edit, Instruction
 from holdfast.core.event import Position
 from holdfast.core.task import Status
-from holdfast.store.scripts.feed import Page, Reset, ResetReason
+from holdfast.store.feed import Page, Reset, ResetReason
 from holdfast.store.store import Store
 from tests.backends import Bench
 from tests.conformance.tasks.helpers import (

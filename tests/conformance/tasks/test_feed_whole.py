@@ -13,8 +13,8 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Position
 from holdfast.store import feed as feed_module
+from holdfast.store.feed import Page, Reset, ResetReason
 from holdfast.store.postgres import dialect as postgres_dialect
-from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.sqlite import dialect as sqlite_dialect
 from holdfast.store.store import Store
 from proof.lab.servers import Postgres

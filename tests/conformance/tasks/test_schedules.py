@@ -17,10 +17,10 @@ from holdfast.core.schedule import CODE, Schedule
 from holdfast.core.submit import Submission
 from holdfast.engine.scheduler import ANNOUNCE_SECONDS, FORGET_SECONDS, SILENT_SECONDS, Scheduler
 from holdfast.errors import Conflict, NotFound, UnknownType
+from holdfast.store.feed import Page
 from holdfast.store.port import Dialect
 from holdfast.store.script import Script
 from holdfast.store.scripts import schedules
-from holdfast.store.scripts.feed import Page
 from holdfast.store.store import Store
 from tests.conformance.tasks.helpers import all_tasks, asked
 from tests.statements import execute, query

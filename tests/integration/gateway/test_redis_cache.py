@@ -13,7 +13,7 @@ from holdfast.bus.redis import client_for
 from holdfast.clock import VirtualClock
 from holdfast.core.event import Event, Position
 from holdfast.gateway.feed.redis_cache import AWAY_SECONDS, RedisCache, stream_of
-from holdfast.store.scripts.feed import Page
+from holdfast.store.feed import Page
 from proof.lab.servers import Redis
 from tests.feed_support import ScriptedFeed
 

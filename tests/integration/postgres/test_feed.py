@@ -13,11 +13,11 @@ from holdfast.clock import VirtualClock
 from holdfast.core.event import Event, Position
 from holdfast.core.task import Status
 from holdfast.errors import InvalidInput, StoreUnavailable
+from holdfast.store.feed import Page, Reset, ResetReason
 from holdfast.store.postgres import connection as postgres
 from holdfast.store.postgres.dialect import PostgresDialect
 from holdfast.store.script import Rows, StatementCall
 from holdfast.store.scripts import feed
-from holdfast.store.scripts.feed import Page, Reset, ResetReason
 from holdfast.store.store import Store
 from tests.backends import PostgresBench
 from tests.conformance.tasks.helpers import (

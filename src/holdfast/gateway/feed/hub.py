@@ -24,7 +24,7 @@ from holdfast.gateway.feed.frames import Style, Wrapping
 from holdfast.gateway.feed.lanes import NEVER, Lane, LaneKey, Member
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Prepare, unchanged
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.feed import Page, Reset
 
 POLL_SECONDS: Final = 1.0
 TICK_SECONDS: Final = 0.05

@@ -16,7 +16,7 @@ from holdfast.core.access import Principal
 from holdfast.core.channel import Channel, ChannelObject
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.feed import Page, Reset
 
 
 class FeedSource(Protocol):

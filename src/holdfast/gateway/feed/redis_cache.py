@@ -21,7 +21,7 @@ from holdfast.clock import Clock
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
 from holdfast.gateway.feed.ports import FeedSource
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.feed import Page, Reset
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

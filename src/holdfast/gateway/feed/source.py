@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.core.event import Event, Position
 from holdfast.core.subscription import FeedBounds
-from holdfast.store.scripts.feed import Page, Reset
+from holdfast.store.feed import Page, Reset
 from holdfast.store.store import Store
 
 HISTORY_SURE: Final = 100
