@@ -254,6 +254,8 @@ class Connection:
                     if subscription.is_open and not self._flow.is_parked:
                         await self._step(subscription)
                         self.hub.park_full()
+                        # Pages of the ring are read without waiting: others get their turn.
+                        await asyncio.sleep(0)
         except Exception:
             log.exception("a subscriber cannot be caught up and is closed")
             self.close(4500, "internal error")

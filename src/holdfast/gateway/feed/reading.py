@@ -32,8 +32,11 @@ async def next_page(hub: Hub, after: int, task_id: str | None) -> Part | StreamR
 
 
 async def _history(hub: Hub, after: int, task_id: str) -> Part | StreamReset | None:
-    """The events of one task. None if its history may be incomplete."""
+    """The events of one task up to the last boundary. None if its history may be incomplete, or if the reader
+    is past the boundary."""
     position, through = hub.position(after), hub.boundary
+    if through <= after:
+        return None
     events = await hub.source.history(task_id, after=after, through=through)
     # Read after the history: events that were pruned before it are missing from it.
     reason = reset_reason(position, await hub.source.bounds())
