@@ -178,8 +178,8 @@ def metrics_of(change: MetricsChange) -> dict[str, float]:
 def checkpoint_data(change: CheckpointChange) -> str:
     """The value of a checkpoint as JSON text."""
     check_name("checkpointId", change.checkpoint_id)
-    check_text("checkpoint.type", change.type, most=200)
-    check_text("checkpoint.note", change.note)
+    check_text("type", change.type, most=200)
+    check_text("note", change.note)
     return checked_json("dataJson", change.data_json or "null", PAYLOAD_BYTES_MAX)
 
 

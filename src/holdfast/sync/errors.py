@@ -11,6 +11,7 @@ __all__ = [
     "NodeFenced",
     "NotClaimable",
     "NotRunner",
+    "Replaced",
     "UnknownNode",
 ]
 
@@ -25,6 +26,12 @@ class NodeFenced(LeaseLost):
     """The node has a newer incarnation, or its state shuts it out."""
 
     code = "node-fenced"
+
+
+class Replaced(Conflict):
+    """A newer connection of the same worker speaks now."""
+
+    code = "replaced"
 
 
 class NotRunner(Conflict):

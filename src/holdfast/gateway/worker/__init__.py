@@ -1,0 +1,1 @@
+"""Worker sync over gRPC, WebSocket and HTTP: one session, three transports."""

@@ -1,0 +1,126 @@
+"""Worker sync over gRPC: `holdfast.sync.v1.WorkerSync/Sync`.
+
+Promises: the credential is the metadata `authorization`; a stream without one is refused before its first
+message. A message larger than `MESSAGE_BYTES_MAX` ends its stream with RESOURCE_EXHAUSTED.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+import msgspec
+
+from holdfast.core.errors import Unauthenticated
+from holdfast.core.worker_wire import GatewayMessage
+from holdfast.errors import BadConfig, HoldfastError
+from holdfast.gateway.worker.hub import WorkerHub
+from holdfast.gateway.worker.ports import Authenticate
+from holdfast.gateway.worker.session import Received, WorkerSession
+from holdfast.proto import codec
+from holdfast.proto.sync.v1 import sync_pb2 as pb
+
+SERVICE: Final = "holdfast.sync.v1.WorkerSync"
+MESSAGE_BYTES_MAX: Final = 1_048_576
+STREAMS_MAX: Final = 20_000
+_BEARER: Final = "bearer "
+
+
+class GrpcTls(msgspec.Struct, frozen=True):
+    """Certificates of the server, as PEM. With `client_ca` every client needs a certificate of it."""
+
+    certificate: bytes
+    key: bytes
+    client_ca: bytes | None = None
+
+
+class WorkerGrpc:
+    """The servicer. `server` adds it to a grpc.aio server."""
+
+    def __init__(self, hub: WorkerHub, authenticate: Authenticate) -> None:
+        self._hub = hub
+        self._authenticate = authenticate
+
+    async def sync(
+        self,
+        requests: AsyncIterator[pb.WorkerMessage],
+        context: grpc.aio.ServicerContext[pb.WorkerMessage, pb.GatewayMessage],
+    ) -> None:
+        """Serves one stream."""
+        try:
+            principal = await self._authenticate(_bearer(context.invocation_metadata()))
+            session = WorkerSession(self._hub, principal)
+
+            async def send(message: GatewayMessage) -> None:
+                await context.write(codec.encode_gateway(message))
+
+            await session.run(_messages(requests), send)
+        except HoldfastError as error:
+            await context.abort(
+                grpc.StatusCode[error.grpc_status],
+                str(error),
+                (("holdfast-error-code", error.code),),
+            )
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The service with its one method, for a server."""
+        method = grpc.stream_stream_rpc_method_handler(
+            self.sync,
+            request_deserializer=pb.WorkerMessage.FromString,
+            response_serializer=pb.GatewayMessage.SerializeToString,
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, {"Sync": method})
+
+
+async def _messages(requests: AsyncIterator[pb.WorkerMessage]) -> AsyncIterator[Received]:
+    async for request in requests:
+        message = codec.decode_worker(request)
+        if message is not None:  # a kind of a newer version is ignored
+            yield message, request.ByteSize()
+
+
+def server(
+    hub: WorkerHub,
+    authenticate: Authenticate,
+    address: str,
+    *,
+    tls: GrpcTls | None = None,
+    options: tuple[tuple[str, Any], ...] = (),
+) -> tuple[grpc.aio.Server, int]:
+    """A server that is bound but not started, and its port."""
+    server = grpc.aio.server(
+        options=(
+            ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+            ("grpc.max_concurrent_streams", STREAMS_MAX),
+            ("grpc.so_reuseport", 0),
+            ("grpc.keepalive_time_ms", 20_000),
+            ("grpc.keepalive_timeout_ms", 10_000),
+            *options,
+        ),
+    )
+    server.add_generic_rpc_handlers((WorkerGrpc(hub, authenticate).handler(),))
+    try:
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            credentials = grpc.ssl_server_credentials(
+                [(tls.key, tls.certificate)],
+                root_certificates=tls.client_ca,
+                require_client_auth=tls.client_ca is not None,
+            )
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError as error:
+        raise BadConfig(f"gRPC cannot listen on {address}: {error}") from None
+    return server, port
+
+
+def _bearer(metadata: Any) -> str:
+    """The token of the metadata `authorization`."""
+    values = [value for key, value in metadata or () if key.lower() == "authorization"]
+    value = values[0] if len(values) == 1 else ""
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    if text[: len(_BEARER)].lower() != _BEARER:
+        raise Unauthenticated("give the token as metadata: authorization: Bearer TOKEN")
+    return text[len(_BEARER) :].strip()

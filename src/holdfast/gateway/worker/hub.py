@@ -1,0 +1,192 @@
+"""What all worker sessions of a gateway share: the use cases, commands, the list of sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+import msgspec
+
+from holdfast.clock import Clock
+from holdfast.core import codec
+from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.event import Position
+from holdfast.core.task import Task, timeout_of
+from holdfast.core.transition import Refusal
+from holdfast.core.worker_protocol import Greeting
+from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun
+from holdfast.gateway.worker.ports import CommandSource, NoCommands, WaitForWork, WorkerPrincipal
+from holdfast.queue.by import By
+from holdfast.store.store import Store
+from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.worker.receivers import Start
+from holdfast.sync.worker.worker_sync import (
+    LEASE_SECONDS,
+    NamedClaim,
+    WorkerSync,
+    lease_seconds,
+    loss_reason,
+)
+
+RENEWALS: Final = 3
+"""Renewals within a lease."""
+ASK_WAIT_SECONDS_MAX: Final = 30.0
+
+
+class Ending(Protocol):
+    """A session that can be ended from outside."""
+
+    def replace(self) -> None:
+        """A newer connection of the same worker speaks now."""
+        ...
+
+
+class WorkerHub:
+    """The part of a gateway that serves remote workers."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        sync: WorkerSync,
+        *,
+        nodes: Nodes | None = None,
+        gateway: str = "",
+        commands: CommandSource | None = None,
+        wait_for_work: WaitForWork | None = None,
+    ) -> None:
+        self.clock = clock
+        self.sync = sync
+        self.gateway = gateway
+        self.commands: CommandSource = commands or NoCommands()
+        self.wait_for_work = wait_for_work or self._poll
+        self._store = store
+        self._nodes = nodes or Nodes(store)
+        self._sessions: dict[str, Ending] = {}
+
+    async def hello(self, principal: WorkerPrincipal, hello: Hello) -> Greeting:
+        """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak."""
+        incarnation = hello.incarnation
+        if incarnation:
+            await self._nodes.check_speaks(principal.node, incarnation)
+        else:
+            registered = await self._nodes.register(
+                Registration(
+                    node=principal.node,
+                    project=principal.project,
+                    kind=principal.kind,
+                    capabilities=hello.capabilities,
+                    boot_id=hello.boot_id or None,
+                    resume=[(held.task_id, held.fence) for held in hello.held],
+                ),
+                By(f"node:{principal.node}"),
+            )
+            incarnation = registered.incarnation
+        return await self.sync.hello(
+            Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
+        )
+
+    async def losses(
+        self, principal: WorkerPrincipal, held: tuple[HeldRunState, ...]
+    ) -> tuple[LostRun, ...]:
+        """Which of the runs that a worker names it does not hold."""
+        if not held:
+            return ()
+        tasks = await self._store.reads.get(sorted({run.task_id for run in held}))
+        lost = []
+        for run in held:
+            task = tasks.get(run.task_id)
+            reason = loss_reason(task, principal.node, run.fence, principal.project)
+            if reason is not None:
+                lost.append(LostRun(task_id=run.task_id, fence=run.fence, reason=reason))
+        return tuple(lost)
+
+    async def claim(
+        self, principal: WorkerPrincipal, hello: Hello, ask: Ask
+    ) -> list[Task] | Refusal:
+        """The tasks of an `Ask`, without waiting."""
+        seconds = lease_seconds(ask.lease_ms)
+        if not ask.task_id:
+            return await self.sync.claim(
+                NamedClaim(
+                    node=principal.node,
+                    claim_id=ask.claim_id,
+                    types=hello.types,
+                    queues=hello.queues or ("default",),
+                    slots=ask.slots,
+                    lease_seconds=seconds,
+                    project=principal.project,
+                )
+            )
+        tasks = await self._store.reads.get([ask.task_id])
+        task = tasks.get(ask.task_id)
+        if task is None or task.project != principal.project:
+            return Refusal(ask.task_id, "not-found", f"task {ask.task_id} does not exist")
+        claimed = await self._store.by_id.claim(
+            ClaimById(ask.task_id, principal.node, ask.claim_id, seconds)
+        )
+        return claimed if isinstance(claimed, Refusal) else [claimed]
+
+    def offered(self, task: Task) -> ClaimedTask:
+        """A claimed task as it travels: with the rest of its lease, not its end."""
+        until = task.lease_until if task.lease_until is not None else self._store.now()
+        return ClaimedTask(
+            task_id=task.id,
+            fence=task.fence,
+            lease_ms=max(0, int((until - self._store.now()) * 1000)),
+            task_json=codec.dumps(_task_view(task)),
+            checkpoint_json=task.checkpoint_json or "",
+            attempt=task.attempts,
+        )
+
+    async def position(self) -> Position:
+        return await self._store.feed.head()
+
+    @property
+    def heartbeat_ms(self) -> int:
+        return int(LEASE_SECONDS / RENEWALS * 1000)
+
+    def enter(self, node: str, session: Ending) -> None:
+        """A session speaks for a node; an earlier one of the same node ends."""
+        earlier = self._sessions.get(node)
+        self._sessions[node] = session
+        if earlier is not None and earlier is not session:
+            earlier.replace()
+
+    def leave(self, node: str, session: Ending) -> None:
+        if self._sessions.get(node) is session:
+            del self._sessions[node]
+
+    async def wait_for_commands(self, node: str, seconds: float) -> None:
+        """Waits until there may be a command for the node, at most these seconds."""
+        waiting = asyncio.create_task(self.commands.wait(node))
+        timer = asyncio.create_task(self.clock.sleep(seconds))
+        try:
+            await asyncio.wait({waiting, timer}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            timer.cancel()
+            await asyncio.gather(waiting, timer, return_exceptions=True)
+
+    async def _poll(self, seconds: float) -> None:
+        """Waits for work where no hints arrive."""
+        await self.clock.sleep(min(seconds, _POLL_SECONDS))
+
+
+_POLL_SECONDS: Final = 0.25
+
+
+def _task_view(task: Task) -> dict[str, object]:
+    return {
+        "id": task.id,
+        "type": task.type,
+        "queue": task.queue,
+        "project": task.project,
+        "priority": task.priority.name.lower(),
+        "payload": msgspec.Raw(task.payload_json.encode()),
+        "metadata": task.metadata,
+        "attempt": task.attempts,
+        "max_attempts": task.max_attempts,
+        "version": task.version,
+        "timeout_seconds": timeout_of(task.options, None),
+    }

@@ -1,0 +1,352 @@
+"""One connection of a worker, without its transport: messages in, messages out.
+
+Promises: an acknowledgement is sent after the commit, in order, one for all messages that it covers. A
+refused request gets an `error` message and the session goes on. A worker that ignores the window, or whose
+incarnation has ended, is ended with a typed error. What one session does changes nothing for another.
+Never: takes the node or the project from a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from holdfast.core.check import check_text, check_whole
+from holdfast.core.errors import Forbidden, Malformed, RateLimited
+from holdfast.core.transition import Refusal
+from holdfast.core.wire import WHOLE_MAX
+from holdfast.core.worker_protocol import Reception, Window, merge_acks
+from holdfast.core.worker_wire import (
+    CHANGES_MAX,
+    PROTOCOL,
+    Ask,
+    CommandAck,
+    ErrorFrame,
+    GatewayMessage,
+    Goodbye,
+    Hello,
+    Offer,
+    Ping,
+    Pong,
+    Renew,
+    Renewed,
+    SyncAck,
+    SyncMessage,
+    Welcome,
+    WorkerMessage,
+    change_count,
+)
+from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
+from holdfast.gateway.worker.hub import ASK_WAIT_SECONDS_MAX, WorkerHub
+from holdfast.gateway.worker.ports import WorkerPrincipal
+from holdfast.sync.errors import NodeFenced, Replaced, UnknownNode
+from holdfast.sync.worker.messages import Inbound, MessageAnswer
+
+REQUESTS_MAX: Final = 16
+"""Asks and renewals that a session answers at the same time."""
+FLUSH_SECONDS: Final = 5.0
+"""How long the end of a session waits for the peer to take what is queued."""
+PROTOCOLS: Final = ("", PROTOCOL, "holdfast.sync.v1")
+
+Received = tuple[WorkerMessage | HoldfastError, int]
+"""A message, or why it could not be read, and its size in bytes."""
+Send = Callable[[GatewayMessage], Awaitable[None]]
+
+
+class WorkerSession:
+    """A worker's connection. `run` ends with the connection, or raises why the gateway ends it."""
+
+    def __init__(
+        self,
+        hub: WorkerHub,
+        principal: WorkerPrincipal,
+        *,
+        window: Window | None = None,
+        is_lasting: bool = True,
+    ) -> None:
+        self._hub = hub
+        self._principal = principal
+        self._window = window or Window()
+        self._is_lasting = is_lasting
+        self._hello: Hello | None = None
+        self._incarnation = 0
+        self._out: deque[GatewayMessage] = deque()
+        self._ready = asyncio.Event()
+        self._is_done = False
+        self._frames = 0
+        self._bytes = 0
+        self._requests = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self, incoming: AsyncIterator[Received], send: Send) -> None:
+        """Serves the connection until its input ends and every request is answered."""
+        reader = asyncio.create_task(self._read(incoming))
+        writer = asyncio.create_task(self._write(send))
+        try:
+            await asyncio.wait({reader, writer, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            if reader.done() and (error := reader.exception()) is not None:
+                self._fail(error)
+            if reader.done():
+                await self._answered()
+            self._is_done = True
+            self._ready.set()
+            # A peer that reads nothing must not hold the session.
+            await asyncio.wait({writer}, timeout=FLUSH_SECONDS)
+            if self._end.done():
+                self._end.result()
+            if writer.done():
+                writer.result()
+        finally:
+            self._hub.leave(self._principal.node, self)
+            await _stop([reader, writer, *self._tasks])
+            if self._end.done():
+                self._end.exception()  # it was raised above, or the connection is gone
+            else:
+                self._end.cancel()
+
+    def replace(self) -> None:
+        """See `hub.Ending`."""
+        self._fail(Replaced("a newer connection of this worker speaks now"))
+
+    # -- in ----------------------------------------------------------------------------------------
+
+    async def _read(self, incoming: AsyncIterator[Received]) -> None:
+        async for message, size in incoming:
+            try:
+                if isinstance(message, HoldfastError):
+                    raise message
+                if isinstance(message, Goodbye):
+                    return
+                await self._receive(message, size)
+            except (Malformed, Forbidden, RateLimited, NodeFenced, UnknownNode):
+                raise
+            except StoreUnavailable as error:
+                if isinstance(message, Hello):
+                    raise
+                self._refuse(error)
+            except HoldfastError as error:
+                self._refuse(error)
+
+    async def _receive(self, message: WorkerMessage, size: int) -> None:
+        match message:
+            case Hello():
+                await self._greet(message)
+            case SyncMessage():
+                self._sync(message, size)
+            case Ask():
+                self._start(self._ask(message))
+            case Renew():
+                self._start(self._renew(message))
+            case CommandAck():
+                check_text("outcome", message.outcome, most=50)
+                await self._hub.commands.acknowledge(self._principal.node, message)
+            case Ping():
+                self._put(Pong(n=message.n, position=str(await self._hub.position())))
+            case Goodbye():
+                pass
+
+    async def _greet(self, hello: Hello) -> None:
+        self._check_name(hello.worker_id)
+        if hello.protocol not in PROTOCOLS:
+            raise Malformed(f"protocol '{hello.protocol}' is not served: use {PROTOCOL}")
+        check_whole("incarnation", hello.incarnation, least=0, most=WHOLE_MAX)
+        greeting = await self._hub.hello(self._principal, hello)
+        if greeting.refused is not None or greeting.receiver is None:
+            raise _not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
+        is_first = self._hello is None
+        self._hello = hello
+        self._incarnation = greeting.receiver.incarnation
+        if self._is_lasting:
+            self._hub.enter(self._principal.node, self)
+        position = await self._hub.position()
+        self._put(
+            Welcome(
+                applied_through=greeting.receiver.applied_through,
+                window_frames=self._window.frames,
+                window_bytes=self._window.bytes,
+                heartbeat_ms=self._hub.heartbeat_ms,
+                position=str(position),
+                epoch=position.epoch,
+                gateway=self._hub.gateway,
+                lost=await self._hub.losses(self._principal, hello.held),
+                incarnation=self._incarnation,
+            )
+        )
+        if is_first and self._is_lasting:
+            self._spawn(self._deliver())
+
+    def _check_name(self, worker_id: str) -> None:
+        if worker_id and worker_id != self._principal.node:
+            raise Forbidden(
+                f"this credential is of node '{self._principal.node}', not of '{worker_id}'"
+            )
+
+    def _sync(self, message: SyncMessage, size: int) -> None:
+        self._check_name(message.worker_id)
+        incarnation = message.incarnation or self._incarnation
+        if not incarnation:
+            raise UnknownNode("say hello first: messages are numbered within an incarnation")
+        if change_count(message.changes) > CHANGES_MAX:
+            raise BatchTooLarge(f"a message has at most {CHANGES_MAX} changes")
+        check_whole("sequence", message.sequence, least=0, most=WHOLE_MAX)
+        if not self._window.has_room(self._frames, self._bytes, size):
+            raise RateLimited(
+                f"more than {self._window.frames} messages or {self._window.bytes} bytes wait for "
+                "their acknowledgement: keep to the window of the welcome"
+            )
+        self._frames += 1
+        self._bytes += size
+        future = self._hub.sync.put(
+            Inbound(
+                self._principal.node,
+                incarnation,
+                message.sequence,
+                message.changes,
+                self._principal.project,
+            )
+        )
+        future.add_done_callback(lambda done: self._committed(done, size))
+
+    def _committed(self, done: asyncio.Future[MessageAnswer], size: int) -> None:
+        self._frames -= 1
+        self._bytes -= size
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail(error)  # no acknowledgement: the worker sends it again
+            return
+        answer = done.result()
+        self._put(answer.ack)
+        if answer.outcome in (Reception.FENCED, Reception.UNKNOWN):
+            self._fail(_not_speaking(answer.outcome, self._principal.node))
+
+    # -- requests that take their time -------------------------------------------------------------
+
+    def _start(self, request: Coroutine[Any, Any, None]) -> None:
+        if self._requests >= REQUESTS_MAX:
+            request.close()
+            raise BatchTooLarge(f"at most {REQUESTS_MAX} requests of a worker wait: send it later")
+        self._requests += 1
+        self._spawn(self._answer(request))
+
+    async def _answer(self, request: Coroutine[Any, Any, None]) -> None:
+        try:
+            await request
+        except HoldfastError as error:
+            self._refuse(error)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            self._requests -= 1
+
+    async def _ask(self, ask: Ask) -> None:
+        hello = self._hello
+        if hello is None:
+            raise UnknownNode("say hello first: it names the types that this worker runs")
+        clock = self._hub.clock
+        deadline = clock.monotonic() + min(ask.wait_ms / 1000, ASK_WAIT_SECONDS_MAX)
+        while True:
+            tasks = await self._hub.claim(self._principal, hello, ask)
+            remaining = deadline - clock.monotonic()
+            if isinstance(tasks, Refusal):
+                self._put(ErrorFrame(code=tasks.code, detail=tasks.message))
+                self._put(Offer(claim_id=ask.claim_id))
+                return
+            if tasks or remaining <= 0:
+                offered = tuple(self._hub.offered(task) for task in tasks)
+                self._put(Offer(claim_id=ask.claim_id, tasks=offered))
+                return
+            await self._hub.wait_for_work(remaining)
+
+    async def _renew(self, renew: Renew) -> None:
+        if not self._incarnation:
+            raise UnknownNode("say hello first: leases belong to an incarnation")
+        answer = await self._hub.sync.renew(self._principal.node, renew, self._principal.project)
+        position = await self._hub.position()
+        self._put(
+            Renewed(
+                kept=answer.kept,
+                lease_ms=int(answer.lease_seconds * 1000),
+                position=str(position),
+            )
+        )
+        for lost in answer.lost:
+            self._put(lost)
+        for command in await self._hub.commands.pending(self._principal.node):
+            self._put(command)
+
+    async def _deliver(self) -> None:
+        """Sends new commands at once. Those without an answer go out again with each renewal."""
+        sent: set[str] = set()
+        node = self._principal.node
+        try:
+            while True:
+                for command in await self._hub.commands.pending(node):
+                    name = getattr(command, "id", "") or getattr(command, "decision_id", "")
+                    if name not in sent:
+                        sent.add(name)
+                        self._put(command)
+                await self._hub.commands.wait(node)
+        except HoldfastError as error:
+            self._fail(error)
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def _refuse(self, error: HoldfastError) -> None:
+        self._put(ErrorFrame(code=error.code, detail=str(error), retryable=error.retryable))
+
+    def _put(self, message: GatewayMessage) -> None:
+        """Queues a message. Acknowledgements that wait become one."""
+        last = self._out[-1] if self._out else None
+        if isinstance(message, SyncAck) and isinstance(last, SyncAck):
+            merged = merge_acks(last, message)
+            if merged is not None:
+                self._out[-1] = merged
+                return
+        self._out.append(message)
+        self._ready.set()
+
+    async def _write(self, send: Send) -> None:
+        while True:
+            while self._out:
+                await send(self._out.popleft())
+            if self._is_done:
+                return
+            self._ready.clear()
+            await self._ready.wait()
+
+    async def _answered(self) -> None:
+        """Waits until what was read has its answer."""
+        while self._frames and not self._end.done():
+            await self._hub.sync.close()
+            await asyncio.sleep(0)
+        if not self._is_lasting:
+            # A request over HTTP waits for its tasks. A stream that has ended gets none.
+            while self._requests and not self._end.done():
+                await asyncio.wait({*self._tasks, self._end}, return_when=asyncio.FIRST_COMPLETED)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="holdfast-worker-request")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends the session after what is queued was sent."""
+        if not self._end.done():
+            self._end.set_exception(error)
+
+
+def _not_speaking(outcome: Reception, node: str) -> HoldfastError:
+    if outcome is Reception.FENCED:
+        return NodeFenced(f"a newer incarnation of node '{node}' exists: this one has ended")
+    return UnknownNode(f"node '{node}' has no such incarnation: say hello with incarnation 0")
+
+
+async def _stop(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

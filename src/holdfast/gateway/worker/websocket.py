@@ -1,0 +1,106 @@
+"""Worker sync over WebSocket: `GET /api/v1/worker/ws`, subprotocol `holdfast.worker.v1`.
+
+Promises: one message a text frame. What is not a message closes with 4400, a frame that is too large with
+4413; each other end has its code (`CLOSE_CODES`), after an `error` message with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from typing import Final
+
+from starlette.responses import PlainTextResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from holdfast.core.errors import Malformed, TooLarge, Unauthenticated
+from holdfast.core.worker_wire import PROTOCOL, ErrorFrame, GatewayMessage, WorkerMessage
+from holdfast.errors import HoldfastError
+from holdfast.gateway.worker import json_codec
+from holdfast.gateway.worker.hub import WorkerHub
+from holdfast.gateway.worker.ports import Authenticate
+from holdfast.gateway.worker.session import Received, WorkerSession
+
+FRAME_BYTES_MAX: Final = 65_536
+CLOSE_CODES: Final = {
+    "malformed": 4400,
+    "unauthenticated": 4401,
+    "forbidden": 4403,
+    "node-fenced": 4409,
+    "replaced": 4409,
+    "unknown-node": 4409,
+    "too-large": 4413,
+    "rate-limited": 4429,
+    "store-unavailable": 4503,
+    "store-busy": 4503,
+    "disk-full": 4503,
+}
+"""Codes of a close, by code of the error; another error closes with 4500."""
+_BEARER: Final = "bearer "
+log = logging.getLogger("holdfast.worker")
+
+
+async def serve_websocket(hub: WorkerHub, authenticate: Authenticate, websocket: WebSocket) -> None:
+    """Serves one connection until it ends."""
+    if PROTOCOL not in websocket.scope.get("subprotocols", ()):
+        text = f"this endpoint speaks the subprotocol {PROTOCOL}"
+        await websocket.send_denial_response(PlainTextResponse(text, status_code=400))
+        return
+    await websocket.accept(subprotocol=PROTOCOL)
+    try:
+        principal = await authenticate(bearer(websocket.headers.get("authorization", "")))
+
+        async def send(message: GatewayMessage) -> None:
+            await websocket.send_text(json_codec.encode(message).decode())
+
+        await WorkerSession(hub, principal).run(_messages(websocket), send)
+    except WebSocketDisconnect:
+        return
+    except HoldfastError as error:
+        await _close(websocket, CLOSE_CODES.get(error.code, 4500), error)
+    except Exception:
+        log.exception("a worker's connection failed")
+        await _close(websocket, 4500, HoldfastError("the gateway failed: connect again"))
+    else:
+        await _close(websocket, 1000, None)
+
+
+async def _messages(websocket: WebSocket) -> AsyncIterator[Received]:
+    while True:
+        frame = await websocket.receive()
+        if frame["type"] == "websocket.disconnect":
+            return
+        text = frame.get("text")
+        if text is None:
+            raise Malformed("a message is a text frame")
+        data = text.encode("utf-8", "surrogatepass")
+        if len(data) > FRAME_BYTES_MAX:
+            raise TooLarge(f"a frame has at most {FRAME_BYTES_MAX} bytes, not {len(data)}")
+        yield decoded(data), len(data)
+
+
+def decoded(data: bytes) -> WorkerMessage | HoldfastError:
+    """The message, or the error that answers it. Malformed ends the connection."""
+    try:
+        return json_codec.decode(data)
+    except Malformed:
+        raise
+    except HoldfastError as error:
+        return error
+
+
+async def _close(websocket: WebSocket, code: int, error: HoldfastError | None) -> None:
+    try:
+        if error is not None:
+            frame = ErrorFrame(code=error.code, detail=str(error), retryable=error.retryable)
+            await websocket.send_text(json_codec.encode(frame).decode())
+        await websocket.close(code, error.code if error else "")
+    except (WebSocketDisconnect, RuntimeError):
+        log.debug("a worker has gone before its answer")
+
+
+def bearer(header: str) -> str:
+    """The token of an `Authorization` header."""
+    if header[: len(_BEARER)].lower() != _BEARER:
+        raise Unauthenticated("give the token as header: Authorization: Bearer TOKEN")
+    return header[len(_BEARER) :].strip()
