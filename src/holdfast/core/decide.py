@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from holdfast.core import command as c, operator_rules, runner_rules, upkeep_rules
 from holdfast.core.event import NewEvent
-from holdfast.core.task import RUNNING, Status, Task
+from holdfast.core.task import PRIORITY_NAMES, RUNNING, Status, Task
 from holdfast.core.transition import (
     Refusal,
     Ruling,
@@ -82,7 +82,7 @@ def started(task: Task, now: float) -> NewEvent:
 
 def enqueued(task: Task, now: float) -> NewEvent:
     """The first event of every task."""
-    data: dict[str, Any] = {"priority": task.priority.name.lower(), "queue": task.queue}
+    data: dict[str, Any] = {"priority": PRIORITY_NAMES[task.priority], "queue": task.queue}
     if task.status is Status.BLOCKED:
         data["waiting_on"] = task.waiting_on
     if task.due_at > now:
