@@ -33,14 +33,21 @@ class UserHandlers(msgspec.Struct, frozen=True):
 
 
 def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserHandlers:
-    """The handlers of a queue. Raises BadConfig for a handler that cannot be simulated, with the reason."""
-    handlers = tuple(queue.definitions.handlers)
+    """The handlers of the types with payloads, or all handlers if there are no payloads. Raises BadConfig for
+    a handler that cannot be simulated, with the reason."""
+    registered = queue.definitions.handlers
+    if unknown := sorted(payloads.keys() - registered.types()):
+        raise BadConfig(
+            f"there are payloads for '{unknown[0]}', which has no handler: check the name"
+        )
+    handlers = tuple(handler for handler in registered if not payloads or handler.type in payloads)
     if not handlers:
         raise BadConfig("the queue has no handlers: register them before simulating")
     for handler in handlers:
         if handler.isolation is not Isolation.LOOP:
             raise BadConfig(
-                f"'{handler.type}' runs in a {handler.isolation}: only async handlers can be simulated"
+                f"'{handler.type}' runs in a {handler.isolation}: only async handlers can be "
+                "simulated; name the types to simulate in `payloads`"
             )
         if handler.type not in payloads and (missing := _needed(handler)):
             raise BadConfig(
