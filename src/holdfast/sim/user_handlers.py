@@ -7,7 +7,6 @@ module's queue gets an error.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,13 +64,7 @@ def _refuse() -> Any:
 
 def _needed(handler: Handler) -> list[str]:
     """Arguments that the payload must contain."""
-    if not handler.by_keyword:
-        return []
-    return [
-        parameter.name
-        for parameter in inspect.signature(handler.function).parameters.values()
-        if parameter.default is parameter.empty and parameter.name != handler.context_name
-    ]
+    return [] if handler.parameters is None else sorted(handler.parameters.required)
 
 
 def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None:
@@ -83,7 +76,5 @@ def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None
             return await invoke(handler, task, ctx)
 
         handlers.add(
-            msgspec.structs.replace(
-                handler, function=run, by_keyword=False, wants_context=True, context_name=None
-            )
+            msgspec.structs.replace(handler, function=run, parameters=None, wants_context=True)
         )
