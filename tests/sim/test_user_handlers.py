@@ -77,6 +77,16 @@ def test_a_plain_handler_cannot_be_simulated(simulate: Any) -> None:
         simulate(queue)
 
 
+def test_only_the_types_with_payloads_are_simulated(queue: TaskQueue, simulate: Any) -> None:
+    @queue.task
+    def plain() -> None:
+        return
+
+    assert simulate(queue, payloads={"count": [{"n": 1}]}, seeds=1).met
+    with pytest.raises(BadConfig, match="payloads for 'cuont', which has no handler"):
+        simulate(queue, payloads={"cuont": [{"n": 1}]}, seeds=1)
+
+
 def test_the_store_of_the_application_is_not_opened(queue: TaskQueue, simulate: Any) -> None:
     simulate(queue, payloads={"count": [{"n": 1}]}, seeds=1)
     with pytest.raises(NotRunning, match="under simulation"):

@@ -55,7 +55,7 @@ class FileBus(LocalBus):
         """Topics to send, and whether each hint is about a single task."""
         self._sent_at = float("-inf")
         self._touched_at = float("-inf")
-        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._timers: dict[str, asyncio.Handle] = {}
 
     async def start(self) -> None:
         self._connect()
@@ -110,9 +110,15 @@ class FileBus(LocalBus):
 
     def touched(self) -> None:
         """Call this after a commit of this process that changed data."""
-        if FEED not in self._timers:
-            delay = max(0.0, self._touched_at + TOUCH_SECONDS - self._monotonic())
-            self._later(FEED, delay, self._send_touch)
+        if FEED in self._timers:
+            return
+        wait_seconds = self._touched_at + TOUCH_SECONDS - self._monotonic()
+        if wait_seconds > 0.0:
+            self._later(FEED, wait_seconds, self._send_touch)
+        else:
+            # After two turns of the loop: a worker that starts with this commit runs first.
+            soon = asyncio.get_running_loop().call_soon
+            self._timers[FEED] = soon(soon, self._send_touch)
 
     # -- sending -----------------------------------------------------------------------------------
 

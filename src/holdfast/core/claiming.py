@@ -9,7 +9,7 @@ tasks get their share (`core.priority`). Never: I/O.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -87,7 +87,7 @@ class Hint(Enum):
     """Anything may have changed."""
 
 
-class Load(NamedTuple):
+class Load(msgspec.Struct, frozen=True, gc=False):
     """The worker pool, as a dispatcher sees it."""
 
     free: int

@@ -19,7 +19,7 @@ from holdfast.core import (
     upkeep_rules,
 )
 from holdfast.core.event import NewEvent
-from holdfast.core.task import LEASED, RUNNING, Status, Task
+from holdfast.core.task import LEASED, PRIORITY_NAMES, RUNNING, Status, Task
 from holdfast.core.transition import (
     Refusal,
     Ruling,
@@ -108,7 +108,7 @@ def started(task: Task, now: float) -> NewEvent:
 
 def enqueued(task: Task, now: float) -> NewEvent:
     """The first event of every task."""
-    data: dict[str, Any] = {"priority": task.priority.name.lower(), "queue": task.queue}
+    data: dict[str, Any] = {"priority": PRIORITY_NAMES[task.priority], "queue": task.queue}
     if task.status is Status.BLOCKED:
         data["waiting_on"] = task.waiting_on
     if task.due_at > now:

@@ -12,7 +12,9 @@ more than one aged task per `AGED_EVERY` starts.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from holdfast.core.check import shown
 from holdfast.core.task import Priority
@@ -22,7 +24,7 @@ AGED_EVERY: Final = 10
 AGEING_SECONDS: Final = 60.0
 
 
-class Share(NamedTuple):
+class Share(msgspec.Struct, frozen=True, gc=False):
     """The starts of a batch that are reserved for aged tasks, and the remainder for the next batch."""
 
     aged: int

@@ -6,6 +6,7 @@ which node fires; the store lets exactly one do it.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -19,6 +20,18 @@ from holdfast.errors import BadConfig, InvalidInput
 CODE: Final = "code"
 """The owner of schedules that are defined in code."""
 EVERY_SECONDS_MIN: Final = 0.001
+FIELDS: Final = 5
+ALIASES: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_EVERY: Final = re.compile(r"@every\s+([0-9.eE+-]+)\s*([smhd]?)")
 
 
 class Schedule(msgspec.Struct, frozen=True):
@@ -28,7 +41,7 @@ class Schedule(msgspec.Struct, frozen=True):
     type: str
     queue: str
     spec: str
-    """A cron expression of five fields, or '@every SECONDS'."""
+    """A cron expression of five fields, an alias such as '@daily', or '@every 30' (seconds), '@every 5m'."""
     timezone: str
     payload_json: str
     priority: int
@@ -56,7 +69,7 @@ def next_fire(spec: str, timezone: str, after: float) -> float:
         return after + _every_seconds(spec)
     try:
         start = datetime.fromtimestamp(after, tz=UTC).astimezone(_zone(timezone))
-        return next(CronSim(spec, start)).timestamp()
+        return next(CronSim(_five_fields(spec), start)).timestamp()
     except CronSimError as error:
         raise InvalidInput(f"'{spec}' is not a cron expression: {error}") from None
     except StopIteration:
@@ -79,11 +92,28 @@ def _zone(name: str) -> ZoneInfo:
         ) from None
 
 
+def _five_fields(spec: str) -> str:
+    expression = ALIASES.get(spec.strip(), spec)
+    if expression.startswith("@"):
+        raise InvalidInput(
+            f"'{spec}' is not a schedule: use five fields, '@every 5m' or one of {', '.join(ALIASES)}"
+        )
+    if len(expression.split()) != FIELDS:
+        raise InvalidInput(
+            f"'{spec}' is not a cron expression: it needs five fields (minute hour day month weekday); for "
+            "seconds write '@every 30'"
+        )
+    return expression
+
+
 def _every_seconds(spec: str) -> float:
+    match = _EVERY.fullmatch(spec.strip())
     try:
-        seconds = float(spec.removeprefix("@every "))
+        seconds = float(match[1]) * UNIT_SECONDS[match[2]] if match else 0.0
     except ValueError:
         seconds = 0.0
     if not EVERY_SECONDS_MIN <= seconds <= SECONDS_MAX:
-        raise InvalidInput(f"'{spec}' needs a positive number of seconds, e.g. '@every 30'")
+        raise InvalidInput(
+            f"'{spec}' needs a positive length of time, e.g. '@every 30' (seconds), '@every 5m', '@every 1h'"
+        )
     return seconds

@@ -38,6 +38,10 @@ class Priority(IntEnum):
     LOW = 3
 
 
+PRIORITY_NAMES: Final = tuple(priority.name.lower() for priority in Priority)
+"""By value. For code that runs once per task: the name of an enum member is computed at each access."""
+
+
 class FailureKind(StrEnum):
     """Why an attempt, or the task, ended without a result."""
 

@@ -140,7 +140,7 @@ def _heartbeat(
         node=basis.config.node,
         lease_seconds=basis.config.lease_seconds,
         describe=describe,
-        is_claiming=lambda: dispatcher.claiming,
+        is_claiming=lambda: dispatcher.claiming.is_set,
         on_released=partial(basis.bus.publish, WORK),
         defaults=basis.config.defaults,
     )

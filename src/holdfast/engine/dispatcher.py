@@ -9,8 +9,8 @@ Never: runs or finishes a task.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -37,6 +37,21 @@ from holdfast.engine.loop import Loop
 from holdfast.engine.pool import WorkerPool
 from holdfast.errors import StoreUnavailable
 from holdfast.store.store import Inserted, Store
+
+
+class InProgress:
+    """`with` sets it. A class, because `contextmanager` makes a generator for each claim."""
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+    def __enter__(self) -> None:
+        self.is_set = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_set = False
 
 
 class Dispatcher(Loop):
@@ -76,7 +91,7 @@ class Dispatcher(Loop):
         """No further claims."""
         self.ending = False
         """At most one claim a tick: a steady flow of short tasks must not delay a stop."""
-        self.claiming = False
+        self.claiming = InProgress()
         self.claimed = 0
 
     @property
@@ -163,7 +178,7 @@ class Dispatcher(Loop):
 
     async def _claim_first(self) -> bool:
         """Claims the first ready task, which is cheaper than a full claim. Returns whether there was one."""
-        with self._while_claiming():
+        with self.claiming:
             tasks = (await self._store.claim(self.request(1, expected=1))).tasks
             self.claimed += len(tasks)
             self._state = claiming.after_first(self._state, len(tasks))
@@ -173,7 +188,7 @@ class Dispatcher(Loop):
         return bool(tasks)
 
     async def _claim_many(self, step: ClaimMany) -> None:
-        with self._while_claiming():
+        with self.claiming:
             aged = await self._claim_aged(step.aged) if step.aged else Claimed([])
             tasks, parked, claimed = aged.tasks, aged.parked, Claimed([])
             if len(tasks) < step.limit:
@@ -195,14 +210,6 @@ class Dispatcher(Loop):
         self._state = claiming.after_aged(self._state, len(aged.tasks), now, took_seconds)
         return aged
 
-    @contextmanager
-    def _while_claiming(self) -> Iterator[None]:
-        self.claiming = True
-        try:
-            yield
-        finally:
-            self.claiming = False
-
     def _room(self) -> int:
         """How many tasks to claim now."""
         return 0 if self.stopping else claiming.room(self._pool.load())
@@ -215,7 +222,7 @@ class Dispatcher(Loop):
                 inserted = await self._store.insert(group)
                 self.wake()
                 return inserted
-            with self._while_claiming():
+            with self.claiming:
                 inserted, claimed = await self._store.insert_and_claim(group, self.request(limit))
                 self._took(claimed, limit)
                 self._pool.give(claimed.tasks)

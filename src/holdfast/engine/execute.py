@@ -80,9 +80,10 @@ class Executor:
 
 def invoke(handler: Handler, task: Task, context: object) -> Any:
     """Calls the function. The caller awaits the result of an async function."""
-    if handler.by_keyword:
+    parameters = handler.parameters
+    if parameters is not None:
         arguments = dict(task.payload or {})
-        if handler.context_name is not None:
-            arguments[handler.context_name] = context
+        if parameters.context_name is not None:
+            arguments[parameters.context_name] = context
         return handler.function(**arguments)
     return handler.function(task, context) if handler.wants_context else handler.function(task)

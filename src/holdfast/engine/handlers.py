@@ -17,9 +17,8 @@ from msgspec.structs import asdict, replace
 from holdfast.core.check import check_id, shown
 from holdfast.core.limit import LimitRule
 from holdfast.core.task import Priority
+from holdfast.engine.parameters import Parameters, parameters_of
 from holdfast.errors import BadConfig, InvalidInput
-
-CONTEXT_NAMES = ("ctx", "context")
 
 
 class Isolation(StrEnum):
@@ -81,14 +80,20 @@ class Handler(msgspec.Struct, frozen=True):
 
     type: str
     function: Callable[..., Any]
-    signature: inspect.Signature
-    """Read once, because every enqueue needs it."""
     isolation: Isolation
     config: TypeConfig
-    by_keyword: bool = False
-    """True: the fields of the payload are the arguments. False: the argument is the task."""
+    parameters: Parameters | None = None
+    """What the function takes from the payload, whose fields are its arguments. Read once, because every
+    enqueue needs it. None: the argument is the task."""
     wants_context: bool = False
-    context_name: str | None = None
+
+    @property
+    def by_keyword(self) -> bool:
+        return self.parameters is not None
+
+    @property
+    def context_name(self) -> str | None:
+        return None if self.parameters is None else self.parameters.context_name
 
 
 class Handlers:
@@ -138,11 +143,9 @@ def for_task(
         Handler(
             task_type,
             function,
-            signature,
             _isolation(function, isolation),
             config,
-            False,
-            len(positional) >= 2,
+            wants_context=len(positional) >= 2,
         )
     )
 
@@ -150,27 +153,16 @@ def for_task(
 def for_arguments(
     task_type: str, function: Callable[..., Any], config: TypeConfig, isolation: str | None = None
 ) -> Handler:
-    """A handler whose arguments are the fields of the payload. A parameter named `ctx` or `context` gets the
-    context."""
-    signature = _signature(task_type, function)
-    parameters = signature.parameters.values()
-    for parameter in parameters:
-        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
-            raise BadConfig(
-                f"task '{task_type}': parameter '{parameter.name}' cannot be given by name; "
-                "use ordinary or keyword parameters"
-            )
-    context = next((p.name for p in parameters if p.name in CONTEXT_NAMES), None)
+    """A handler whose arguments are the fields of the payload."""
+    parameters = parameters_of(task_type, function, _signature(task_type, function))
     return _importable(
         Handler(
             task_type,
             function,
-            signature,
             _isolation(function, isolation),
             config,
-            True,
-            context is not None,
-            context,
+            parameters,
+            parameters.context_name is not None,
         )
     )
 
@@ -217,24 +209,6 @@ def _is_same(before: Callable[..., Any], function: Callable[..., Any]) -> bool:
 def _full_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", None)
     return f"{function.__module__}.{name}" if name else f"<{type(function).__name__}>"
-
-
-def bind_payload(handler: Handler, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The payload that calls the function with these arguments later."""
-    if handler.context_name is not None:
-        kwargs = {**kwargs, handler.context_name: None}
-    try:
-        bound = handler.signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise InvalidInput(f"task '{handler.type}' cannot be called like this: {error}") from None
-    payload: dict[str, Any] = {}
-    for name, value in bound.arguments.items():
-        parameter = bound.signature.parameters[name]
-        if parameter.kind is parameter.VAR_KEYWORD:
-            payload.update(value)
-        elif name != handler.context_name:
-            payload[name] = value
-    return payload
 
 
 def _isolation(function: Callable[..., Any], name: str | None) -> Isolation:

@@ -77,6 +77,8 @@ def type_config(options: TypeOptions) -> TypeConfig:
         raise BadConfig(f"a task type has no option {shown(unknown[0])}: the options are {names}")
     cron = options.get("cron")
     check_timetable("@every 1" if cron is None else cron, options.get("timezone", "UTC"))
+    if "burst" in options and options.get("rate") is None and options.get("key_rate") is None:
+        raise BadConfig("burst has no effect without a rate: give rate or key_rate too")
     burst = check_whole("burst", options.get("burst", 1), least=1, most=LIMIT_MAX, wrong=BadConfig)
     return TypeConfig(
         queue=check_id("queue", options.get("queue", "default"), wrong=BadConfig),
@@ -111,6 +113,12 @@ def rule(rate: str | None, concurrency: int | None, burst: int) -> LimitRule | N
 
 def schedule_of(handler: Handler, cron: str, timezone: str) -> Schedule:
     """Returns the schedule of a type that is defined with `cron`. The code owns it."""
+    if handler.parameters is not None and handler.parameters.required:
+        names = ", ".join(sorted(handler.parameters.required))
+        raise BadConfig(
+            f"task '{handler.type}' has a cron, which calls it without arguments, but needs {names}: give "
+            "them defaults, or add a schedule with a payload (queue.schedule)"
+        )
     config = handler.config
     return Schedule(
         handler.type,

@@ -13,6 +13,7 @@ from holdfast.core.check import check_name, shown
 from holdfast.core.pressure import ACCEPTED
 from holdfast.core.submit import BATCH_MAX, Submission, submit, submit_like
 from holdfast.engine.handlers import TypeConfig
+from holdfast.engine.parameters import check_payload
 from holdfast.errors import BatchTooLarge, InvalidInput
 from holdfast.queue.handle import Source, TaskHandle
 from holdfast.queue.pressure import Backpressure
@@ -99,6 +100,8 @@ class Producer:
             handler = None
         if handler is not None:
             config = handler.config
+            if handler.parameters is not None:
+                check_payload(handler.parameters, payload)
         else:
             config = await self._types.find(resources.store, type)
         now = resources.store.now()
@@ -176,6 +179,9 @@ class Producer:
         now, new_id = resources.store.now(), resources.ids.task
         for item in items:
             task_type = item["type"]
+            parameters = self._types.parameters(task_type)
+            if parameters is not None:
+                check_payload(parameters, item.get("payload"))
             is_like_others = len(item) == 2 and "payload" in item
             if is_like_others and (model := models.get(task_type)) is not None:
                 group.append(submit_like(model, item["payload"], new_id(now), now))

@@ -6,7 +6,8 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, Unpack, overload
 
-from holdfast.engine.handlers import Handler, bind_payload, for_arguments
+from holdfast.engine.handlers import Handler, for_arguments
+from holdfast.engine.parameters import bind_payload
 from holdfast.queue.define import TypeOptions, type_config
 from holdfast.queue.enqueue import check_options
 from holdfast.queue.handle import TaskHandle
@@ -27,6 +28,8 @@ class TaskFunction(Generic[P, R]):
         self.type = handler.type
         self._enqueue = enqueue
         self._handler = handler
+        assert handler.parameters is not None, "the handler takes the task"
+        self._parameters = handler.parameters
         self._options: dict[str, Any] = {}
         functools.update_wrapper(self, function)
 
@@ -42,12 +45,12 @@ class TaskFunction(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> TaskHandle:
         """Enqueues a task that calls the function with these arguments."""
-        payload = bind_payload(self._handler, args, kwargs)
+        payload = bind_payload(self._parameters, args, kwargs)
         return await self._enqueue(self.type, payload, **self._options)
 
     def request(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """Returns such a task as an item for `TaskQueue.enqueue_many`."""
-        payload = bind_payload(self._handler, args, kwargs)
+        payload = bind_payload(self._parameters, args, kwargs)
         return {"type": self.type, "payload": payload, **self._options}
 
 

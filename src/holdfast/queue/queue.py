@@ -145,7 +145,7 @@ class Queue:
         priority: Priority | str | int | None = None,
         actor: str = "api",
     ) -> None:
-        """Adds or changes a schedule, with a spec such as '*/5 * * * *' or '@every 30' (seconds). It fires
+        """Adds or changes a schedule, with a spec such as '*/5 * * * *', '@daily' or '@every 5m'. It fires
         while any node of this store runs. Raises Conflict if a task defined with `cron` has this name."""
         await self.parts.schedules.put(
             name,

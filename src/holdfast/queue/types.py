@@ -18,6 +18,7 @@ from holdfast.core.limit import LimitRule, name_of
 from holdfast.core.request import EnqueueRequest
 from holdfast.core.task import NO_TIMEOUT, Priority, TaskOptions
 from holdfast.engine.handlers import Handlers, TypeConfig, resolved
+from holdfast.engine.parameters import Parameters
 from holdfast.errors import InvalidInput, UnknownType
 from holdfast.queue.settings import SettingsInForce
 from holdfast.store.store import Store
@@ -95,6 +96,12 @@ class KnownTypes:
         """Returns the configuration of a type that `find` has returned before."""
         handler = self.handlers.get(type_name)
         return handler.config if handler is not None else self._elsewhere[type_name]
+
+    def parameters(self, type_name: str) -> Parameters | None:
+        """The arguments of a type whose handler is in this process. None if it takes the task, or if its
+        handler is not known here."""
+        handler = self.handlers.get(type_name)
+        return None if handler is None else handler.parameters
 
     async def find(self, store: Store, type_name: str) -> TypeConfig:
         """Returns the configuration of a type, from a handler of this process or from the store. Raises

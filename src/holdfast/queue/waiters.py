@@ -36,6 +36,8 @@ class Waiters:
         self._count = 0
         self._task: asyncio.Task[None] | None = None
         self._stir = asyncio.Event()
+        self.watch: Callable[[str, asyncio.Future[Task]], Callable[[], None]] | None = None
+        """Called when a wait begins. Returns what to call at its end. It may fail a wait that cannot end."""
         self._unsubscribe: Callable[[], None] = bus.subscribe(self._hinted, FEED)
 
     def _hinted(self, topic: str) -> None:
@@ -52,6 +54,8 @@ class Waiters:
         self._add(task_id, future)
         try:
             await self._look_first(task_id)
+            if self.watch is not None:
+                future.add_done_callback(_ignored(self.watch(task_id, future)))
             async with asyncio.timeout(seconds):
                 return await future
         except TimeoutError:
@@ -129,3 +133,7 @@ class Waiters:
         for task in tasks.values():
             if task.status in ENDED:
                 self.ended(task)
+
+
+def _ignored(call: Callable[[], None]) -> Callable[[object], None]:
+    return lambda _: call()

@@ -7,7 +7,6 @@ module's queue gets an error.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,14 +32,21 @@ class UserHandlers(msgspec.Struct, frozen=True):
 
 
 def handlers_of(queue: Queue, payloads: Mapping[str, Sequence[object]]) -> UserHandlers:
-    """The handlers of a queue. Raises BadConfig for a handler that cannot be simulated, with the reason."""
-    handlers = tuple(queue.definitions.handlers)
+    """The handlers of the types with payloads, or all handlers if there are no payloads. Raises BadConfig for
+    a handler that cannot be simulated, with the reason."""
+    registered = queue.definitions.handlers
+    if unknown := sorted(payloads.keys() - registered.types()):
+        raise BadConfig(
+            f"there are payloads for '{unknown[0]}', which has no handler: check the name"
+        )
+    handlers = tuple(handler for handler in registered if not payloads or handler.type in payloads)
     if not handlers:
         raise BadConfig("the queue has no handlers: register them before simulating")
     for handler in handlers:
         if handler.isolation is not Isolation.LOOP:
             raise BadConfig(
-                f"'{handler.type}' runs in a {handler.isolation}: only async handlers can be simulated"
+                f"'{handler.type}' runs in a {handler.isolation}: only async handlers can be "
+                "simulated; name the types to simulate in `payloads`"
             )
         if handler.type not in payloads and (missing := _needed(handler)):
             raise BadConfig(
@@ -58,13 +64,7 @@ def _refuse() -> Any:
 
 def _needed(handler: Handler) -> list[str]:
     """Arguments that the payload must contain."""
-    if not handler.by_keyword:
-        return []
-    return [
-        parameter.name
-        for parameter in inspect.signature(handler.function).parameters.values()
-        if parameter.default is parameter.empty and parameter.name != handler.context_name
-    ]
+    return [] if handler.parameters is None else sorted(handler.parameters.required)
 
 
 def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None:
@@ -76,7 +76,5 @@ def bind(user_handlers: UserHandlers, handlers: Handlers, on_start: Any) -> None
             return await invoke(handler, task, ctx)
 
         handlers.add(
-            msgspec.structs.replace(
-                handler, function=run, by_keyword=False, wants_context=True, context_name=None
-            )
+            msgspec.structs.replace(handler, function=run, parameters=None, wants_context=True)
         )

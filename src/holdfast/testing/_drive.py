@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.clock import VirtualClock
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import RunId, Status
+from holdfast.core.task import RunId, Status, Task
 from holdfast.engine.engine import Engine
 from holdfast.engine.loop import Loop
 from holdfast.store.store import Store
@@ -25,6 +26,14 @@ PATIENCE_SECONDS: Final = 0.05
 THREAD_SECONDS: Final = 10.0
 """Real time that handlers in threads and processes get."""
 PAUSE_SECONDS: Final = 0.001
+STALL_SECONDS: Final = 1.0
+"""Real time without a step after which a wait for a task fails."""
+
+
+_STALLED: Final = (
+    "task {task_id} has not ended, and nothing runs in the harness while the test waits for it: "
+    "await h.run_until_idle() or h.advance(seconds) first, then ask for the result"
+)
 
 
 class NeverIdle(Exception):
@@ -40,10 +49,13 @@ class Driver:
         self._clock = clock
         self._due: set[Loop] = set(engine.loops)
         self._waiting: frozenset[RunId] = frozenset()
+        self._steps = 0
+        """Counts the steps, so that a wait notices when there are none."""
 
     async def run_until_idle(self) -> None:
         """Runs all work that is due now."""
         for _ in range(ROUNDS_MAX):
+            self._steps += 1
             due = [loop for loop in self.engine.loops if self._is_due(loop)]
             for loop in due:
                 if await loop.step() > 0.0:
@@ -73,6 +85,26 @@ class Driver:
             await self.run_until_idle()
             if due_at >= target:
                 return
+
+    def watch(self, task_id: str, wait: asyncio.Future[Task]) -> Callable[[], None]:
+        """Fails a wait for a task while no call steps the loops: it would never end. Returns a function that
+        ends the watch."""
+        event_loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle
+
+        def look(steps: int) -> None:
+            nonlocal timer
+            if self._steps == steps and not wait.done():
+                wait.set_exception(RuntimeError(_STALLED.format(task_id=task_id)))
+                return
+            timer = event_loop.call_later(STALL_SECONDS, look, self._steps)
+
+        timer = event_loop.call_later(STALL_SECONDS, look, self._steps)
+
+        def end() -> None:
+            timer.cancel()
+
+        return end
 
     def _is_due(self, loop: Loop) -> bool:
         return loop.is_woken or loop in self._due

@@ -25,7 +25,7 @@ def simulated(
 ) -> Report:
     """Runs the queue's async handlers under the faults drawn by each seed. Raises AssertionError with the
     broken law, the seed, the smallest run that breaks it and its timeline. `payloads` lists payloads by task
-    type; each task gets one of them. `plan` sets other figures of the runs."""
+    type; each task gets one of them. Other types are left out then. `plan` sets other figures of the runs."""
     user_handlers = handlers_of(queue, payloads or {})
     options = Options(
         hours=hours,

@@ -134,6 +134,7 @@ async def harness(
         await queue.start(**settings)
         resources = await queue.open()
         driver = Driver(engines[0], resources.store, clock)
+        queue.parts.sessions.here.waiters.watch = driver.watch
         try:
             yield Harness(queue, engines[0], driver, clock)
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +149,39 @@ def test_harness_is_a_function_in_any_import_order() -> None:
     """A module with the name of the function would replace it once imported."""
     code = "from holdfast.testing import Harness, harness; assert callable(harness), harness"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+async def test_a_wait_that_cannot_end_says_so(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+        handle = await queue.enqueue("echo", 1)
+        with pytest.raises(RuntimeError, match=r"await h\.run_until_idle"):
+            await handle.result()
+        await h.run_until_idle()
+        assert await handle.result() == 1
+
+
+async def test_a_wait_in_the_background_ends_with_the_task(queue: TaskQueue) -> None:
+    async with harness(queue) as h:
+        handle = await queue.enqueue("echo", 1, delay=3_600)
+        waiting = asyncio.create_task(handle.result())
+        await h.advance(1_800)
+        await h.advance(1_800)
+        assert await waiting == 1
+
+
+async def test_a_handler_that_waits_in_real_time_is_finished_later(queue: TaskQueue) -> None:
+    """`run_until_idle` leaves such a handler running. A later call finds its end."""
+    go_on = asyncio.Event()
+
+    async def slow(task: Task) -> str:
+        await go_on.wait()
+        return "done"
+
+    queue.register_handler("slow", slow)
+    async with harness(queue) as h:
+        handle = await queue.enqueue("slow")
+        await h.run_until_idle()
+        assert (await handle.get()).status == "running"
+        go_on.set()
+        await h.run_until_idle()
+        assert await handle.result() == "done"

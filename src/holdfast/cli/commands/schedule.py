@@ -32,7 +32,7 @@ def list_(*, common: Common = COMMON) -> None:
 
 def add(
     name: Name,
-    spec: Annotated[str, Parameter(help="Five fields of cron, or '@every SECONDS'.")],
+    spec: Annotated[str, Parameter(help="Five fields of cron, '@every 5m', or '@daily'.")],
     type: Annotated[str, Parameter(help="A type that a worker has registered.")],
     /,
     *pairs: Annotated[str, Parameter(help="The payload as key=value.")],

@@ -69,21 +69,13 @@ async def insert_and_claim(
     plain."""
     if False in [submission.is_plain for submission in group]:
         return None
-    fast, now = access.dialect.fast, access.now()
-    first, second = access.ids.record(now), access.ids.record(now)
-
-    def script() -> Script[tuple[set[str], Claimed]]:
-        new = yield from fast.insert_plain(group, now=now, record_id=first, hint="")
-        claimed, _ = yield from fast.claim(claim, now=now, record_id=second)
-        return new, claimed
-
+    now = access.now()
     try:
         if len(group) == 1 and (started := await _start_one(access, group[0].task, claim, now)):
             return [Inserted(started.id, QUEUED, True)], Claimed([started])
-        new, claimed = await access.driver.write_one(script, small=True)
+        return await _insert_then_claim(access, group, claim, now)
     except RowExists:
         return None
-    return _inserted(group, new), claimed
 
 
 async def _start_one(access: Access, task: Task, claim: ClaimRequest, now: float) -> Task | None:
@@ -93,6 +85,21 @@ async def _start_one(access: Access, task: Task, claim: ClaimRequest, now: float
     statement, started = start
     written = await access.driver.call(statement, small=True)
     return started if written[0] else None
+
+
+async def _insert_then_claim(
+    access: Access, group: Sequence[Submission], claim: ClaimRequest, now: float
+) -> tuple[list[Inserted], Claimed]:
+    fast = access.dialect.fast
+    first, second = access.ids.record(now), access.ids.record(now)
+
+    def script() -> Script[tuple[set[str], Claimed]]:
+        new = yield from fast.insert_plain(group, now=now, record_id=first, hint="")
+        claimed, _ = yield from fast.claim(claim, now=now, record_id=second)
+        return new, claimed
+
+    new, claimed = await access.driver.write_one(script, small=True)
+    return _inserted(group, new), claimed
 
 
 async def _is_ours(access: Access, task_id: str, record_id: int) -> bool:

@@ -1,0 +1,58 @@
+"""The specs of schedules."""
+
+from __future__ import annotations
+
+import pytest
+
+from holdfast.core.schedule import ALIASES, next_fire
+from holdfast.errors import InvalidInput
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "at"),
+    [
+        ("@every 30", 30.0),
+        ("@every 0.5", 0.5),
+        ("@every 30s", 30.0),
+        ("@every 5m", 300.0),
+        ("@every 1.5h", 5_400.0),
+        ("@every 2d", 2 * DAY),
+        ("@hourly", 3_600.0),
+        ("@daily", DAY),
+        ("@midnight", DAY),
+        ("@weekly", 3 * DAY),
+        ("@monthly", 31 * DAY),
+        ("@yearly", 365 * DAY),
+        ("*/5 * * * *", 300.0),
+    ],
+)
+def test_specs(spec: str, at: float) -> None:
+    assert next_fire(spec, "UTC", 0.0) == at
+
+
+@pytest.mark.parametrize("spec", ALIASES)
+def test_an_alias_is_its_expression(spec: str) -> None:
+    assert next_fire(spec, "Europe/Prague", 0.0) == next_fire(ALIASES[spec], "Europe/Prague", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("* * * * * *", "five fields"),
+        ("*/10 * * * * *", "@every 30"),
+        ("* * * *", "five fields"),
+        ("@reboot", "@hourly"),
+        ("@every", "@hourly"),
+        ("@every 5 weeks", "length of time"),
+        ("@every -5m", "length of time"),
+        ("@every 0", "length of time"),
+        ("@every nan", "length of time"),
+        ("@every 1e400", "length of time"),
+        ("61 * * * *", "not a cron expression"),
+    ],
+)
+def test_specs_that_are_refused(spec: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        next_fire(spec, "UTC", 0.0)
