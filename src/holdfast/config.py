@@ -38,14 +38,17 @@ def find_url(flag: str | None, environ: Mapping[str, str], folder: Path) -> Reso
     return Resolved(URL_DEFAULT, "the default")
 
 
+def read_table(path: Path, name: str) -> dict[str, Any]:
+    """A table of the file, e.g. [server]; empty when there is none."""
+    table = _document(path).get(name, {})
+    if not isinstance(table, dict):
+        raise BadConfig(f"{path.name}: '{name}' must be a table; write [{name}] above its keys")
+    return table
+
+
 def read_file(path: Path) -> dict[str, str]:
     """The [holdfast] table of the file; empty when there is no file."""
-    try:
-        document: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise BadConfig(f"{path.name} cannot be read: {error}; repair or remove it") from None
+    document = _document(path)
     table = document.get("holdfast", {})
     if not isinstance(table, dict):
         raise BadConfig(f"{path.name}: 'holdfast' must be a table; write [holdfast] above its keys")
@@ -55,3 +58,12 @@ def read_file(path: Path) -> dict[str, str]:
         if not isinstance(value, str):
             raise BadConfig(f"{path.name}: '{key}' must be text, not {value!r}")
     return table
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadConfig(f"{path.name} cannot be read: {error}; repair or remove it") from None

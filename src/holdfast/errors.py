@@ -12,9 +12,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 __all__ = [
+    "AlreadyDecided",
     "BadConfig",
     "BatchTooLarge",
     "Conflict",
+    "DecisionExpired",
+    "DecisionNeeded",
     "DependencyCycle",
     "DiskFull",
     "DuplicateTask",
@@ -30,6 +33,7 @@ __all__ = [
     "MissingExtra",
     "MissingPrivilege",
     "NotFound",
+    "NotLocked",
     "NotRunning",
     "NotSupported",
     "PayloadTooLarge",
@@ -210,6 +214,41 @@ class VersionConflict(Conflict):
 
     code = "version-conflict"
     current: dict[str, object] | None = None
+
+
+class NotLocked(Conflict):
+    """No runner holds the task."""
+
+    code = "not-locked"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class AlreadyDecided(Conflict):
+    """Another answer, or the deadline, was first. `decision` is the decision as it stands."""
+
+    code = "already-decided"
+    grpc_status = "FAILED_PRECONDITION"
+
+    def __init__(self, message: str, *, decision: object = None) -> None:
+        super().__init__(message)
+        self.decision = decision
+
+
+class DecisionNeeded(Conflict):
+    """The task waits for a decision, which only its answer ends."""
+
+    code = "decision-needed"
+    grpc_status = "FAILED_PRECONDITION"
+    exit_code = 8
+
+
+class DecisionExpired(HoldfastError):
+    """The deadline of a decision passed without an answer, and it has no default."""
+
+    code = "decision-expired"
+    http_status = 424
+    grpc_status = "ABORTED"
+    exit_code = 8
 
 
 class QueueFull(HoldfastError):

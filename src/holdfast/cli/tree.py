@@ -35,6 +35,16 @@ VERBS: Final = (
         ("holdfast worker myapp:queue", "holdfast worker myapp:queue --processes 4 --queues mail"),
     ),
     Verb(
+        "server",
+        "Serve the API of a store",
+        f"{_HERE}.server:server",
+        (
+            "holdfast server --port 8787",
+            "holdfast server --url postgresql://localhost/app --no-loops",
+            "holdfast server --workers myapp:queue",
+        ),
+    ),
+    Verb(
         "enqueue",
         "Enqueue a task",
         f"{_HERE}.enqueue:enqueue",
@@ -241,6 +251,45 @@ VERBS: Final = (
         ("holdfast db migrate --url postgresql://owner@localhost/app",),
     ),
     Verb(
+        "token create",
+        "Create an access token; its secret is shown once",
+        f"{_HERE}.token:create",
+        (
+            "holdfast token create ci --role operator --expires 90d",
+            "holdfast token create shop --role viewer --project shop",
+        ),
+    ),
+    Verb(
+        "token list",
+        "List access tokens",
+        f"{_HERE}.token:list_",
+        ("holdfast token list",),
+    ),
+    Verb(
+        "token revoke",
+        "End an access token",
+        f"{_HERE}.token:revoke",
+        ('holdfast token revoke tok_0199a1b2 --reason "it leaked"',),
+    ),
+    Verb(
+        "token rotate",
+        "Give an access token another secret",
+        f"{_HERE}.token:rotate",
+        ("holdfast token rotate tok_0199a1b2",),
+    ),
+    Verb(
+        "audit list",
+        "List acts of operators, latest first",
+        f"{_HERE}.audit:list_",
+        ("holdfast audit list --limit 20",),
+    ),
+    Verb(
+        "audit verify",
+        "Check that no audit row was changed or removed",
+        f"{_HERE}.audit:verify",
+        ("holdfast audit verify",),
+    ),
+    Verb(
         "db new-epoch",
         "Make readers of the feed start over after a restore",
         f"{_HERE}.db:new_epoch",
@@ -269,6 +318,8 @@ NOUNS: Final = {
     "schedule": "Cron schedules",
     "lock": "Locks",
     "node": "Nodes",
+    "token": "Access tokens",
+    "audit": "The audit of operators' acts",
     "db": "The database",
     "orders": "Orders",
 }

@@ -92,7 +92,8 @@ TABLE: Final[tuple[EventKind, ...]] = (
     *_rows("task.aborted task.paused task.forced", C, STATUS_FRAME, "task node user project"),
     *_rows("task.dead", C, STATUS_FRAME, "task project"),
     # Other changes of a task.
-    *_rows("task.edited task.late task.blamed task.held task.unheld task.assigned task.deleted",
+    *_rows("task.edited task.late task.blamed task.held task.unheld task.assigned task.deleted "
+           "task.unassigned task.rescheduled",
            C, "", "task node project"),
     *_rows("task.progress", I, "", "task node project"),
     *_rows("task.checkpoint checkpoint.created", I, CHECKPOINT_FRAME, "task node project"),

@@ -1,4 +1,4 @@
-"""Claims of tasks by id, and deadlines of single tasks.
+"""Claims of tasks by id, and what ends by itself at a time.
 
 Promises: an answered claim is durable with its event. A lease that has ended expires before the claim, so
 no sweep is needed in between.
@@ -7,11 +7,11 @@ no sweep is needed in between.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import Final, NamedTuple
 
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.claiming import Claimed, ClaimRequest
-from holdfast.core.command import Instruction, Stall, Unassign
 from holdfast.core.decide import Ruling
 from holdfast.core.task import RunId, Task
 from holdfast.core.transition import Refusal
@@ -24,12 +24,21 @@ TRIES: Final = 3
 DEADLINES_MAX: Final = 100
 
 
-class Deadline(NamedTuple):
-    """When a task must change by itself, and the command that does it."""
+class DueKind(StrEnum):
+    """What ends by itself at a time."""
 
-    task_id: str
+    STALL = "stall"
+    UNASSIGN = "unassign"
+    DECISION = "decision"
+    INTERVENTION = "intervention"
+
+
+class Deadline(NamedTuple):
+    """When something ends by itself: a run without progress, a reservation, a decision, an intervention."""
+
+    kind: DueKind
+    id: str
     at: float
-    instruction: Instruction
 
 
 class ClaimsById:
@@ -73,10 +82,7 @@ class ClaimsById:
         )
 
     async def deadlines(self) -> list[Deadline]:
-        """The next deadlines of tasks: for progress, and of reservations. Earliest first."""
+        """What ends by itself next. Earliest first."""
         rows = await self._access.rows("deadlines", limit=DEADLINES_MAX)
-        found = [
-            Deadline(task_id, at, Instruction(task_id, Stall() if what == "stall" else Unassign()))
-            for what, task_id, at in rows
-        ]
-        return sorted(found, key=lambda deadline: deadline.at)
+        deadlines = [Deadline(DueKind(kind), id_, at) for kind, id_, at in rows]
+        return sorted(deadlines, key=lambda deadline: deadline.at)

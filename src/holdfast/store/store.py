@@ -22,9 +22,11 @@ from holdfast.store.backlog import BacklogStore
 from holdfast.store.beside import Beside
 from holdfast.store.by_id import ClaimsById
 from holdfast.store.cascades import CascadeStore
+from holdfast.store.decisions import DecisionStore
 from holdfast.store.fast import insert as fast_insert
 from holdfast.store.fast.lone_caller import LoneCaller
 from holdfast.store.feed import FeedStore
+from holdfast.store.interventions import InterventionStore
 from holdfast.store.links import LinkStore
 from holdfast.store.port import ROW_WAIT_SECONDS, Dialect, Driver, Rank, RowHeld, WatchedFile
 from holdfast.store.reads import Reads
@@ -73,6 +75,8 @@ class Store:
         self.schedules = ScheduleStore(self._access)
         self.upkeep = Upkeep(self._access)
         self.by_id = ClaimsById(self._access, self.runs.expire)
+        self.decisions = DecisionStore(self._access)
+        self.interventions = InterventionStore(self._access)
         self.now = driver.now
         """The store's time, which decides whether a lease has ended."""
         self.one_writer = dialect.one_writer

@@ -31,6 +31,7 @@ OWN = {
     # With one writer, reads in a transaction need no locks, and rows are claimed by row id.
     "sqlite": {
         *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
+        *("forget_checkpoints", "forget_decisions", "forget_interventions"),
         *(
             "mark_counted",
             "next_offset",

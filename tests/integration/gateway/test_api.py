@@ -95,8 +95,7 @@ async def test_versions_guard_a_change(site: Site) -> None:
 
 async def test_acts_are_audited_and_repeats_replayed(site: Site) -> None:
     task = (await site.task(payload={"n": 1}))["id"]
-    locks = site.hub.locks._locks
-    held = await locks.try_lock("host:1", ttl=600) if hasattr(locks, "try_lock") else None
+    await site.hub.locks._locks.acquire("host:1", ttl=600)
     acts: list[tuple[str, str, Any, tuple[str, str]]] = [
         ("PATCH", f"/tasks/{task}", {"payload": {"n": 2}}, ("tasks.edit", task)),
         ("POST", f"/tasks/{task}/copy", {}, ("tasks.copy", task)),
@@ -107,9 +106,8 @@ async def test_acts_are_audited_and_repeats_replayed(site: Site) -> None:
         ("POST", "/schedules/n/resume", {}, ("schedules.write", "n")),
         ("DELETE", "/schedules/n", None, ("schedules.write", "n")),
         ("POST", "/operations", {"action": "abort", "ids": [task]}, ("tasks.intervene", task)),
+        ("POST", "/locks/host%3A1/revoke", {}, ("locks.revoke", "host:1")),
     ]
-    if held is not None:
-        acts.append(("POST", "/locks/host%3A1/revoke", {}, ("locks.revoke", "host:1")))
     expected = []
     for n, (method, path, body, row) in enumerate(acts):
         key = {"Idempotency-Key": f"key-{n}"}
@@ -175,7 +173,7 @@ async def test_dead_letters_are_replayed_by_query(site: Site) -> None:
     assert (done.json()["total"], done.json()["done"]) == (2, 2)
 
 
-@pytest.mark.parametrize("task_id", ["a/b", "a b", "\u017c", "a%2Fb", "..", "a?b#c"])
+@pytest.mark.parametrize("task_id", ["a/b", "a b", "\u017c", "a%2Fb", "a?b#c"])
 async def test_an_id_may_hold_any_character(memory_site: Site, task_id: str) -> None:
     from urllib.parse import quote
 

@@ -65,12 +65,14 @@ async def resume_queue(call: Call, name: str, body: ReasonBody) -> Answer:
 async def _change_queue(call: Call, name: str, body: ReasonBody, *, pause: bool) -> Answer:
     actor = call.authorise_store(O.QUEUES_PAUSE).actor
     before = await _queue(call, name)
-    now = call.hub.now()
+    answers: list[Answer] = []
 
-    def view() -> dict[str, Any]:
-        if not pause:
-            return views.queue(QueueView(name, before.counts))
-        return views.queue(QueueView(name, before.counts, now, actor, body.reason))
+    def answer(outcome: float) -> Answer:
+        view = QueueView(name, before.counts)
+        if pause:
+            view = QueueView(name, before.counts, outcome, actor, body.reason)
+        answers.append(Answer(views.queue(view)))
+        return answers[-1]
 
     by = call.by(
         O.QUEUES_PAUSE,
@@ -78,12 +80,12 @@ async def _change_queue(call: Call, name: str, body: ReasonBody, *, pause: bool)
         subject=name,
         actor=actor,
         reason=body.reason,
-        answer=lambda _: Answer(view()),
+        answer=answer,
         detail={"paused": pause},
     )
     queues = call.hub.parts.queues
     await (queues.pause(name, by) if pause else queues.resume(name, by))
-    return Answer(views.queue(await _queue(call, name)))
+    return answers[-1]
 
 
 async def _queue(call: Call, name: str) -> QueueView:

@@ -27,11 +27,11 @@ def pause_queue(
     reason: str,
     beside: Beside | None = None,
 ) -> Script[None]:
-    """The outcome for `beside` is True."""
+    """The outcome for `beside` is the time of the pause."""
     yield from begin(beside, now)
     yield call("pause_queue", name=name, now=now, actor=actor, reason=reason)
     data = {"queue": name, "actor": actor, "reason": reason}
-    more = yield from end(beside, True, now)
+    more = yield from end(beside, now, now)
     yield from _record_event(dialect, ids, now, "queue.paused", data=data, more=more)
 
 

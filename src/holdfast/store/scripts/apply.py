@@ -18,6 +18,7 @@ from holdfast.core.event import NewEvent
 from holdfast.store.beside import Beside, begin
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import cascade, limits
+from holdfast.store.scripts.decision_rows import cancel_left
 from holdfast.store.scripts.revive import on_their_way
 from holdfast.store.scripts.work import Recorder, Work, held as held_by_others
 
@@ -126,14 +127,15 @@ def finish(
     *,
     then: Callable[[float], Script[Sequence[NewEvent]]] | None = None,
 ) -> Script[None]:
-    """Settles dependents, releases limits, then writes everything. `left`: how many edges to dependents this
-    transaction may still read; by default a whole batch. `then` writes rows beside the tasks, and returns
-    events for the same record."""
+    """Settles dependents, releases limits, cancels decisions that no task waits for, then writes everything.
+    `left`: how many edges to dependents this transaction may still read; by default a whole batch. `then`
+    writes rows beside the tasks, and returns events for the same record."""
     left = yield from cascade.settle_dependents(
         work, recorder.cascade_batch if left is None else left
     )
     yield from cascade.revive_dependents(work, left)
     yield from limits.give_back(work)
+    yield from cancel_left(work)
     if then is not None:
         work.mention((yield from then(work.now)))
     yield from work.save(recorder, record_id)

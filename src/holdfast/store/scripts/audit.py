@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 from msgspec.structs import astuple, replace
 
 from holdfast.core.audit import AuditEntry, AuditHead, AuditRow, next_row
@@ -17,6 +18,14 @@ from holdfast.store.script import Script, call, call_rows
 TIME_DIGITS: Final = 3
 """Decimals of a time in the audit. A database returns a time with so few digits exactly, and the hash covers
 it."""
+
+
+class Act(msgspec.Struct, frozen=True):
+    """What the audit says about an act beside its content: the operation that was authorised, and the
+    request."""
+
+    operation: str
+    request_id: str = ""
 
 
 def append(entries: Sequence[AuditEntry]) -> Script[AuditHead]:

@@ -13,6 +13,13 @@ from holdfast.store.scripts import cascade
 
 BATCH: Final = 20_000
 """Records that one transaction counts. It blocks all other writes."""
+_BELONGINGS: Final = (
+    "forget_steps",
+    "forget_decisions",
+    "forget_checkpoints",
+    "forget_interventions",
+)
+"""The statements that delete what belongs to tasks."""
 
 
 class SqliteDialect:
@@ -62,7 +69,9 @@ class SqliteDialect:
         if gone:
             counts = Counter(tuple(row[1:]) for row in gone)
             yield call_rows("adjust_counters", [(*key, -n) for key, n in counts.items()])
-            yield call("forget_steps", ids=[row[0] for row in gone])
+            ids = [row[0] for row in gone]
+            for statement in _BELONGINGS:
+                yield call(statement, ids=ids)
         return len(gone)
 
     def hint(self, text: str) -> Script[None]:

@@ -35,3 +35,63 @@ CREATE TABLE holdfast_checkpoint (
     created_at double precision NOT NULL
 );
 CREATE UNIQUE INDEX holdfast_checkpoint_task ON holdfast_checkpoint (task_id, nth);
+
+-- Questions of tasks to people, with their answers. The id is that of the checkpoint with which a task asked.
+CREATE TABLE holdfast_decision (
+    id             text COLLATE "C" PRIMARY KEY,
+    project        text NOT NULL,
+    task_id        text COLLATE "C" NOT NULL,
+    -- names the question within its task
+    key            text COLLATE "C" NOT NULL,
+    question       text NOT NULL,
+    options_json   text NOT NULL,
+    schema_json    text,
+    default_json   text,
+    assignees_json text NOT NULL,
+    deadline_at    double precision,
+    state          text NOT NULL CHECK (state IN ('open', 'decided', 'expired', 'cancelled')),
+    choice_json    text,
+    data_json      text,
+    decided_by     text NOT NULL,
+    reason         text NOT NULL,
+    decided_at     double precision,
+    version        bigint NOT NULL,
+    fence          bigint NOT NULL,
+    created_at     double precision NOT NULL,
+    CHECK ((state = 'open') = (decided_at IS NULL))
+);
+CREATE UNIQUE INDEX holdfast_decision_key ON holdfast_decision (task_id, key);
+CREATE INDEX holdfast_decision_open ON holdfast_decision (id) WHERE state = 'open';
+CREATE INDEX holdfast_decision_deadline ON holdfast_decision (deadline_at)
+    WHERE state = 'open' AND deadline_at IS NOT NULL;
+
+-- What operators did to tasks, and how far the runners have followed.
+CREATE TABLE holdfast_intervention (
+    id           text COLLATE "C" PRIMARY KEY,
+    project      text NOT NULL,
+    task_id      text COLLATE "C" NOT NULL,
+    type         text NOT NULL,
+    args_json    text NOT NULL,
+    reason       text NOT NULL,
+    actor        text NOT NULL,
+    claimed_by   text NOT NULL,
+    -- the runner that lost the task; NULL: none had it
+    target_node  text COLLATE "C",
+    target_fence bigint,
+    state        text NOT NULL CHECK (state IN ('issued', 'delivered', 'applied', 'refused', 'expired')),
+    issued_at    double precision NOT NULL,
+    delivered_at double precision,
+    ended_at     double precision,
+    expires_at   double precision NOT NULL,
+    -- when the lease of the target would have ended
+    lease_until  double precision,
+    -- when a pending row ends by itself
+    due_at       double precision NOT NULL,
+    effect_json  text,
+    detail       text NOT NULL,
+    CHECK ((state IN ('issued', 'delivered')) = (ended_at IS NULL))
+);
+CREATE INDEX holdfast_intervention_task ON holdfast_intervention (task_id, id);
+CREATE INDEX holdfast_intervention_node ON holdfast_intervention (target_node, issued_at)
+    WHERE state IN ('issued', 'delivered');
+CREATE INDEX holdfast_intervention_due ON holdfast_intervention (due_at) WHERE state IN ('issued', 'delivered');

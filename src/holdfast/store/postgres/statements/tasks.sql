@@ -107,8 +107,8 @@ JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t
 SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
--- Deletes ended tasks with their steps, and subtracts them from the counters.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey
+-- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters.
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -121,6 +121,12 @@ WITH gone AS (
     RETURNING id, project, queue, type, priority, status, finished_at
 ), steps AS (
     DELETE FROM holdfast_ledger l USING gone g WHERE l.scope = 'holdfast.step' AND l.key = g.id
+), decisions AS (
+    DELETE FROM holdfast_decision d USING gone g WHERE d.task_id = g.id
+), checkpoints AS (
+    DELETE FROM holdfast_checkpoint c USING gone g WHERE c.task_id = g.id
+), interventions AS (
+    DELETE FROM holdfast_intervention i USING gone g WHERE i.task_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5

@@ -35,3 +35,63 @@ CREATE TABLE holdfast_checkpoint (
     created_at real NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX holdfast_checkpoint_task ON holdfast_checkpoint (task_id, nth);
+
+-- Questions of tasks to people, with their answers. The id is that of the checkpoint with which a task asked.
+CREATE TABLE holdfast_decision (
+    id             text PRIMARY KEY,
+    project        text NOT NULL,
+    task_id        text NOT NULL,
+    -- names the question within its task
+    key            text NOT NULL,
+    question       text NOT NULL,
+    options_json   text NOT NULL,
+    schema_json    text,
+    default_json   text,
+    assignees_json text NOT NULL,
+    deadline_at    real,
+    state          text NOT NULL CHECK (state IN ('open', 'decided', 'expired', 'cancelled')),
+    choice_json    text,
+    data_json      text,
+    decided_by     text NOT NULL,
+    reason         text NOT NULL,
+    decided_at     real,
+    version        integer NOT NULL,
+    fence          integer NOT NULL,
+    created_at     real NOT NULL,
+    CHECK ((state = 'open') = (decided_at IS NULL))
+) STRICT;
+CREATE UNIQUE INDEX holdfast_decision_key ON holdfast_decision (task_id, key);
+CREATE INDEX holdfast_decision_open ON holdfast_decision (id) WHERE state = 'open';
+CREATE INDEX holdfast_decision_deadline ON holdfast_decision (deadline_at)
+    WHERE state = 'open' AND deadline_at IS NOT NULL;
+
+-- What operators did to tasks, and how far the runners have followed.
+CREATE TABLE holdfast_intervention (
+    id           text PRIMARY KEY,
+    project      text NOT NULL,
+    task_id      text NOT NULL,
+    type         text NOT NULL,
+    args_json    text NOT NULL,
+    reason       text NOT NULL,
+    actor        text NOT NULL,
+    claimed_by   text NOT NULL,
+    -- the runner that lost the task; NULL: none had it
+    target_node  text,
+    target_fence integer,
+    state        text NOT NULL CHECK (state IN ('issued', 'delivered', 'applied', 'refused', 'expired')),
+    issued_at    real NOT NULL,
+    delivered_at real,
+    ended_at     real,
+    expires_at   real NOT NULL,
+    -- when the lease of the target would have ended
+    lease_until  real,
+    -- when a pending row ends by itself
+    due_at       real NOT NULL,
+    effect_json  text,
+    detail       text NOT NULL,
+    CHECK ((state IN ('issued', 'delivered')) = (ended_at IS NULL))
+) STRICT;
+CREATE INDEX holdfast_intervention_task ON holdfast_intervention (task_id, id);
+CREATE INDEX holdfast_intervention_node ON holdfast_intervention (target_node, issued_at)
+    WHERE state IN ('issued', 'delivered');
+CREATE INDEX holdfast_intervention_due ON holdfast_intervention (due_at) WHERE state IN ('issued', 'delivered');

@@ -1,0 +1,105 @@
+"""`holdfast server`: the gateway of a store, with the loops of an engine beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from holdfast.app import TaskQueue
+from holdfast.cli.options import Flag
+from holdfast.cli.worker.command import LogLevel
+from holdfast.cli.worker.load import load_queue
+from holdfast.cli.worker.signals import INTERRUPTED, Stops
+from holdfast.config import FILE_NAME, find_url, read_table
+from holdfast.core.token import TokenKind, make_token
+from holdfast.gateway.server import Listening, Server, check_extra, new_metrics, store_name
+from holdfast.gateway.settings import admin_token, server_settings
+from holdfast.queue.queue import Queue
+from holdfast.store.backends import secret_ids
+
+
+def server(
+    *,
+    host: Annotated[str | None, Parameter(help="The address to listen on.")] = None,
+    port: Annotated[int | None, Parameter(help="Default: 8787; 0 for any free port.")] = None,
+    url: Annotated[
+        str | None, Parameter(name=("--url", "--store"), help="The store; made if it is missing.")
+    ] = None,
+    workers: Annotated[
+        str | None, Parameter(help="Also run the tasks of MODULE:QUEUE in this process.")
+    ] = None,
+    no_loops: Annotated[
+        Flag, Parameter(help="Only serve: no sweeper, scheduler, workers.")
+    ] = False,
+    tls_cert: Annotated[str | None, Parameter(help="A certificate in PEM.")] = None,
+    tls_key: Annotated[str | None, Parameter(help="Its key.")] = None,
+    client_ca: Annotated[
+        str | None, Parameter(help="Requires clients to have a certificate of it.")
+    ] = None,
+    log_level: LogLevel = LogLevel.INFO,
+) -> int:
+    """Serve the API of a store until SIGTERM or Ctrl-C.
+
+    Requests need a token: HOLDFAST_ADMIN_TOKEN, one of `holdfast token create`, or the one that is printed
+    when HOLDFAST_ADMIN_TOKEN is not set. Without TLS the server listens on this machine only.
+    """
+    check_extra()
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=log_level.value.upper(),
+        format="%(asctime)s %(levelname)-7s [%(process)d] %(name)s: %(message)s",
+    )
+    given = admin_token(os.environ)
+    flags = {
+        "host": host,
+        "port": port,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "client_ca": client_ca,
+    }
+    table = read_table(Path.cwd() / FILE_NAME, "server")
+    settings = server_settings(table, os.environ, {**flags, "admin_token": given})
+    printed = None
+    if given is None:
+        secret = bytes.fromhex(secret_ids().secret() + secret_ids().secret())
+        printed = make_token(TokenKind.USER, secret).replace("hf_user_", "hf_admin_")
+        settings = server_settings(table, os.environ, {**flags, "admin_token": printed})
+    metrics = new_metrics()
+    queue: Queue
+    if workers is not None:
+        queue = load_queue(workers)
+    else:
+        queue = TaskQueue(find_url(url, os.environ, Path.cwd()).value, meter=metrics)
+    made = Server(queue, settings, metrics=metrics, loops=not no_loops)
+    return asyncio.run(_run(made, queue, printed))
+
+
+async def _run(made: Server, queue: Queue, printed: str | None) -> int:
+    stops = Stops()
+
+    def ready(listening: Listening) -> None:
+        print(f"holdfast server on {listening.url} (store {store_name(queue)})")
+        if printed is not None:
+            print(f"token: {printed}")
+        sys.stdout.flush()
+
+    running = asyncio.create_task(made.run(ready))
+    graceful = asyncio.create_task(stops.graceful.wait())
+    fast = asyncio.create_task(stops.fast.wait())
+    await asyncio.wait({running, graceful}, return_when=asyncio.FIRST_COMPLETED)
+    if not running.done():
+        made.stop()
+        await asyncio.wait({running, fast}, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done():
+            made.stop()
+            queue.hurry()
+    graceful.cancel()
+    fast.cancel()
+    await running
+    return INTERRUPTED if stops.fast.is_set() else 0

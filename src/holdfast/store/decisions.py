@@ -1,0 +1,126 @@
+"""The decisions of a store: ask, answer, expire, read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from holdfast.core import codec, decision as rules
+from holdfast.core.decision import Choice, Decision, DecisionState, Question
+from holdfast.core.transition import Refusal
+from holdfast.store.access import Access
+from holdfast.store.beside import Beside
+from holdfast.store.scripts import decisions as scripts
+from holdfast.store.scripts.audit import Act
+from holdfast.store.scripts.decision_rows import read_decision
+from holdfast.store.scripts.decisions import Suspended
+
+ACT: Final = Act("decisions.decide")
+
+
+class AskedPoint(NamedTuple):
+    """The checkpoint with which a task asked."""
+
+    type: str
+    note: str
+    data: codec.Json
+    created_at: float
+
+
+class DecisionStore:
+    """The part of a store that keeps decisions. Readers see a decision as it is at the store's time."""
+
+    __slots__ = ("_access",)
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def ask(
+        self, task_id: str, fence: int, question: Question
+    ) -> Decision | Suspended | Refusal:
+        """Asks on behalf of a run: the kept answer, or the run ends and its task waits."""
+        decision_id = self._new_id()
+        return await self._access.run(
+            lambda dialect, ids, now: scripts.ask(
+                task_id,
+                fence,
+                question,
+                decision_id=decision_id,
+                now=now,
+                record_id=ids.record(now),
+                recorder=dialect,
+            )
+        )
+
+    async def decide(
+        self, decision_id: str, choice: Choice, *, act: Act = ACT, beside: Beside | None = None
+    ) -> Decision:
+        """Answers a decision and resumes its task. Raises AlreadyDecided if another answer was first."""
+        return await self._access.run(
+            lambda dialect, ids, now: scripts.decide(
+                decision_id,
+                choice,
+                act=act,
+                now=now,
+                record_id=ids.record(now),
+                recorder=dialect,
+                beside=beside,
+            )
+        )
+
+    async def lapse(self, decision_id: str) -> Decision | None:
+        """Ends a decision whose deadline has passed. None if there is nothing to end."""
+        return await self._access.run(
+            lambda dialect, ids, now: scripts.lapse(
+                decision_id, now=now, record_id=ids.record(now), recorder=dialect
+            )
+        )
+
+    async def get(self, decision_id: str) -> Decision | None:
+        rows = await self._access.rows("get_decision", id=decision_id)
+        return self._shown(rows)[0] if rows else None
+
+    async def of_tasks(self, task_ids: Sequence[str]) -> list[Decision]:
+        """All decisions of these tasks, in the order in which they were asked."""
+        return self._shown(await self._access.rows("decisions_of", ids=list(task_ids)))
+
+    async def find(
+        self,
+        *,
+        state: DecisionState | None = None,
+        projects: Sequence[str] | None = None,
+        assignees: Sequence[str] | None = None,
+        after: str | None = None,
+        limit: int,
+    ) -> list[Decision]:
+        """One page, the latest first. `assignees`: only those that one of these names may answer."""
+        params = {
+            "projects": None if projects is None else sorted(projects),
+            "assignees": None if assignees is None else sorted(assignees),
+            "after": after,
+            "limit": limit,
+        }
+        if state is DecisionState.OPEN:
+            rows = self._shown(await self._access.rows("open_decisions", **params))
+            return [row for row in rows if row.state is DecisionState.OPEN]
+        text = None if state is None else state.value
+        return self._shown(await self._access.rows("find_decisions", state=text, **params))
+
+    async def checkpoint(self, decision_id: str) -> AskedPoint | None:
+        """What the task saved with its question. None if it has saved too much since."""
+        rows = await self._access.rows("get_checkpoint", id=decision_id)
+        if not rows:
+            return None
+        kind, note, data_json, created_at = rows[0]
+        return AskedPoint(kind, note, codec.loads(data_json), created_at)
+
+    def _shown(self, rows: list[tuple[object, ...]]) -> list[Decision]:
+        now = self._access.now()
+        return [rules.as_of(read_decision(row), now) for row in rows]
+
+    def _new_id(self) -> str:
+        ids, now = self._access.ids, self._access.now()
+        return rules.PREFIX + ids.task(now).replace("-", "")
+
+
+__all__ = ["Act", "AskedPoint", "DecisionStore", "Suspended"]

@@ -1,0 +1,257 @@
+"""Transactions of interventions: issue, deliver, acknowledge, end.
+
+Promises: the change of the task, the row, its events and the audit are one transaction. A repeat of an id
+writes nothing. Tasks are locked before their interventions. Never: decides; `core.intervention` and
+`core.decide` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from holdfast.core import codec, intervention as rules
+from holdfast.core.audit import AuditEntry
+from holdfast.core.command import Instruction
+from holdfast.core.event import NewEvent
+from holdfast.core.intervention import (
+    AckOutcome,
+    Effect,
+    Intervention,
+    InterventionState,
+    InterventionType,
+    Request,
+)
+from holdfast.core.task import RunId, Task
+from holdfast.core.transition import Refusal, Transition, new_event
+from holdfast.errors import InvalidInput
+from holdfast.store.beside import Beside, begin, end
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import apply, audit
+from holdfast.store.scripts.work import Recorder, Work
+
+DELIVERED_MAX: Final = 100
+"""Commands that one delivery has, at most."""
+_effect: Final = msgspec.json.Decoder(Effect)
+Step = Callable[[Intervention, Task | None], Intervention]
+
+
+class Issued(msgspec.Struct, frozen=True):
+    """The answer to an intervention."""
+
+    intervention: Intervention
+    task: Task
+    is_repeat: bool = False
+    is_cut_short: bool = False
+    """Whether a sweeper has to settle the remaining dependents."""
+
+
+def issue(
+    request: Request,
+    *,
+    act: audit.Act,
+    now: float,
+    record_id: int,
+    recorder: Recorder,
+    beside: Beside | None = None,
+) -> Script[Issued | Refusal]:
+    """Applies the command of an intervention. A refused command has no row. The outcome for `beside` is
+    `Issued` or the refusal."""
+    yield from begin(beside, now)
+    work = Work(now)
+    work.load((yield call("lock_tasks", ids=[request.task_id])))
+    stored = yield from get(request.id)
+    if stored is not None:
+        rules.check_repeat(stored, request)
+        task = work.tasks.get(request.task_id)
+        if task is not None:
+            repeated = Issued(stored, task, is_repeat=True)
+            yield from end(beside, repeated, now)
+            return repeated
+    yield from _check_node(request)
+    before = work.tasks.get(request.task_id)
+    instruction = Instruction(request.task_id, request.command, version=request.expected_version)
+    ruling = apply.carry_out(work, instruction)
+    if before is None or (isinstance(ruling, Refusal) and ruling.code != "already-applied"):
+        assert isinstance(ruling, Refusal)
+        yield from end(beside, ruling, now)
+        return ruling
+    moved = ruling if isinstance(ruling, Transition) else None
+    row = rules.issued(request, before, moved, now)
+    issued = Issued(row, work.tasks[before.id])
+
+    def then(now: float) -> Script[Sequence[NewEvent]]:
+        yield call("add_intervention", due_at=rules.due_at(row), **_columns(row))
+        more = yield from end(beside, issued, now)
+        yield from audit.append([_entry(row, before, issued.task, act, now)])
+        return (*_events(None, row, issued.task, now), *more)
+
+    yield from apply.finish(work, record_id, recorder, then=then)
+    return replace(issued, is_cut_short=work.is_cut_short)
+
+
+def _check_node(request: Request) -> Script[None]:
+    """A task is assigned to a node that exists."""
+    if request.type is InterventionType.REASSIGN:
+        node = codec.loads_object(request.args_json)["to_node"]
+        if not (yield call("node_exists", id=node)):
+            raise InvalidInput(f"to_node {node!r} is not known: see the list of nodes")
+
+
+def deliver(
+    node: str, *, now: float, record_id: int, recorder: Recorder
+) -> Script[list[Intervention]]:
+    """The commands that wait for a node, in the order of issue. They are delivered by this."""
+    pending = yield call("pending_for_node", node=node, limit=DELIVERED_MAX)
+
+    def step(row: Intervention, task: Task | None) -> Intervention:
+        current = rules.due(row, task, now)
+        return rules.delivered(current, now) if current.is_pending else current
+
+    rows = yield from _advance(pending, step, now=now, record_id=record_id, recorder=recorder)
+    return sorted((row for row in rows if row.is_pending), key=lambda row: (row.issued_at, row.id))
+
+
+def acknowledge(
+    intervention_id: str,
+    outcome: AckOutcome,
+    detail: str,
+    *,
+    node: str | None,
+    now: float,
+    record_id: int,
+    recorder: Recorder,
+) -> Script[Intervention | None]:
+    """Ends a command by the answer of its runner. None if there is no such command of this node. A repeat
+    gets the row as it is."""
+    stored = yield from get(intervention_id)
+    if stored is None or (node is not None and stored.target_node != node):
+        return None
+    rows = yield from _advance(
+        [(stored.id, stored.task_id)],
+        lambda row, _task: rules.acknowledged(row, outcome, detail, now),
+        now=now,
+        record_id=record_id,
+        recorder=recorder,
+    )
+    return rows[0] if rows else stored
+
+
+def unwind(
+    runs: Sequence[RunId], *, has_stopped: bool, now: float, record_id: int, recorder: Recorder
+) -> Script[list[Intervention]]:
+    """The runs of a process that were taken away: their commands are delivered, and applied once the handlers
+    have stopped."""
+    pairs: list[tuple[Any, ...]] = [(run.task_id, run.fence) for run in runs]
+    pending = yield call_rows("pending_for_runs", pairs)
+
+    def step(row: Intervention, _task: Task | None) -> Intervention:
+        if has_stopped:
+            return rules.acknowledged(row, AckOutcome.DONE, rules.UNWOUND, now)
+        return rules.delivered(row, now)
+
+    return (yield from _advance(pending, step, now=now, record_id=record_id, recorder=recorder))
+
+
+def end_due(
+    ids: Sequence[str], *, now: float, record_id: int, recorder: Recorder
+) -> Script[list[Intervention]]:
+    """Ends commands whose time has passed, or whose runner cannot run any more."""
+    pending = yield call("tasks_of_interventions", ids=list(ids))
+    return (
+        yield from _advance(
+            pending,
+            lambda row, task: rules.due(row, task, now),
+            now=now,
+            record_id=record_id,
+            recorder=recorder,
+        )
+    )
+
+
+def _advance(
+    pending: Sequence[Sequence[str]],
+    step: Step,
+    *,
+    now: float,
+    record_id: int,
+    recorder: Recorder,
+) -> Script[list[Intervention]]:
+    """Moves pending rows along the ladder, with their events. Returns the rows after it."""
+    if not pending:
+        return []
+    work = Work(now)
+    ids = sorted({task_id for _, task_id in pending})
+    work.load((yield call("lock_reporting", ids=ids)))
+    rows = yield call("lock_interventions", ids=sorted({row_id for row_id, _ in pending}))
+    after: list[Intervention] = []
+    changed: list[tuple[Any, ...]] = []
+    for before in map(read_intervention, rows):
+        task = work.tasks.get(before.task_id)
+        row = step(before, task)
+        after.append(row)
+        if row is not before:
+            changed.append((row.id, row.state.value, row.delivered_at, row.ended_at, row.detail))
+            if task is not None:
+                work.mention(_events(before, row, task, now))
+    if changed:
+        yield call_rows("move_interventions", changed)
+        yield from work.save(recorder, record_id)
+    return after
+
+
+def get(intervention_id: str) -> Script[Intervention | None]:
+    rows = yield call("get_intervention", id=intervention_id)
+    return read_intervention(rows[0]) if rows else None
+
+
+def read_intervention(row: Sequence[Any]) -> Intervention:
+    """The intervention of a row, in the order of the statements."""
+    values = dict(zip(Intervention.__struct_fields__, row, strict=True))
+    values["type"] = InterventionType(values["type"])
+    values["state"] = InterventionState(values["state"])
+    text = values["effect"]
+    values["effect"] = None if text is None else _effect.decode(text)
+    return Intervention(**values)
+
+
+def _columns(row: Intervention) -> dict[str, Any]:
+    values = asdict(row)
+    del values["effect"]
+    effect = None if row.effect is None else codec.dumps(asdict(row.effect))
+    return {
+        **values,
+        "type": row.type.value,
+        "state": row.state.value,
+        "effect_json": effect,
+    }
+
+
+def _events(
+    before: Intervention | None, after: Intervention, task: Task, now: float
+) -> list[NewEvent]:
+    data = rules.event_data(after)
+    return [
+        replace(new_event(kind, task, now, **data), version=task.version)
+        for kind in rules.events_between(before, after)
+    ]
+
+
+def _entry(row: Intervention, before: Task, after: Task, act: audit.Act, now: float) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        actor=row.actor,
+        operation=act.operation,
+        project=row.project,
+        subject=row.task_id,
+        reason=row.reason,
+        before_version=before.version,
+        after_version=after.version,
+        detail_json=codec.dumps(
+            {"intervention": row.id, "type": row.type.value, "args": codec.loads(row.args_json)}
+        ),
+        request_id=act.request_id,
+    )
