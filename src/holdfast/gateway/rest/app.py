@@ -50,6 +50,7 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         root_path=gateway.settings.base_path,
     )
     app.state.gateway = gateway

@@ -64,7 +64,7 @@ class Routes:
         """The route and its path values; else the methods that the path has, none if it does not exist."""
         if len(path) > PATH_CHARS_MAX:
             return []
-        parts = tuple(unquote(part) for part in path.strip("/").split("/"))
+        parts = tuple(unquote(part) for part in path.removeprefix("/").split("/"))
         methods = []
         for segments, route in self._by_length.get(len(parts), ()):
             if not _fits(segments, parts):

@@ -1,0 +1,149 @@
+"""Malformed, oversized, deeply nested and wrongly typed requests: a typed answer, and nothing changes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast.gateway.settings import BODY_BYTES
+from tests.integration.gateway.support import ADMIN, Site, problem
+
+AUTH = {"Authorization": f"Bearer {ADMIN}", "Content-Type": "application/json"}
+
+
+async def send(site: Site, content: Any, **headers: str) -> httpx2.Response:
+    return await site.client.post("/api/v1/tasks", content=content, headers={**AUTH, **headers})
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"{", (400, "malformed")),
+        (b"\xff\xfe", (400, "malformed")),
+        (b'{"type": "mail"} trailing', (400, "malformed")),
+        (b'{"type": NaN}', (400, "malformed")),
+        (b'{"type": "mail", "delay_seconds": 1e999}', (422, "invalid-input")),
+        (b"[]", (422, "invalid-input")),
+        (b'"text"', (422, "invalid-input")),
+        (b"null", (422, "invalid-input")),
+        (b"{}", (422, "invalid-input")),
+        (b'{"type": 5}', (422, "invalid-input")),
+        (b'{"type": ""}', (422, "invalid-input")),
+        (b'{"type": "mail", "colour": 1}', (422, "invalid-input")),
+        (b'{"type": "none"}', (422, "unknown-type")),
+        (b'{"type": "mail", "priority": "top"}', (422, "unknown-priority")),
+        (b'{"type": "mail", "project": "all"}', (422, "invalid-input")),
+        (b'{"type": "mail", "project": "A B"}', (422, "invalid-input")),
+        (b'{"type": "mail", "id": "a/b"}', (422, "invalid-input")),
+        (b'{"type": "mail", "depends_on": ["x"]}', (422, "unknown-dependency")),
+        (b'{"type": "mail", "depends_on": [{"id": "x", "policy": "?"}]}', (422, "invalid-input")),
+        (b'{"type": "mail", "max_attempts": 1.5}', (422, "invalid-input")),
+        (b'{"type": "mail", "delay_seconds": -1}', (422, "invalid-input")),
+        (b'{"type": "mail", "payload": ' + b"[" * 40 + b"]" * 40 + b"}", (400, "malformed")),
+        (b"[" * 500_000, (400, "malformed")),
+        (b" " * (BODY_BYTES + 1), (413, "too-large")),
+    ],
+)
+async def test_a_bad_body(memory_site: Site, content: bytes, expected: tuple[int, str]) -> None:
+    answer = await send(memory_site, content)
+    assert problem(answer) == expected, answer.text
+    assert (await memory_site.ask("GET", "/tasks")).json()["items"] == []
+
+
+async def test_depth_in_strings_does_not_count(memory_site: Site) -> None:
+    body = {"type": "mail", "payload": "[" * 1000 + '\\"{{'}
+    assert (await send(memory_site, json.dumps(body).encode())).status_code == 201
+
+
+async def test_a_body_without_a_length_is_bounded(memory_site: Site) -> None:
+    async def chunks() -> Any:
+        for _ in range(100):
+            yield b" " * 65_536
+
+    assert problem(await send(memory_site, chunks())) == (413, "too-large")
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/xml", ""])
+async def test_another_media_type(memory_site: Site, media: str) -> None:
+    answer = await send(memory_site, b'{"type": "mail"}', **{"Content-Type": media})
+    assert problem(answer) == (415, "unsupported-media")
+
+
+async def test_the_field_is_named(memory_site: Site) -> None:
+    answer = await memory_site.ask("POST", "/tasks/batch", {"tasks": [{"type": "mail", "x": 1}]})
+    assert answer.json()["errors"] == [{"field": "tasks[0].x", "message": "there is no field 'x'"}]
+
+
+@pytest.mark.parametrize(
+    ("path", "params"),
+    [
+        ("/tasks", {"limit": "0"}),
+        ("/tasks", {"limit": "1001"}),
+        ("/tasks", {"limit": "x"}),
+        ("/tasks", {"after": "x"}),
+        ("/tasks", {"colour": "red"}),
+        ("/tasks", {"q": "status:"}),
+        ("/tasks", {"q": "nokey:x"}),
+        ("/tasks", {"q": "(" * 3000}),
+        ("/dead-letters", {"q": "("}),
+        ("/events", {"after": "x"}),
+        ("/events", {"limit": "-1"}),
+        ("/events", {"wait_seconds": "-1"}),
+        ("/events", {"topics": ",".join(f"task:{n}" for n in range(300))}),
+        ("/tokens", {"after": "!"}),
+        ("/audit", {"after": "AQ"}),
+        ("/locks", {"after": "x"}),
+        ("/nodes", {"live": "perhaps"}),
+        ("/tasks/x", {"wait_seconds": "nan"}),
+    ],
+)
+async def test_a_bad_parameter(memory_site: Site, path: str, params: dict[str, Any]) -> None:
+    answer = await memory_site.ask("GET", path, **params)
+    assert problem(answer)[0] in (404, 422), answer.text
+
+
+async def test_a_query_error_says_where(memory_site: Site) -> None:
+    body = (await memory_site.ask("GET", "/tasks", q="status:queued nokey:x")).json()
+    assert body["at"] == 14
+    assert body["expected"]
+
+
+async def test_a_parameter_given_twice(memory_site: Site) -> None:
+    answer = await memory_site.client.get("/api/v1/tasks?limit=1&limit=2", headers=AUTH)
+    assert problem(answer) == (422, "invalid-input")
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb"])
+async def test_a_bad_key(memory_site: Site, key: str) -> None:
+    answer = await send(memory_site, b'{"type": "mail"}', **{"Idempotency-Key": key})
+    assert problem(answer) == (422, "invalid-input")
+
+
+async def test_a_cursor_of_another_list(memory_site: Site) -> None:
+    for _ in range(2):
+        await memory_site.task()
+    cursor = (await memory_site.ask("GET", "/tasks", limit=1)).json()["next"]
+    for path in ("/tokens", "/audit", "/locks", "/dead-letters"):
+        assert problem(await memory_site.ask("GET", path, after=cursor))[0] == 422
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/", "/api/v1/tasks/", "/api/v2/x", "/x", "//"])
+async def test_a_path_that_does_not_exist(memory_site: Site, path: str) -> None:
+    answer = await memory_site.client.get(path, headers=AUTH)
+    assert problem(answer) == (404, "not-found")
+
+
+async def test_a_body_where_none_belongs(memory_site: Site) -> None:
+    answer = await memory_site.ask("DELETE", "/schedules/n", {"reason": "x"})
+    assert problem(answer) == (400, "malformed")
+
+
+async def test_an_error_has_no_secret(memory_site: Site) -> None:
+    secret = await memory_site.token("viewer")
+    answer = await memory_site.ask("POST", "/tasks", {"type": secret})
+    assert secret not in answer.text
+    answer = await memory_site.ask("GET", f"/tasks/{secret}")
+    assert secret not in answer.text
