@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.core.decide import Ruling, Transition, applied
 from holdfast.core.task import QUEUED, Task
-from holdfast.engine.dispatcher import Dispatcher
 from holdfast.engine.meters import Measures
 from holdfast.engine.owned_runs import OwnedRuns
 from holdfast.engine.pool import WorkerPool
+from holdfast.engine.ports import Claims
 
 
 class Announcer:
@@ -25,7 +25,7 @@ class Announcer:
         bus: Bus,
         runs: OwnedRuns,
         pool: WorkerPool,
-        dispatcher: Dispatcher,
+        dispatcher: Claims,
         *,
         measures: Measures,
         on_ended: Callable[[list[Task]], None],

@@ -22,9 +22,10 @@ from holdfast.core.decide import Refusal, Ruling
 from holdfast.core.task import FailureKind, Task
 from holdfast.engine import outcome_log
 from holdfast.engine.loop import Loop, log
+from holdfast.engine.ports import Outcomes
 from holdfast.errors import StoreUnavailable
 from holdfast.store.port import RowHeld
-from holdfast.store.store import Store, is_held
+from holdfast.store.store import is_held
 
 BATCH_MAX: Final = 100
 WAITING_MAX: Final = 1_000
@@ -66,7 +67,7 @@ class Completer(Loop):
     def __init__(
         self,
         clock: Clock,
-        store: Store,
+        store: Outcomes,
         on_done: Callable[[Sequence[tuple[Task, Ruling]]], None],
         on_written: Callable[[float], None] = lambda seconds: None,
     ) -> None:

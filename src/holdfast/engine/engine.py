@@ -7,20 +7,19 @@ were given up. A second `stop` has no effect.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.bus.port import FEED, WORK, is_of_children, is_of_one
 from holdfast.clock import SystemClock
-from holdfast.core.command import Instruction, Release
-from holdfast.core.task import Task
+from holdfast.core.command import Instruction
 from holdfast.engine.basis import Basis, EngineConfig
 from holdfast.engine.completer import Completer
 from holdfast.engine.context_services import ContextServices
 from holdfast.engine.direct_start import DirectStart
 from holdfast.engine.dispatcher import Dispatcher
+from holdfast.engine.drain import Drain
 from holdfast.engine.execute import Executor
 from holdfast.engine.handlers import Isolation
 from holdfast.engine.heartbeat import Heartbeat
@@ -36,10 +35,6 @@ from holdfast.engine.watchdog import Watchdog
 from holdfast.errors import StoreUnavailable
 from holdfast.store.store import Store, is_held
 
-UNWIND_SECONDS: Final = 2.0
-"""Time for cancelled handlers to clean up during a stop."""
-FLUSH_SECONDS: Final = 5.0
-"""Time to commit outcomes after running tasks have used up the time of a stop."""
 SKIPPED_MAX: Final = 20
 
 
@@ -78,7 +73,17 @@ class Engine:
         self._bus = self.basis.bus
         self._handlers = self.basis.handlers
         self._unsubscribe: Callable[[], None] = lambda: None
-        self._stopped = self._hurried = False
+        self._stopped = False
+        self._drain = Drain(
+            clock=self._clock,
+            supervisor=self.supervisor,
+            dispatcher=self.dispatcher,
+            pool=self.pool,
+            runs=self.runs,
+            completer=self.completer,
+            give_back=self._give_back,
+            shutdown_timeout=self.config.shutdown_timeout,
+        )
 
     @property
     def config(self) -> EngineConfig:
@@ -100,7 +105,7 @@ class Engine:
         await self.prepare()
         for loop in self.loops:
             self.supervisor.start(loop.name, loop.run)
-        self.supervisor.start("scaler", self._scale)
+        self.supervisor.start("scaler", self._drain.scale)
         if isinstance(self._clock, SystemClock):
             # With a virtual clock nothing blocks, and no other thread may run.
             lease = self.config.lease_seconds
@@ -124,18 +129,7 @@ class Engine:
         if self._stopped:
             return
         self._stopped = True
-        flush_until = self._clock.monotonic() + self.config.shutdown_timeout
-        await self._last_claim()
-        self.dispatcher.stopping = True
-        self._unsubscribe()
-        self._on_cut_short(lambda: None)
-        await self._give_back(self.pool.take_unstarted(), "the worker stops before it was started")
-        if not await self.pool.wait_quiet(self.config.shutdown_timeout):
-            abandoned = self.runs.abandon()
-            # Cancelled handlers clean up while they still hold the lease.
-            await self.pool.wait_quiet(UNWIND_SECONDS)
-            await self._give_back(abandoned, "the worker stops and the task took too long")
-        await self._flush(flush_until)
+        await self._drain.run(self._claimed_last)
         if self.watchdog is not None:
             self.watchdog.stop()
         await self.supervisor.stop()
@@ -147,6 +141,10 @@ class Engine:
         except StoreUnavailable:
             return
 
+    def _claimed_last(self) -> None:
+        self._unsubscribe()
+        self._on_cut_short(lambda: None)
+
     def resize(self, by: int) -> int:
         """Adds or removes workers. Returns the new number."""
         workers = self.pool.resize(by)
@@ -156,48 +154,18 @@ class Engine:
     def hurry(self) -> None:
         """Ends the waiting of a `stop` in progress: running handlers are cancelled, their tasks are given
         back, and outcomes get at most `FLUSH_SECONDS`."""
-        self._hurried = True
-        self.pool.hurry()
+        self._drain.hurry()
 
-    async def _flush(self, until: float) -> None:
-        """Waits until all outcomes are committed, in steps, so that `hurry` takes effect between them."""
-        while not await self.completer.flush(FLUSH_SECONDS):
-            if self._hurried or self._clock.monotonic() >= until:
-                return
-
-    async def _last_claim(self) -> None:
-        """Starts tasks that were enqueued before the stop, if a worker is idle. Waits for a claim in
-        progress: if it were cancelled, no worker would run the tasks that it claimed."""
-        self.dispatcher.ending = True
-        async with self.dispatcher.ticking:
-            await self.supervisor.stop(self.dispatcher.name)
-        if self.dispatcher.is_woken:
-            await self.dispatcher.step()
-        await asyncio.sleep(0)
-
-    async def _give_back(self, tasks: Sequence[Task], reason: str) -> None:
-        if not tasks:
-            return
-        for task in tasks:
-            self.runs.by_id.pop(task.run, None)
-        instructions = [Instruction(task.id, Release(reason), fence=task.fence) for task in tasks]
-        try:
-            answers = await self.loop_store.apply(instructions, wait=False)
-            if held := [
-                instruction
-                for instruction, answer in zip(instructions, answers, strict=True)
-                if is_held(answer)
-            ]:
-                await self.loop_store.apply(held)
-        except StoreUnavailable:
-            return  # The leases expire.
+    async def _give_back(self, instructions: Sequence[Instruction]) -> None:
+        """Tasks that another transaction holds are waited for, after the others."""
+        answers = await self.loop_store.apply(instructions, wait=False)
+        if held := [
+            instruction
+            for instruction, answer in zip(instructions, answers, strict=True)
+            if is_held(answer)
+        ]:
+            await self.loop_store.apply(held)
         self._bus.publish(WORK)
-
-    async def _scale(self) -> None:
-        while True:
-            self.pool.rescale()
-            await self._give_back(self.pool.take_stalled(), "the workers here are busy for long")
-            await self._clock.sleep(1.0)
 
     def _hinted(self, hint: str) -> None:
         if is_of_children(hint):

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Event, Status, Task, TaskQueue
 from holdfast.engine import execute, supervisor
-from holdfast.engine.engine import FLUSH_SECONDS, UNWIND_SECONDS
+from holdfast.engine.drain import FLUSH_SECONDS, UNWIND_SECONDS
 from holdfast.engine.owned_run import GIVE_UP_SECONDS
 from holdfast.errors import StoreUnavailable
 from holdfast.queue import feed
