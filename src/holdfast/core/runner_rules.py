@@ -115,7 +115,7 @@ def suspend(task: Task, command: c.Suspend, now: float) -> Transition:
     data: dict[str, Any] = {"actor": command.actor, "reason": command.reason}
     if decision_id is not None:
         data["decision_id"] = decision_id
-    return Transition(task, after, (NewEvent("task.paused", now, task.id, task.type, data),))
+    return Transition(task, after, (new_event("task.paused", task, now, **data),))
 
 
 def while_stuck(

@@ -7,6 +7,7 @@ write of a runner is fenced. Never: decides (the core does), never exposes SQL o
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Final, Self, TypeVar
 
 from holdfast.core.claiming import Claimed, ClaimRequest
@@ -41,7 +42,14 @@ from holdfast.store.runs import (
 )
 from holdfast.store.schedules import ScheduleStore
 from holdfast.store.script import Script
-from holdfast.store.scripts import admin, apply as apply_script, feed, heartbeat as beats, nodes
+from holdfast.store.scripts import (
+    admin,
+    apply as apply_script,
+    feed,
+    heartbeat as beats,
+    nodes,
+    retention,
+)
 from holdfast.store.scripts.edges import Linked
 from holdfast.store.scripts.feed import Reset
 from holdfast.store.scripts.heartbeat import HeartbeatAnswer
@@ -282,11 +290,15 @@ class Store:
         self, *, before: float, dead_before: float, feed_before: float, limit: int = 1000
     ) -> int:
         """Removes tasks and events that retention no longer covers. Returns how many rows."""
+        await self.run(
+            partial(retention.prune_named, before=before, dead_before=dead_before, limit=limit)
+        )
         gone = await self._driver.write_one(
             lambda: admin.prune_tasks(
                 self._dialect, before=before, dead_before=dead_before, limit=limit
             )
         )
+        gone += await self.run(lambda _dialect, _ids, now: retention.forget(now, limit))
         return gone + await self._driver.write_one(
             lambda: feed.prune(self._dialect, before=feed_before, limit=limit)
         )

@@ -74,9 +74,9 @@ class RegisteredNode(msgspec.Struct, frozen=True):
         return names
 
 
-def read_project(project: str) -> Script[ProjectRow]:
+def read_project(project: str, *, lock: bool = False) -> Script[ProjectRow]:
     """The project. One that has no row yet has the defaults."""
-    rows = yield call(own("get_project"), id=project)
+    rows = yield call(own("lock_project") if lock else own("get_project"), id=project)
     return ProjectRow(*rows[0]) if rows else ProjectRow(project)
 
 

@@ -138,7 +138,16 @@ def test_every_statement_that_finds_rows_names_its_index(dialect: str) -> None:
             "may_identify",
         ),
         "durability",
-        *("mark_counted", "nodes", "latest_seen", "prune_nodes", "queues", "schedules", "types"),
+        *(
+            "mark_counted",
+            "nodes",
+            "latest_seen",
+            "projects",
+            "prune_nodes",
+            "queues",
+            "schedules",
+            "types",
+        ),
     }
     if dialect == "sqlite":
         whole.add("prune_marks")  # It has none.

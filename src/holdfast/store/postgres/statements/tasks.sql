@@ -107,7 +107,8 @@ JOIN unnest(:types::text[], :keys::text[]) k(type, key) ON t.type = k.type AND t
 SELECT history FROM holdfast_task WHERE id = :id::text;
 
 -- name: prune_tasks
--- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters.
+-- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
+-- by a name are left to `prunable_named`.
 -- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task
 -- returns: gone through
 WITH gone AS (
@@ -117,6 +118,7 @@ WITH gone AS (
           AND (status <> 'failed' OR finished_at < :dead_before::float8)
           AND NOT EXISTS (SELECT FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
           AND NOT EXISTS (SELECT FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+          AND NOT EXISTS (SELECT FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
         ORDER BY finished_at LIMIT :limit::int FOR UPDATE SKIP LOCKED)
     RETURNING id, project, queue, type, priority, status, finished_at
 ), steps AS (

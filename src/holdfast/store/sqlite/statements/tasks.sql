@@ -106,5 +106,6 @@ DELETE FROM holdfast_task WHERE id IN (
       AND (status <> 'failed' OR finished_at < :dead_before)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = holdfast_task.id)
       AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = holdfast_task.id)
+      AND NOT EXISTS (SELECT 1 FROM holdfast_sync_task s WHERE s.task_id = holdfast_task.id)
     ORDER BY finished_at LIMIT :limit)
 RETURNING id, project, queue, type, priority, status;

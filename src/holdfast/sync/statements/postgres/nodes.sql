@@ -9,6 +9,23 @@ INSERT INTO holdfast_project (id, created_at) VALUES (:id::text, :now::float8) O
 -- returns: id clock tombstones_from strategy settings_json version
 SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text;
 
+-- name: lock_project
+-- index: holdfast_project_pkey
+-- returns: id clock tombstones_from strategy settings_json version
+SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id::text FOR NO KEY UPDATE;
+
+-- name: projects
+-- returns: id clock strategy settings_json created_at version
+SELECT id, clock, strategy, settings_json, created_at, version FROM holdfast_project ORDER BY id;
+
+-- name: set_strategy
+-- index: holdfast_project_pkey
+UPDATE holdfast_project SET strategy = :strategy::text, settings_json = :settings_json::text, version = version + 1 WHERE id = :id::text;
+
+-- name: set_clock
+-- index: holdfast_project_pkey
+UPDATE holdfast_project SET clock = :clock::bigint WHERE id = :id::text;
+
 -- name: lock_node
 -- index: holdfast_node_pkey
 -- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
@@ -59,6 +76,10 @@ WHERE id = :id::text;
 UPDATE holdfast_node SET seen_at = greatest(seen_at, :now::float8), lost_at = NULL, clock = greatest(clock, :clock::bigint),
     position = coalesce(:position::text, position), info_json = :info_json::text
 WHERE id = :id::text;
+
+-- name: set_node_clock
+-- index: holdfast_node_pkey
+UPDATE holdfast_node SET clock = greatest(clock, :clock::bigint) WHERE id = :id::text;
 
 -- name: held_by_node
 -- The tasks that run on a node.

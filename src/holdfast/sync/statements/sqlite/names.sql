@@ -13,3 +13,62 @@ SELECT task_id, client_id FROM holdfast_sync_task WHERE task_id IN (SELECT value
 SELECT client_id, task_id FROM holdfast_sync_task
 WHERE project = :project AND client_id IN (SELECT value FROM json_each(:client_ids));
 
+-- name: tasks_named
+-- The tasks of a name in all projects.
+-- index: holdfast_sync_task_client
+-- returns: project task_id
+SELECT project, task_id FROM holdfast_sync_task WHERE client_id = :client_id LIMIT 100;
+
+-- name: sync_rows
+-- index: holdfast_sync_task_of
+-- returns: project client_id task_id clock writer writer_kind written_version created_hash content_json claim_node claim_incarnation claim_fence claim_id
+SELECT project, client_id, task_id, clock, writer, writer_kind, written_version, created_hash, content_json,
+    claim_node, claim_incarnation, claim_fence, claim_id
+FROM holdfast_sync_task WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- name: add_sync_row
+-- Returns no row if the name exists.
+-- index: holdfast_sync_task (primary key)
+-- returns: task_id
+INSERT OR IGNORE INTO holdfast_sync_task (project, client_id, task_id, clock, writer, writer_kind, written_version,
+    created_hash, content_json, claim_node, claim_incarnation, claim_fence, claim_id)
+SELECT project, client_id, task_id, clock, writer, writer_kind, written_version, created_hash, content_json,
+    claim_node, claim_incarnation, claim_fence, claim_id
+FROM {rows: project text, client_id text, task_id text, clock integer, writer text, writer_kind text,
+    written_version integer, created_hash text, content_json text, claim_node text, claim_incarnation integer,
+    claim_fence integer, claim_id text} WHERE true
+RETURNING task_id;
+
+-- name: write_sync_rows
+-- index: holdfast_sync_task (primary key)
+UPDATE holdfast_sync_task AS s SET clock = r.clock, writer = r.writer, writer_kind = r.writer_kind,
+    written_version = r.written_version, content_json = r.content_json, claim_node = r.claim_node,
+    claim_incarnation = r.claim_incarnation, claim_fence = r.claim_fence, claim_id = r.claim_id
+FROM {rows: project text, client_id text, task_id text, clock integer, writer text, writer_kind text,
+    written_version integer, created_hash text, content_json text, claim_node text, claim_incarnation integer,
+    claim_fence integer, claim_id text}
+WHERE s.project = r.project AND s.client_id = r.client_id;
+
+-- name: page_project
+-- The tasks of a project that is not the default one.
+-- index: holdfast_task_project
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE project = :project AND project <> 'default' AND id > :after
+ORDER BY id LIMIT :limit;
+
+-- name: page_default
+-- Most tasks are in the default project.
+-- index: holdfast_task (primary key)
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE project = 'default' AND id > :after ORDER BY id LIMIT :limit;
+
+-- name: tombstones
+-- index: holdfast_tombstone (primary key)
+-- returns: client_id version at
+SELECT client_id, version, at FROM holdfast_tombstone
+WHERE project = :project AND client_id IN (SELECT value FROM json_each(:client_ids));
+
+-- name: drop_tombstones
+-- A name that is used again is not deleted any more.
+-- index: holdfast_tombstone (primary key)
+DELETE FROM holdfast_tombstone WHERE project = :project AND client_id IN (SELECT value FROM json_each(:client_ids));

@@ -9,6 +9,23 @@ INSERT OR IGNORE INTO holdfast_project (id, created_at) VALUES (:id, :now);
 -- returns: id clock tombstones_from strategy settings_json version
 SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
 
+-- name: lock_project
+-- index: holdfast_project (primary key)
+-- returns: id clock tombstones_from strategy settings_json version
+SELECT id, clock, tombstones_from, strategy, settings_json, version FROM holdfast_project WHERE id = :id;
+
+-- name: projects
+-- returns: id clock strategy settings_json created_at version
+SELECT id, clock, strategy, settings_json, created_at, version FROM holdfast_project ORDER BY id;
+
+-- name: set_strategy
+-- index: holdfast_project (primary key)
+UPDATE holdfast_project SET strategy = :strategy, settings_json = :settings_json, version = version + 1 WHERE id = :id;
+
+-- name: set_clock
+-- index: holdfast_project (primary key)
+UPDATE holdfast_project SET clock = :clock WHERE id = :id;
+
 -- name: lock_node
 -- index: holdfast_node (primary key)
 -- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
@@ -59,6 +76,10 @@ WHERE id = :id;
 UPDATE holdfast_node SET seen_at = max(seen_at, :now), lost_at = NULL, clock = max(clock, :clock),
     position = coalesce(:position, position), info_json = :info_json
 WHERE id = :id;
+
+-- name: set_node_clock
+-- index: holdfast_node (primary key)
+UPDATE holdfast_node SET clock = max(clock, :clock) WHERE id = :id;
 
 -- name: held_by_node
 -- The tasks that run on a node.

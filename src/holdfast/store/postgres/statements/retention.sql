@@ -1,0 +1,46 @@
+-- Retention of what the exchange with nodes keeps.
+
+-- name: prunable_named
+-- Ended tasks that nodes know by a name. They leave a tombstone.
+-- index: holdfast_task_finished, holdfast_sync_task_of, holdfast_cascade_pkey, holdfast_cascade_held_pkey
+-- returns: id project type version client_id
+SELECT t.id, t.project, t.type, t.version, s.client_id
+FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
+WHERE t.finished_at IS NOT NULL AND t.finished_at < :before::float8
+  AND (t.status <> 'failed' OR t.finished_at < :dead_before::float8)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+ORDER BY t.finished_at LIMIT :limit::bigint FOR UPDATE OF t SKIP LOCKED;
+
+-- name: delete_names
+-- index: holdfast_sync_task_of
+DELETE FROM holdfast_sync_task WHERE task_id = ANY(:ids::text[]);
+
+-- name: add_tombstones
+-- index: holdfast_tombstone_pkey
+INSERT INTO holdfast_tombstone (project, client_id, task_id, version, at, reason)
+SELECT project, client_id, task_id, version, :now::float8, 'retention'
+FROM {rows: project text, client_id text, task_id text, version bigint} WHERE true
+ON CONFLICT (project, client_id) DO UPDATE SET task_id = excluded.task_id, version = excluded.version,
+    at = excluded.at;
+
+-- name: forget_mutations
+-- index: holdfast_mutation_at
+-- returns: gone
+DELETE FROM holdfast_mutation WHERE (node, id) IN (
+    SELECT node, id FROM holdfast_mutation WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
+RETURNING 1 AS gone;
+
+-- name: forget_sync_log
+-- index: holdfast_sync_log_at
+-- returns: gone
+DELETE FROM holdfast_sync_log WHERE id IN (
+    SELECT id FROM holdfast_sync_log WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
+RETURNING 1 AS gone;
+
+-- name: forget_tombstones
+-- index: holdfast_tombstone_at
+-- returns: gone
+DELETE FROM holdfast_tombstone WHERE (project, client_id) IN (
+    SELECT project, client_id FROM holdfast_tombstone WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
+RETURNING 1 AS gone;

@@ -1,0 +1,55 @@
+"""Retention of tasks that nodes know by a name, and of what the exchange keeps beside tasks.
+
+Promises: a task loses its name, leaves a tombstone and has its event in one transaction, so a node that was
+away learns of it from the feed or from the tombstone. Only then is the task itself removed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from holdfast.core.event import NewEvent
+from holdfast.core.ids import Ids
+from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts.work import record
+
+ANSWERS_SECONDS: Final = 30 * 86_400.0
+"""How long the answer to a mutation id is kept."""
+TOMBSTONES_SECONDS: Final = 30 * 86_400.0
+LOG_SECONDS: Final = 7 * 86_400.0
+
+
+def prune_named(
+    dialect: Dialect, ids: Ids, now: float, *, before: float, dead_before: float, limit: int
+) -> Script[int]:
+    """Takes the names of tasks that ended before the cutoff. Returns how many. Tasks without a name are then
+    pruned like all others."""
+    rows = yield call("prunable_named", before=before, dead_before=dead_before, limit=limit)
+    if not rows:
+        return 0
+    events = []
+    for task_id, project, kind, version, client_id in rows:
+        scope = "" if project == DEFAULT_PROJECT else project
+        data = {"client_id": client_id, "reason": "retention"}
+        events.append(NewEvent("task.deleted", now, task_id, kind, data, scope, version))
+    yield call("delete_names", ids=[row[0] for row in rows])
+    stones = [(row[1], row[4], row[0], row[3]) for row in rows]
+    yield call_rows("add_tombstones", stones, now=now)
+    record_id = yield from dialect.record_ref(ids.record(now))
+    yield from record(dialect, record_id, now, events, Counter())
+    return len(rows)
+
+
+def forget(now: float, limit: int) -> Script[int]:
+    """Deletes kept answers, tombstones and log rows that are old. Returns how many."""
+    gone = 0
+    for statement, seconds in (
+        ("forget_mutations", ANSWERS_SECONDS),
+        ("forget_tombstones", TOMBSTONES_SECONDS),
+        ("forget_sync_log", LOG_SECONDS),
+    ):
+        gone += len((yield call(statement, before=now - seconds, limit=limit)))
+    return gone

@@ -1,0 +1,46 @@
+-- Retention of what the exchange with nodes keeps.
+
+-- name: prunable_named
+-- Ended tasks that nodes know by a name. They leave a tombstone.
+-- index: holdfast_task_finished, holdfast_sync_task_of, holdfast_cascade (primary key), holdfast_cascade_held (primary key)
+-- returns: id project type version client_id
+SELECT t.id, t.project, t.type, t.version, s.client_id
+FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
+WHERE t.finished_at IS NOT NULL AND t.finished_at < :before
+  AND (t.status <> 'failed' OR t.finished_at < :dead_before)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
+  AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
+ORDER BY t.finished_at LIMIT :limit;
+
+-- name: delete_names
+-- index: holdfast_sync_task_of
+DELETE FROM holdfast_sync_task WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- name: add_tombstones
+-- index: holdfast_tombstone (primary key)
+INSERT INTO holdfast_tombstone (project, client_id, task_id, version, at, reason)
+SELECT project, client_id, task_id, version, :now, 'retention'
+FROM {rows: project text, client_id text, task_id text, version integer} WHERE true
+ON CONFLICT (project, client_id) DO UPDATE SET task_id = excluded.task_id, version = excluded.version,
+    at = excluded.at;
+
+-- name: forget_mutations
+-- index: holdfast_mutation_at
+-- returns: gone
+DELETE FROM holdfast_mutation WHERE (node, id) IN (
+    SELECT node, id FROM holdfast_mutation WHERE at < :before ORDER BY at LIMIT :limit)
+RETURNING 1 AS gone;
+
+-- name: forget_sync_log
+-- index: holdfast_sync_log_at
+-- returns: gone
+DELETE FROM holdfast_sync_log WHERE id IN (
+    SELECT id FROM holdfast_sync_log WHERE at < :before ORDER BY at LIMIT :limit)
+RETURNING 1 AS gone;
+
+-- name: forget_tombstones
+-- index: holdfast_tombstone_at
+-- returns: gone
+DELETE FROM holdfast_tombstone WHERE (project, client_id) IN (
+    SELECT project, client_id FROM holdfast_tombstone WHERE at < :before ORDER BY at LIMIT :limit)
+RETURNING 1 AS gone;

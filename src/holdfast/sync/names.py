@@ -1,0 +1,51 @@
+"""Finds tasks by the names that nodes use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from holdfast.core.access import ALL_PROJECTS
+from holdfast.core.check import check_name
+from holdfast.core.errors import AmbiguousId
+from holdfast.core.task import Task
+from holdfast.errors import NotFound
+from holdfast.store.script import Script, call
+from holdfast.store.store import Store
+from holdfast.sync.push_script import resolve
+from holdfast.sync.rows import own
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A task that a name stands for."""
+
+    task_id: str
+    project: str
+
+
+async def find_task(
+    store: Store, name: str, *, project: str | None, projects: Collection[str]
+) -> Found:
+    """The task of a name: in the project, or in all projects that the caller may see. NotFound if there is
+    none, AmbiguousId if there are several."""
+    check_name("taskId", name)
+    hits = await store.read(lambda: _find(name, project))
+    seen = [hit for hit in hits if ALL_PROJECTS in projects or hit.project in projects]
+    if not seen:
+        raise NotFound(f"there is no task '{name}'")
+    if len(seen) > 1:
+        names = ", ".join(sorted(hit.project for hit in seen)[:5])
+        raise AmbiguousId(f"several projects have a task '{name}' ({names}): name projectId")
+    return seen[0]
+
+
+def _find(name: str, project: str | None) -> Script[list[Found]]:
+    if project is not None:
+        ids = yield from resolve(project, [name])
+        return [Found(task_id, project) for task_id in ids.values()]
+    rows = yield call(own("tasks_named"), client_id=name)
+    if rows:
+        return [Found(row[1], row[0]) for row in rows]
+    tasks: list[Task] = yield call("get_tasks", ids=[name])
+    return [Found(task.id, task.project) for task in tasks]

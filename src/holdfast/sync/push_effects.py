@@ -1,0 +1,221 @@
+"""What the store does for each verdict on a pushed item.
+
+Promises: every change of a task is a command that `core.decide` rules on. Content is applied before a status
+that may end the task. Never: decides who wins (`core/conflict.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import codec, command as c
+from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.decide import enqueued
+from holdfast.core.event import NewEvent, with_result
+from holdfast.core.merge import Stamp, join_progress
+from holdfast.core.push import Current, fence_of
+from holdfast.core.strategy import Unmerged, apply_change
+from holdfast.core.submit import METADATA_BYTES_MAX, submit
+from holdfast.core.sync_errors import SyncError
+from holdfast.core.task import Status, Task
+from holdfast.core.transition import Refusal, Transition
+from holdfast.core.verdict import Action, Verdict
+from holdfast.store.script import Script
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.claim_by_id import claim_loaded
+from holdfast.sync.items import Item, push_item
+from holdfast.sync.push_state import PushState
+from holdfast.sync.rows import RegisteredNode
+from holdfast.sync.sync_task import (
+    DEFAULT_LEASE_SECONDS,
+    NODE_PREFIX,
+    SyncRow,
+    content_of,
+    metadata_json,
+    stamps_json,
+)
+
+
+class Sender(msgspec.Struct, frozen=True):
+    """The node that pushes."""
+
+    node: str
+    kind: str
+    incarnation: int
+    must_fence: bool
+    """It promised to send the fence always, so none is implied."""
+
+    @property
+    def actor(self) -> str:
+        return NODE_PREFIX + self.node
+
+    def incarnation_of(self, item: Item) -> int:
+        """The incarnation that an item speaks for. One that lacks a promised fence speaks for none."""
+        return -1 if self.must_fence and item.fence is None else self.incarnation
+
+
+def sender_of(row: RegisteredNode) -> Sender:
+    return Sender(row.id, row.kind, row.incarnation, "fence" in row.capabilities)
+
+
+class Stopped(Exception):
+    """An effect that the store refuses. The item is undone."""
+
+    def __init__(self, error: SyncError, detail: str) -> None:
+        super().__init__(detail)
+        self.error = error
+        self.detail = detail
+
+
+def create(state: PushState, item: Item, sender: Sender, project: str, task_id: str) -> None:
+    """Adds a task. One that asks for `paused` is held by the node."""
+    now = state.work.now
+    task = submit(item.creation(project), task_id=task_id, now=now, id_given=False).task
+    state.work.load([task])
+    state.work.events.append(enqueued(task, now))
+    state.work.count(task, 1)
+    state.created.append(task)
+    state.names[item.id] = task_id
+    row = SyncRow(project, item.id, task_id, created_hash=item.request_hash)
+    state.rows[task_id] = row
+    content = content_of(task, row)
+    stamp = Stamp(1, item.mutation_id or "")
+    after = apply_change(
+        replace(content, metadata={}),
+        item.change,
+        version=1,
+        base_version=1,
+        stamp=stamp,
+        strategies=state.strategies,
+    )
+    assert not isinstance(after, Unmerged)
+    state.rows[task_id] = replace(row, content_json=stamps_json(after))
+    if item.status == Status.PAUSED:
+        run(state, task_id, c.Pause(sender.actor, "created on hold"))
+
+
+def edit(state: PushState, item: Item, task: Task, sender: Sender) -> None:
+    """Applies the content of an item, by the strategies of the project."""
+    row = state.row(task)
+    content = content_of(task, row)
+    after = apply_change(
+        content,
+        item.change,
+        version=task.version,
+        base_version=item.expected_version,
+        stamp=Stamp(task.version + 1, item.mutation_id or ""),
+        strategies=state.strategies,
+    )
+    if isinstance(after, Unmerged):
+        raise AssertionError("the rules accepted content that cannot be merged")
+    text = metadata_json(after)
+    if len(text.encode()) > METADATA_BYTES_MAX:
+        raise Stopped(SyncError.INVALID_TRANSITION, "the metadata would be too large: remove keys")
+    payload = after.payload_json if after.payload_json != task.payload_json else None
+    run(state, task.id, c.Edit(sender.actor, payload, metadata_json=text))
+    state.rows[task.id] = replace(state.row(task), content_json=stamps_json(after))
+
+
+def run(state: PushState, task_id: str, command: c.Command, fence: int | None = None) -> None:
+    """Carries out a command. A repeat of what was applied before is no error."""
+    ruling = apply.carry_out(state.work, c.Instruction(task_id, command, fence))
+    if isinstance(ruling, Refusal) and ruling.code != "already-applied":
+        raise Stopped(SyncError.INVALID_TRANSITION, ruling.message)
+
+
+def observe(state: PushState, item: Item, task: Task, current: Current, sender: Sender) -> None:
+    """Joins what the runner observed. A stuck task whose runner says that it runs, runs again."""
+    progress = push_item(
+        item, current, node=sender.node, incarnation=sender.incarnation_of(item)
+    ).progress
+    if progress is None:
+        if task.status is Status.STUCK and item.status == Status.RUNNING:
+            report = c.Report(progress_json=codec.dumps({"fence": task.fence}), merge=True)
+            run(state, task.id, report, task.fence)
+        return
+    joined = join_progress(current.progress, progress)
+    if joined == current.progress and task.status is not Status.STUCK:
+        return
+    fields = {"fence": joined.fence, "iteration": joined.iteration, "done": joined.done}
+    text = codec.dumps({**fields, "phase": joined.phase})
+    run(state, task.id, c.Report(progress_json=text, merge=True), task.fence)
+
+
+def keep_evidence(
+    state: PushState, item: Item, task: Task, current: Current, sender: Sender
+) -> None:
+    """Records a result that came too late."""
+    pushed = push_item(item, current, node=sender.node, incarnation=sender.incarnation_of(item))
+    data: dict[str, Any] = {
+        "fence": fence_of(pushed, current) or 0,
+        "current_fence": task.fence,
+    }
+    if item.error is not None:
+        data["error"] = item.error.message
+    else:
+        with_result(data, item.result_json)
+    now, project = state.work.now, task.event_project
+    late = NewEvent("task.late", now, task.id, task.type, data, project, task.version)
+    state.work.mention([late])
+
+
+def claim(state: PushState, item: Item, task: Task, sender: Sender) -> Script[None]:
+    """Claims a task that the node has just resumed."""
+    claim_id = item.claim_id or f"{sender.node}#{sender.incarnation}"
+    request = ClaimById(task.id, sender.node, claim_id, DEFAULT_LEASE_SECONDS)
+    answer = yield from claim_loaded(state.work, request)
+    if not isinstance(answer, Transition):
+        detail = answer.message if isinstance(answer, Refusal) else "its lease has just ended"
+        raise Stopped(SyncError.NOT_CLAIMABLE, detail)
+
+
+Make = Callable[[Item, Task, Sender], c.Command]
+COMMANDS: Final[dict[Action, Make]] = {
+    Action.COMPLETE: lambda item, task, sender: c.Complete(item.result_json),
+    Action.FAIL: lambda item, task, sender: c.Fail(
+        item.failure(task.type), final=item.error is not None and not item.error.retryable
+    ),
+    Action.RELEASE: lambda item, task, sender: c.Release("the node gave it back"),
+    Action.CANCEL: lambda item, task, sender: c.Cancel("the node says that it is not wanted"),
+    Action.STALL: lambda item, task, sender: c.GetStuck("the node says that it is stuck"),
+    Action.PAUSE: lambda item, task, sender: c.Suspend(sender.actor, "paused by its runner"),
+    Action.RESUME: lambda item, task, sender: c.Resume(sender.actor),
+    Action.RESUME_AND_CLAIM: lambda item, task, sender: c.Resume(sender.actor),
+}
+OF_A_RUNNER: Final = frozenset(
+    {Action.COMPLETE, Action.FAIL, Action.RELEASE, Action.CANCEL, Action.STALL, Action.PAUSE}
+)
+
+
+def carry_out(
+    state: PushState, item: Item, verdict: Verdict, *, task: Task, current: Current, sender: Sender
+) -> Script[None]:
+    """The effect of an accepted verdict on a task that exists."""
+    action = verdict.action
+    has_edit = action in (Action.EDIT, Action.MERGE_CONTENT)
+    content = verdict.content
+    if has_edit or (content is not None and content.error is None):
+        edit(state, item, task, sender)
+    if action is Action.MERGE_OBSERVED:
+        observe(state, item, state.work.tasks[task.id], current, sender)
+    elif (make := COMMANDS.get(action)) is not None:
+        fence = task.fence if action in OF_A_RUNNER else None
+        run(state, task.id, make(item, task, sender), fence)
+        if action is Action.RESUME_AND_CLAIM:
+            yield from claim(state, item, state.work.tasks[task.id], sender)
+    _note_claim(state, task, sender, action)
+
+
+def _note_claim(state: PushState, task: Task, sender: Sender, action: Action) -> None:
+    """Remembers the claim under which the node spoke: it may repeat itself after the run has ended."""
+    after = state.work.tasks[task.id]
+    row = state.row(task)
+    if action in OF_A_RUNNER or action is Action.MERGE_OBSERVED:
+        row = row.claimed(sender.node, sender.incarnation, task.fence, task.claim_id)
+    elif action is Action.RESUME_AND_CLAIM:
+        row = row.claimed(sender.node, sender.incarnation, after.fence, after.claim_id)
+    state.rows[task.id] = row

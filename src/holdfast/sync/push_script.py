@@ -1,0 +1,367 @@
+"""The transaction of a push: lock, judge each item, carry out, write what goes beside it.
+
+Promises: one transaction for all items and their answers, conflicts, log and figures. Only the server makes
+versions. The logical clock rises once for each push that changed something. Ids are arguments, so a second
+run writes the same. Never: lets one item fail another, unless the push is atomic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.core import lamport
+from holdfast.core.command import Expire, Instruction
+from holdfast.core.conflict import judge
+from holdfast.core.event import NewEvent
+from holdfast.core.handshake import Tombstone
+from holdfast.core.ids import Ids
+from holdfast.core.push import fence_of
+from holdfast.core.sync_errors import MEANINGS, SyncError
+from holdfast.core.task import LEASED, Task
+from holdfast.core.verdict import Action, ConflictState, Resolution, Verdict
+from holdfast.store.columns import new_values
+from holdfast.store.port import Dialect
+from holdfast.store.script import Script, call, call_rows
+from holdfast.store.scripts import apply
+from holdfast.store.scripts.work import Work
+from holdfast.sync import push_effects as effects
+from holdfast.sync.items import Item, push_item
+from holdfast.sync.push_effects import Sender, Stopped
+from holdfast.sync.push_state import (
+    ItemResult,
+    PushState,
+    Snapshot,
+    change_json,
+    content_json,
+)
+from holdfast.sync.rows import RegisteredNode, own, read_project
+from holdfast.sync.sync_task import SyncRow, current_of
+
+_RESULT = msgspec.json.Decoder(ItemResult)
+
+
+class Push(msgspec.Struct, frozen=True):
+    """A push, with the ids that it may need."""
+
+    node: RegisteredNode
+    project: str
+    items: Sequence[Item]
+    task_ids: Sequence[str]
+    conflict_ids: Sequence[str]
+    local_clock: int = 0
+    is_atomic: bool = False
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    results: list[ItemResult]
+    clock: int
+    is_clamped: bool
+    has_changed: bool
+
+
+class Undone(Exception):
+    """An item of an atomic push was refused. Nothing is written."""
+
+    def __init__(self, results: list[ItemResult], clock: int) -> None:
+        super().__init__("an item of an atomic push was refused")
+        self.results = results
+        self.clock = clock
+
+
+class Raced(Exception):
+    """Another push created a task of the same name meanwhile: run again."""
+
+
+def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pushed]:
+    sender = effects.sender_of(request.node)
+    state = yield from _read(request, now)
+    clock = (yield from read_project(request.project)).clock
+    results: list[ItemResult] = []
+    for n, item in enumerate(request.items):
+        result = yield from _answer(state, request, sender, item, n)
+        results.append(result)
+    if request.is_atomic and not all(result.success for result in results):
+        raise Undone([_atomic(state, result) for result in results], clock)
+    tick = lamport.advance(clock, request.node.clock, request.local_clock)
+
+    def beside(now: float) -> Script[Sequence[NewEvent]]:
+        nonlocal tick
+        tick = yield from _write(state, request, sender, dialect, ids)
+        return ()
+
+    yield from apply.finish(state.work, ids.record(now), dialect, then=beside)
+    results = [_with_clock(state, result) for result in results]
+    return Pushed(results, tick.clock, tick.is_clamped, bool(state.written))
+
+
+def _read(request: Push, now: float) -> Script[PushState]:
+    """Locks the tasks of the items and reads what the rules need. Leases that have ended expire."""
+    names = sorted({item.id for item in request.items})
+    ids = yield from resolve(request.project, names)
+    work = Work(now)
+    work.load((yield call("lock_tasks", ids=sorted(set(ids.values())))))
+    for task in list(work.tasks.values()):
+        if task.status in LEASED and task.lease_until is not None and task.lease_until <= now:
+            apply.carry_out(work, Instruction(task.id, Expire(), task.fence))
+    rows = yield call(own("sync_rows"), ids=sorted(work.tasks))
+    gone = [name for name in names if ids.get(name) not in work.tasks]
+    stones = yield call(own("tombstones"), project=request.project, client_ids=gone)
+    mutation_ids = sorted({item.mutation_id for item in request.items if item.mutation_id})
+    kept = yield call(own("mutations"), node=request.node.id, ids=mutation_ids)
+    project = yield from read_project(request.project)
+    return PushState(
+        work,
+        names=ids,
+        rows={row[2]: SyncRow(*row) for row in rows},
+        tombstones={row[0]: Tombstone(row[1], row[2]) for row in stones},
+        answers={row[0]: (row[1], row[2]) for row in kept},
+        strategies=project.strategies,
+    )
+
+
+def resolve(project: str, names: Sequence[str]) -> Script[dict[str, str]]:
+    """The task ids of names: those of the project, then ids of its tasks."""
+    rows = yield call(own("named_tasks"), project=project, client_ids=list(names))
+    found: dict[str, str] = {row[0]: row[1] for row in rows}
+    rest = [name for name in names if name not in found]
+    tasks: list[Task] = (yield call("get_tasks", ids=rest)) if rest else []
+    others = yield call(own("clients_of"), ids=[task.id for task in tasks])
+    named = {row[0] for row in others}
+    return found | {t.id: t.id for t in tasks if t.project == project and t.id not in named}
+
+
+def _answer(
+    state: PushState, request: Push, sender: Sender, item: Item, n: int
+) -> Script[ItemResult]:
+    before = state.task(item.id)
+    if item.mutation_id is not None and item.mutation_id in state.answers:
+        result = _kept(state, item)
+    else:
+        result = yield from _judged(state, request, sender, item, n)
+        state.keep(item, result)
+    state.note(item, result, before.version if before else None)
+    return result
+
+
+def _kept(state: PushState, item: Item) -> ItemResult:
+    """The answer that the mutation id got before."""
+    fingerprint, text = state.answers[item.mutation_id or ""]
+    if fingerprint != item.fingerprint:
+        detail = MEANINGS[SyncError.MUTATION_REUSED].when
+        return refusal(state, item, SyncError.MUTATION_REUSED, Resolution.REJECT, detail)
+    kept = _RESULT.decode(text)
+    seen = None if kept.success else state.seen(item.id)
+    return replace(kept, duplicate=True, state=seen)
+
+
+def _judged(
+    state: PushState, request: Push, sender: Sender, item: Item, n: int
+) -> Script[ItemResult]:
+    task = state.task(item.id)
+    current = None
+    if task is not None:
+        current = current_of(
+            task, state.row(task), node=sender.node, incarnation=sender.incarnation
+        )
+    pushed = push_item(item, current, node=sender.node, incarnation=sender.incarnation_of(item))
+    stone = state.tombstones.get(item.id)
+    verdict = judge(pushed, current, state.strategies, is_deleted=stone is not None)
+    conflict_id = request.conflict_ids[n]
+    if verdict.action is Action.REFUSE:
+        _record_conflict(state, item, verdict, conflict_id, sender)
+        return _refused(state, item, verdict, stone, conflict_id)
+    if verdict.action is Action.DUPLICATE:
+        return _done(state, item, None, duplicate=True)
+    if verdict.action is Action.KEEP_EVIDENCE and task is not None and current is not None:
+        effects.keep_evidence(state, item, task, current, sender)
+        state.written.add(task.id)
+        return replace(_refused(state, item, verdict, stone, conflict_id), late=True)
+    snapshot = Snapshot(state)
+    _record_conflict(state, item, verdict, conflict_id, sender)
+    try:
+        if task is None or current is None:
+            effects.create(state, item, sender, request.project, request.task_ids[n])
+        else:
+            yield from effects.carry_out(
+                state, item, verdict, task=task, current=current, sender=sender
+            )
+    except Stopped as stopped:
+        snapshot.restore(state)
+        return refusal(state, item, stopped.error, Resolution.REJECT, stopped.detail)
+    state.written.add(state.names[item.id])
+    fence = fence_of(pushed, current) if current else None
+    return _accepted(state, item, verdict, conflict_id, fence)
+
+
+def _accepted(
+    state: PushState, item: Item, verdict: Verdict, conflict_id: str, fence: int | None
+) -> ItemResult:
+    result = _done(state, item, verdict.resolution)
+    task = state.task(item.id)
+    if verdict.action is Action.RESUME_AND_CLAIM and task is not None:
+        fence = task.fence
+    content = verdict.content
+    return replace(
+        result,
+        fence=fence,
+        conflict_id=conflict_id if verdict.conflict else None,
+        content_error=content.error.value if content and content.error else None,
+    )
+
+
+def _done(
+    state: PushState, item: Item, resolution: Resolution | None, *, duplicate: bool = False
+) -> ItemResult:
+    task = state.task(item.id)
+    return ItemResult(
+        item.id,
+        success=True,
+        new_version=task.version if task else None,
+        resolution=resolution.value if resolution else None,
+        duplicate=duplicate,
+        state=state.seen(item.id),
+    )
+
+
+def _refused(
+    state: PushState, item: Item, verdict: Verdict, stone: Tombstone | None, conflict_id: str
+) -> ItemResult:
+    error = verdict.error or SyncError.INVALID_TRANSITION
+    detail = MEANINGS[error].when
+    if error is SyncError.INVALID_STATUS:
+        detail = f"{detail}: {item.status!r}"
+    result = refusal(state, item, error, verdict.resolution, detail)
+    return replace(
+        result,
+        conflict_id=conflict_id if verdict.conflict else None,
+        deleted_at=stone.deleted_at if stone else None,
+        new_version=stone.version if stone else None,
+    )
+
+
+def refusal(
+    state: PushState, item: Item, error: SyncError, resolution: Resolution | None, detail: str
+) -> ItemResult:
+    return ItemResult(
+        item.id,
+        success=False,
+        error=error.value,
+        resolution=resolution.value if resolution else None,
+        detail=detail,
+        state=state.seen(item.id),
+    )
+
+
+def _record_conflict(
+    state: PushState, item: Item, verdict: Verdict, conflict_id: str, sender: Sender
+) -> None:
+    """Keeps both sides of a conflict. An event names it."""
+    conflict, task = verdict.conflict, state.task(item.id)
+    if conflict is None or task is None:
+        return
+    is_open = conflict.state is ConflictState.OPEN
+    state.conflicts.append(
+        (
+            conflict_id,
+            task.id,
+            item.id,
+            conflict.kind.value,
+            item.expected_version,
+            task.version,
+            content_json(task, state.row(task)),
+            change_json(item),
+            item.mutation_id,
+            conflict.state.value,
+            verdict.resolution.value if verdict.resolution and not is_open else None,
+            None if is_open else "strategy",
+        )
+    )
+    state.tally["conflicts_total"] += 1
+    state.tally["conflicts_open"] += int(is_open)
+    data = {"conflict": conflict_id, "kind": conflict.kind.value, "state": conflict.state.value}
+    data["node"] = sender.node
+    now, project = state.work.now, task.event_project
+    event = NewEvent("conflict.recorded", now, task.id, task.type, data, project, task.version)
+    state.work.mention([event])
+
+
+def _write(
+    state: PushState, request: Push, sender: Sender, dialect: Dialect, ids: Ids
+) -> Script[lamport.ClockTick]:
+    """Writes what goes beside the tasks. The project is locked first: its pushes follow one another."""
+    now, project = state.work.now, request.project
+    yield call(own("add_project"), id=project, now=now)
+    clock = (yield from read_project(project, lock=True)).clock
+    tick = lamport.ClockTick(clock, False)
+    if state.written:
+        tick = lamport.advance(clock, request.node.clock, request.local_clock)
+        yield call(own("set_clock"), id=project, clock=tick.clock)
+        yield call(own("set_node_clock"), id=sender.node, clock=tick.clock)
+        yield from _write_tasks(state, sender, tick.clock, dialect, ids)
+    if state.conflicts:
+        yield call_rows(
+            own("add_conflicts"), state.conflicts, project=project, node=sender.node, now=now
+        )
+    if state.mutations:
+        yield call_rows(
+            own("add_mutations"), state.mutations, project=project, node=sender.node, now=now
+        )
+    rows = [row.values(tick.clock) for row in state.log]
+    if rows:
+        yield call_rows(own("add_log"), rows, project=project, node=sender.node, now=now)
+    yield from write_tally(project, state.tally)
+    return tick
+
+
+def _write_tasks(
+    state: PushState, sender: Sender, clock: int, dialect: Dialect, ids: Ids
+) -> Script[None]:
+    created = {task.id for task in state.created}
+    for task_id in state.written:
+        task = state.work.tasks[task_id]
+        state.rows[task_id] = replace(
+            state.row(task),
+            clock=clock,
+            writer=sender.node,
+            writer_kind=sender.kind,
+            written_version=task.version,
+        )
+    rows = [state.rows[task_id].values() for task_id in sorted(state.written)]
+    added = yield call_rows(own("add_sync_row"), rows)
+    if created - {row[0] for row in added}:
+        raise Raced
+    yield call_rows(own("write_sync_rows"), rows)
+    if state.created:
+        record_id = yield from dialect.record_ref(ids.record(state.work.now))
+        new = [(*new_values(task), nth) for nth, task in enumerate(state.created)]
+        yield call_rows("insert_tasks", new, record_id=str(record_id))
+        names = [state.rows[task_id].client_id for task_id in sorted(created)]
+        project = state.created[0].project
+        yield call(own("drop_tombstones"), project=project, client_ids=names)
+
+
+def write_tally(project: str, figures: Mapping[str, int]) -> Script[None]:
+    rows = [(name, n) for name, n in sorted(figures.items()) if n]
+    if rows:
+        yield call_rows(own("add_tally"), rows, project=project)
+
+
+def _with_clock(state: PushState, result: ItemResult) -> ItemResult:
+    """The result with the state after the whole push."""
+    return result if result.state is None else replace(result, state=state.seen(result.task_id))
+
+
+def _atomic(state: PushState, result: ItemResult) -> ItemResult:
+    """The answer to an item of an atomic push of which another one was refused."""
+    if not result.success:
+        return replace(result, conflict_id=None)
+    return ItemResult(
+        result.task_id,
+        success=False,
+        error=SyncError.ATOMIC.value,
+        resolution=Resolution.REJECT.value,
+        detail=MEANINGS[SyncError.ATOMIC].when,
+    )

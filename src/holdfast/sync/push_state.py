@@ -1,0 +1,202 @@
+"""The state of one push: the tasks it has locked, and what it will write beside them.
+
+Promises: the effect of one item is undone as a whole if a later part of it is refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from holdfast.core import codec
+from holdfast.core.handshake import Tombstone
+from holdfast.core.strategy import Strategies
+from holdfast.core.task import Task
+from holdfast.core.verdict import Action, Resolution
+from holdfast.store.scripts.work import Work
+from holdfast.sync.items import Item
+from holdfast.sync.sync_task import SyncRow, SyncTask, row_of, view
+
+
+class ItemResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to one item."""
+
+    task_id: str
+    """The name that the node uses."""
+    success: bool
+    new_version: int | None = None
+    resolution: str | None = None
+    error: str | None = None
+    detail: str | None = None
+    fence: int | None = None
+    duplicate: bool = False
+    conflict_id: str | None = None
+    late: bool = False
+    content_error: str | None = None
+    """The status was accepted, but not the content that came with it."""
+    deleted_at: float | None = None
+    state: SyncTask | None = None
+    """The authoritative state, in every refusal of a task that exists."""
+
+
+class LogRow(msgspec.Struct, frozen=True, array_like=True):
+    """A row of the log, without its clock."""
+
+    op: str
+    task_id: str | None
+    mutation_id: str | None
+    outcome: str
+    code: str | None
+    resolution: str | None
+    from_version: int | None
+    to_version: int | None
+
+    def values(self, clock: int) -> tuple[Any, ...]:
+        return (*(getattr(self, name) for name in self.__struct_fields__), clock)
+
+
+class PushState:
+    """What a push has read, and collects."""
+
+    def __init__(
+        self,
+        work: Work,
+        *,
+        names: dict[str, str],
+        rows: dict[str, SyncRow],
+        tombstones: dict[str, Tombstone],
+        answers: dict[str, tuple[str, str]],
+        strategies: Strategies,
+    ) -> None:
+        self.work = work
+        self.names = names
+        """Task ids by name."""
+        self.rows = rows
+        self.tombstones = tombstones
+        self.answers = answers
+        """(fingerprint, answer) by mutation id."""
+        self.strategies = strategies
+        self.created: list[Task] = []
+        self.written: set[str] = set()
+        """Tasks that this push wrote."""
+        self.conflicts: list[tuple[Any, ...]] = []
+        self.mutations: list[tuple[Any, ...]] = []
+        self.log: list[LogRow] = []
+        self.tally: Counter[str] = Counter()
+
+    def task(self, name: str) -> Task | None:
+        task_id = self.names.get(name)
+        return None if task_id is None else self.work.tasks.get(task_id)
+
+    def row(self, task: Task) -> SyncRow:
+        return row_of(task, self.rows)
+
+    def seen(self, name: str) -> SyncTask | None:
+        task = self.task(name)
+        return None if task is None else view(task, self.row(task))
+
+    def keep(self, item: Item, result: ItemResult) -> None:
+        """Keeps the answer to an item that has a mutation id. The state is read again for a repeat."""
+        if item.mutation_id is None or item.mutation_id in self.answers:
+            return
+        kept = msgspec.structs.replace(result, state=None)
+        text = msgspec.json.encode(kept).decode()
+        self.answers[item.mutation_id] = (item.fingerprint, text)
+        self.mutations.append((item.mutation_id, item.fingerprint, text))
+
+    def note(self, item: Item, result: ItemResult, from_version: int | None) -> None:
+        """Counts an item and adds its row to the log."""
+        outcome = outcome_of(result)
+        self.tally["pushes"] += 1
+        self.tally[_FIGURES[outcome]] += 1
+        self.log.append(
+            LogRow(
+                "push",
+                item.id,
+                item.mutation_id,
+                outcome,
+                result.error,
+                result.resolution,
+                from_version,
+                result.new_version,
+            )
+        )
+
+
+_FIGURES = {
+    "accepted": "accepted",
+    "merged": "accepted",
+    "duplicate": "duplicates",
+    "conflict": "conflicts",
+    "late": "late",
+    "refused": "refused",
+}
+"""The figure that counts an outcome."""
+
+
+def outcome_of(result: ItemResult) -> str:
+    if result.duplicate:
+        return "duplicate"
+    if result.success:
+        return "merged" if result.resolution == Resolution.MERGED else "accepted"
+    if result.late:
+        return "late"
+    return "conflict" if result.conflict_id is not None else "refused"
+
+
+class Snapshot:
+    """The work as it was before an item."""
+
+    def __init__(self, state: PushState) -> None:
+        work = state.work
+        self._tasks = dict(work.tasks)
+        self._counts = (len(work.events), len(work.transitions), len(state.created))
+        self._deltas = work.deltas.copy()
+        self._rows = dict(state.rows)
+        self._names = dict(state.names)
+
+    def restore(self, state: PushState) -> None:
+        work = state.work
+        events, transitions, created = self._counts
+        work.tasks.clear()
+        work.tasks.update(self._tasks)
+        del work.events[events:]
+        del work.transitions[transitions:]
+        del state.created[created:]
+        work.deltas = self._deltas
+        state.rows.clear()
+        state.rows.update(self._rows)
+        state.names.clear()
+        state.names.update(self._names)
+
+
+def content_json(task: Task, row: SyncRow) -> str:
+    """The server's side of a conflict."""
+    seen = view(task, row)
+    return codec.dumps({"payload": seen.payload, "metadata": seen.metadata, "labels": seen.labels})
+
+
+def change_json(item: Item) -> str:
+    """The node's side of a conflict."""
+    side: dict[str, Any] = {}
+    change = item.change
+    if change.payload_json is not None:
+        side["payload"] = codec.loads(change.payload_json)
+    if item.metadata:
+        side["metadata"] = dict(item.metadata)
+    if change.labels_added or change.labels_removed:
+        side["labels"] = {
+            "add": sorted(change.labels_added),
+            "remove": sorted(change.labels_removed),
+        }
+    return codec.dumps(side)
+
+
+ACCEPTED: Sequence[Action] = tuple(
+    action
+    for action in Action
+    if action not in (Action.REFUSE, Action.KEEP_EVIDENCE, Action.DUPLICATE)
+)

@@ -1,0 +1,107 @@
+-- The exchange: kept answers, conflicts, log and figures.
+
+-- name: mutations
+-- index: holdfast_mutation_pkey
+-- returns: id fingerprint answer_json
+SELECT id, fingerprint, answer_json FROM holdfast_mutation
+WHERE node = :node::text AND id = ANY(:ids::text[]);
+
+-- name: add_mutations
+-- index: holdfast_mutation_pkey
+-- returns: id
+INSERT INTO holdfast_mutation (node, id, project, fingerprint, answer_json, at)
+SELECT :node::text, r.id, :project::text, r.fingerprint, r.answer_json, :now::float8
+FROM {rows: id text, fingerprint text, answer_json text} WHERE true ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: add_conflicts
+-- index: holdfast_conflict_pkey
+INSERT INTO holdfast_conflict (id, project, task_id, client_id, kind, base_version, server_version, server_json,
+    client_json, node, mutation_id, state, resolution, settled_by, at)
+SELECT id, :project::text, task_id, client_id, kind, base_version, server_version, server_json, client_json, :node::text,
+    mutation_id, state, resolution, settled_by, :now::float8
+FROM {rows: id text, task_id text, client_id text, kind text, base_version bigint, server_version bigint,
+    server_json text, client_json text, mutation_id text, state text, resolution text, settled_by text} WHERE true;
+
+-- name: list_conflicts
+-- index: holdfast_conflict_project
+-- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, base_version, server_version, server_json, client_json, node,
+    mutation_id, state, resolution, settled_by, reason, at, version
+FROM holdfast_conflict
+WHERE project = :project::text AND id > :after::text AND (:state::text IS NULL OR state = :state::text)
+ORDER BY id LIMIT :limit::bigint;
+
+-- name: get_conflict
+-- index: holdfast_conflict_pkey
+-- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, base_version, server_version, server_json, client_json, node,
+    mutation_id, state, resolution, settled_by, reason, at, version
+FROM holdfast_conflict WHERE id = :id::text;
+
+-- name: lock_conflict
+-- index: holdfast_conflict_pkey
+-- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, base_version, server_version, server_json, client_json, node,
+    mutation_id, state, resolution, settled_by, reason, at, version
+FROM holdfast_conflict WHERE id = :id::text FOR NO KEY UPDATE;
+
+-- name: settle_conflict
+-- index: holdfast_conflict_pkey
+UPDATE holdfast_conflict SET state = 'settled', resolution = :resolution::text, settled_by = :settled_by::text, reason = :reason::text,
+    version = version + 1
+WHERE id = :id::text;
+
+-- name: add_log
+-- index: holdfast_sync_log_pkey
+INSERT INTO holdfast_sync_log (project, at, node, op, task_id, mutation_id, outcome, code, resolution, from_version,
+    to_version, clock)
+SELECT :project::text, :now::float8, :node::text, op, task_id, mutation_id, outcome, code, resolution, from_version, to_version, clock
+FROM {rows: op text, task_id text, mutation_id text, outcome text, code text, resolution text,
+    from_version bigint, to_version bigint, clock bigint} WHERE true;
+
+-- name: read_log
+-- index: holdfast_sync_log_project
+-- returns: id at node op task_id mutation_id outcome code resolution from_version to_version clock
+SELECT id, at, node, op, task_id, mutation_id, outcome, code, resolution, from_version, to_version, clock
+FROM holdfast_sync_log
+WHERE project = :project::text AND id > :after_id::bigint AND (:task_id::text IS NULL OR task_id = :task_id::text)
+  AND (:node::text IS NULL OR node = :node::text) AND (:outcome::text IS NULL OR outcome = :outcome::text)
+ORDER BY id LIMIT :limit::bigint;
+
+-- name: add_tally
+-- index: holdfast_tally_pkey
+INSERT INTO holdfast_tally (project, name, n)
+SELECT :project::text, name, n FROM {rows: name text, n bigint} WHERE true
+ON CONFLICT (project, name) DO UPDATE SET n = holdfast_tally.n + excluded.n;
+
+-- name: read_tally
+-- index: holdfast_tally_pkey
+-- returns: name n
+SELECT name, n FROM holdfast_tally WHERE project = :project::text;
+
+-- name: extend_lock
+-- A renewal changes no state, so it has no event. It is fenced like every write of a runner.
+-- index: holdfast_task_pkey
+UPDATE holdfast_task SET lease_until = :until::float8, lease_seconds = :seconds::float8
+WHERE id = :id::text AND fence = :fence::bigint AND status IN ('running', 'stuck');
+
+-- name: held_locks
+-- The tasks of a project that run, by the end of their lease.
+-- index: holdfast_task_lease
+-- returns: task
+SELECT {task} FROM holdfast_task WHERE status IN ('running', 'stuck') AND project = :project::text
+ORDER BY lease_until LIMIT :limit::bigint;
+
+-- name: count_held
+-- The tasks of a project that are held. Held tasks are few.
+-- index: holdfast_task_gate
+-- returns: n
+SELECT count(*) AS n FROM holdfast_task WHERE status = 'queued' AND gate = '!held' AND project = :project::text;
+
+-- name: expired_locks
+-- index: holdfast_task_lease
+-- returns: task
+SELECT {task} FROM holdfast_task
+WHERE status IN ('running', 'stuck') AND lease_until <= :now::float8 AND (:project::text IS NULL OR project = :project::text)
+ORDER BY lease_until LIMIT :limit::bigint;
