@@ -12,8 +12,9 @@ Error = type[HoldfastError]
 
 
 def modules() -> list[str]:
-    """The `errors` modules, that of the root package first."""
-    paths = sorted(SRC.rglob("errors.py"), key=lambda path: (len(path.parts), path))
+    """The `errors` modules that define classes, that of the root package first."""
+    defining = [path for path in SRC.rglob("errors.py") if "\nclass " in path.read_text("utf-8")]
+    paths = sorted(defining, key=lambda path: (len(path.parts), path))
     return [".".join(path.relative_to(SRC).with_suffix("").parts) for path in paths]
 
 

@@ -87,7 +87,8 @@ def errors_page() -> str:
         "succeed later. The other columns are its HTTP status, gRPC status and exit code.",
     ]
     for module in error_tree.modules():
-        lines += ["", f"## `{module}`", "", *table_of(module)]
+        if any(error.__module__ == module for error in error_tree.in_order()):
+            lines += ["", f"## `{module}`", "", *table_of(module)]
     return "\n".join([*lines, "", "## The tree", "", "```", *tree(HoldfastError), "```", ""])
 
 

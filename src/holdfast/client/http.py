@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,12 +17,13 @@ from urllib.parse import quote
 import httpx2
 import msgspec
 
-from holdfast.client.problems import problem
+from holdfast.client.problems import asks_to_retry, problem
 from holdfast.clock import Clock
 from holdfast.core.address import shown_url
+from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.ids import Ids
 from holdfast.core.watching import backoff_seconds
-from holdfast.errors import BadConfig, HoldfastError, StoreUnavailable
+from holdfast.errors import BadConfig, HoldfastError
 
 TRIES: Final = 5
 TIMEOUT_SECONDS: Final = 40.0
@@ -32,12 +34,6 @@ WRITES: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
 def fresh_ids() -> Ids:
     """Ids of this process."""
     return Ids(random.SystemRandom())
-
-
-class GatewayUnavailable(StoreUnavailable):
-    """No gateway could be reached."""
-
-    code = "gateway-unavailable"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -63,12 +59,18 @@ class Http:
         clock: Clock,
         ids: Ids,
         *,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        verify: ssl.SSLContext | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        if not urls:
+            raise BadConfig("a client needs the address of a gateway, e.g. http://127.0.0.1:8787")
         self.urls = [checked_url(url) for url in urls]
         self.token = token
         self.clock = clock
         self.ids = ids
+        self.verify = verify
+        self._timeout_seconds = timeout_seconds
         self._turn = 0
         self._transport = transport
         self._clients: dict[asyncio.AbstractEventLoop, httpx2.AsyncClient] = {}
@@ -76,11 +78,12 @@ class Http:
     @property
     def url(self) -> str:
         """The gateway in use."""
-        return self.urls[self._turn % len(self.urls)]
+        return self.urls[self._turn]
 
-    def next_gateway(self) -> None:
-        """Uses another gateway from now on, after this one failed."""
-        self._turn += 1
+    def next_gateway(self, failed: str) -> None:
+        """Uses another gateway from now on, unless a concurrent call has already left the failed one."""
+        if failed == self.url:
+            self._turn = (self._turn + 1) % len(self.urls)
 
     def headers(self) -> dict[str, str]:
         return {} if self.token is None else {"authorization": f"Bearer {self.token}"}
@@ -99,43 +102,41 @@ class Http:
         sent = self.headers() | dict(headers or {})
         if method in WRITES:
             sent["idempotency-key"] = idempotency_key or self.ids.secret()
-        params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        content = None
         if body is not None:
-            content = msgspec.json.encode(body)
             sent["content-type"] = "application/json"
+        params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
+        content = None if body is None else msgspec.json.encode(body)
         failure: Exception | None = None
         for attempt in range(TRIES):
             if failure is not None:
-                await self._pause(failure, attempt)
+                await self._pause(failure, attempt - 1)
+            url = self.url
             try:
                 answer = await self._client().request(
-                    method, self.url + path, params=params, content=content, headers=sent
+                    method, url + path, params=params, content=content, headers=sent
                 )
             except httpx2.TransportError as error:
                 failure = error
-                self.next_gateway()
+                self.next_gateway(url)
                 continue
             if answer.is_success:
                 return Answer(answer.status_code, _decoded(answer), answer.headers)
-            failure = problem(answer.status_code, _decoded(answer))
-            failure.__dict__["retry_after"] = answer.headers.get("retry-after")
-            if not _is_retryable(answer.status_code, failure):
+            failure = _refusal(answer)
+            if not asks_to_retry(failure):
                 raise failure
             if answer.status_code >= 500:
-                self.next_gateway()
+                self.next_gateway(url)
         if isinstance(failure, HoldfastError):
             raise failure
         names = ", ".join(shown_url(url) for url in self.urls)
         raise GatewayUnavailable(
             f"no gateway answers at {names}: {failure!r}; is `holdfast server` running there?"
-        )
+        ) from failure
 
-    async def _pause(self, failure: Exception, attempt: int) -> None:
-        named = failure.__dict__.get("retry_after")
-        retry_after_ms = float(named) * 1_000 if named and named.isdigit() else None
-        jitter = self.ids.random_unit()
-        await self.clock.sleep(backoff_seconds(attempt - 1, jitter, retry_after_ms))
+    async def _pause(self, failure: Exception, failures: int) -> None:
+        seconds = failure.__dict__.get("retry_after_seconds")
+        retry_after_ms = None if seconds is None else seconds * 1_000
+        await self.clock.sleep(backoff_seconds(failures, self.ids.random_unit(), retry_after_ms))
 
     def _client(self) -> httpx2.AsyncClient:
         """The client of this event loop: its connections belong to the loop."""
@@ -143,7 +144,12 @@ class Http:
         client = self._clients.get(loop)
         if client is None:
             client = httpx2.AsyncClient(
-                timeout=TIMEOUT_SECONDS, transport=self._transport, follow_redirects=False
+                timeout=self._timeout_seconds,
+                transport=self._transport,
+                verify=True if self.verify is None else self.verify,
+                follow_redirects=False,
+                # No proxy and no password file of the environment gets the token.
+                trust_env=False,
             )
             self._clients = {
                 other: kept for other, kept in self._clients.items() if not other.is_closed()
@@ -158,14 +164,25 @@ class Http:
             await client.aclose()
 
 
+def _refusal(answer: httpx2.Response) -> HoldfastError:
+    named = answer.headers.get("retry-after", "")
+    seconds = float(named) if named.isdigit() and len(named) < 10 else None
+    return problem(answer.status_code, _decoded(answer), retry_after_seconds=seconds)
+
+
 def checked_url(url: str) -> str:
     """The base address of a gateway, without a slash at its end. `holdfast://` stands for `http://`,
     `holdfasts://` for `https://`."""
     for short, long in (("holdfast://", "http://"), ("holdfasts://", "https://")):
         if url.startswith(short):
             url = long + url.removeprefix(short)
-    parsed = httpx2.URL(url)
-    if parsed.scheme not in ("http", "https") or not parsed.host or parsed.userinfo:
+    try:
+        parsed = httpx2.URL(url)
+    except httpx2.InvalidURL:
+        parsed = httpx2.URL("")
+    is_plain = not (parsed.userinfo or parsed.query or parsed.fragment)
+    is_http = url.startswith(("http://", "https://"))
+    if not is_http or not parsed.host or not is_plain:
         raise BadConfig(
             f"'{shown_url(url)}' is not the address of a gateway: write http://host:8787 and give the token "
             "apart"
@@ -189,7 +206,3 @@ def _decoded(answer: httpx2.Response) -> Any:
         return msgspec.json.decode(answer.content)
     except msgspec.DecodeError:
         return answer.text
-
-
-def _is_retryable(status: int, failure: HoldfastError) -> bool:
-    return status in (429, 502, 503, 504) or failure.code == "in-progress"

@@ -1,46 +1,57 @@
 """Watches the live feed by WebSocket.
 
 Promises: the events of a channel come in order, each once, over any number of disconnections and at any
-gateway. A reset is shown as an item: read the state again. Never: gives up while the credential is good.
+gateway. `position` moves when the next item is asked for, so a caller that saves it after each item and
+watches from there again misses nothing. A reset is shown or raised: the state must be read again.
+Never: gives up while the credential is good.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Literal, NoReturn, Self
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.typing import Subprotocol
 
 from holdfast.client.http import Http
 from holdfast.client.problems import problem
+from holdfast.core.errors import GatewayUnavailable
 from holdfast.core.watching import (
     CloseAction,
     Watching,
     WatchStep,
     after_close,
+    after_refusal,
     backoff_seconds,
     connected,
     received,
     subscribe_frame,
 )
-from holdfast.errors import Conflict
+from holdfast.errors import Conflict, FeedReset
 
-SUBPROTOCOL: Final = "holdfast.v1"
+SUBPROTOCOL: Final = Subprotocol("holdfast.v1")
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
-GOOD_FRAMES: Final = 1
-"""After this many frames a connection counts as good, and the next pause is short again."""
+PING_SECONDS: Final = 20.0
+
+OnReset = Literal["raise", "snapshot"]
+WatchState = Literal["live", "catching_up", "reconnecting"]
 
 
 class WatchItem(msgspec.Struct, frozen=True):
-    """What a watcher sees: an event, a part of a snapshot, or a reset."""
+    """What a watcher sees: an event, a part of a snapshot, or a reset.
+
+    A snapshot whose `part` is 1 replaces every part before it: the connection was lost in between."""
 
     type: str
     """The frame name, e.g. `task.status_changed`; `snapshot` or `reset`."""
     position: str | None
-    """Watch again from here to continue after this item."""
+    """Watch again from here to continue after this item. None: the snapshot is not complete."""
     frame: dict[str, Any]
 
     @property
@@ -56,14 +67,14 @@ class WatchItem(msgspec.Struct, frozen=True):
 class _Ended(Exception):
     """A connection ended."""
 
-    def __init__(self, code: int | None, reason: str, retry_after_ms: object = None) -> None:
+    def __init__(self, action: CloseAction, reason: str, retry_after_ms: object = None) -> None:
         super().__init__(reason)
-        self.code = code
+        self.action = action
         self.retry_after_ms = retry_after_ms
 
 
 class Watch:
-    """One subscription. Iterate it; `state` has the position to continue from."""
+    """One subscription. Iterate it once, in `async with` or with `aclose` at the end."""
 
     def __init__(
         self,
@@ -73,104 +84,185 @@ class Watch:
         position: str | None = None,
         snapshot: bool = True,
         kinds: tuple[str, ...] = (),
+        on_reset: OnReset = "snapshot",
     ) -> None:
         self._http = http
         self._channel = channel
         self._snapshot = snapshot
         self._kinds = kinds
-        self.state = Watching(position)
+        self._on_reset = on_reset
+        self._watching = Watching(position)
+        self._failures = 0
+        self._is_connected = False
+        self._items = self._iterate()
+        self.position = position
+        """Everything up to here was shown, and the next item was asked for."""
         self.connections = 0
 
-    async def __aiter__(self) -> AsyncIterator[WatchItem]:
-        failures = 0
+    @property
+    def state(self) -> WatchState:
+        """Whether events come as they happen."""
+        if not self._is_connected:
+            return "reconnecting"
+        return "live" if self._watching.is_live else "catching_up"
+
+    def __aiter__(self) -> Watch:
+        return self
+
+    async def __anext__(self) -> WatchItem:
+        return await anext(self._items)
+
+    async def aclose(self) -> None:
+        """Ends the subscription and its connection."""
+        await self._items.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _iterate(self) -> AsyncGenerator[WatchItem, None]:
         while True:
+            url = self._http.url
             try:
-                async for item in self._session():
-                    failures = 0
-                    yield item
+                async with AsyncExitStack() as stack:
+                    connection = await self._connect(stack, url)
+                    session = self._session(connection)
+                    stack.push_async_callback(session.aclose)
+                    async for item in session:
+                        yield item
             except _Ended as ended:
-                action = after_close(ended.code)
-                if action is CloseAction.LOG_IN:
-                    raise problem(401, {"code": "unauthenticated", "detail": str(ended)}) from None
-                if action is CloseAction.GIVE_UP:
-                    raise Conflict(f"the gateway closed the feed ({ended.code}): {ended}") from None
-                pause = backoff_seconds(
-                    failures, self._http.ids.random_unit(), ended.retry_after_ms
-                )
-                failures += 1
-                self._http.next_gateway()
+                await self._recover(ended, url)
+
+    async def _recover(self, ended: _Ended, url: str) -> None:
+        """Waits for the next try, or raises when there is no use in one."""
+        self._is_connected = False
+        match ended.action:
+            case CloseAction.LOG_IN:
+                raise problem(401, {"detail": str(ended)}) from None
+            case CloseAction.FORBIDDEN:
+                raise problem(403, {"detail": str(ended)}) from None
+            case CloseAction.GIVE_UP:
+                raise Conflict(f"the gateway refuses the feed: {ended}") from None
+            case CloseAction.RECONNECT:
+                jitter = self._http.ids.random_unit()
+                pause = backoff_seconds(self._failures, jitter, ended.retry_after_ms)
+                self._failures += 1
+                self._http.next_gateway(url)
                 await self._http.clock.sleep(pause)
 
-    async def _session(self) -> AsyncIterator[WatchItem]:
+    async def _session(self, connection: ClientConnection) -> AsyncGenerator[WatchItem, None]:
         """The items of one connection. Raises _Ended when it is over."""
-        async with AsyncExitStack() as stack:
-            connection = await self._connect(stack)
-            self.state = connected(self.state)
-            frame = subscribe_frame(
-                self.state, self._channel, snapshot=self._snapshot, kinds=self._kinds
-            )
-            await self._send(connection, frame)
-            bye: dict[str, Any] = {}
-            while True:
-                message = await self._receive(connection, bye)
-                kind = message.get("type")
-                if kind == "bye":
-                    bye = message
-                if kind == "error" and not message.get("retryable"):
-                    raise problem(int(message.get("status", 422)), message)
-                self.state, step = received(self.state, message)
-                if step is WatchStep.RECONNECT:
-                    raise _Ended(None, "a frame is missing")
-                if step is WatchStep.NOTHING:
-                    continue
-                yield WatchItem(str(kind), message.get("position"), message)
-                if step is WatchStep.START_OVER:
-                    self._snapshot = True
-                    raise _Ended(None, "the feed starts over", 0)
+        self._watching = connected(self._watching)
+        self._is_connected = True
+        await self._subscribe(connection)
+        bye: dict[str, Any] = {}
+        while True:
+            message = await _receive(connection, bye)
+            kind = message.get("type")
+            if kind == "bye":
+                bye = message
+            elif kind == "error":
+                _refuse(message)
+            self._watching, step = received(self._watching, message)
+            if self._watching.is_live:
+                self._failures = 0
+            if step is WatchStep.RECONNECT:
+                raise _Ended(CloseAction.RECONNECT, "a frame is missing")
+            if step is WatchStep.SHOW:
+                self._failures = 0
+                yield WatchItem(str(kind), self._watching.position, message)
+            elif step is WatchStep.START_OVER:
+                yield self._reset(message)
+            # The caller asked for the next item, so it has used this one.
+            self.position = self._watching.position
+            if step is WatchStep.START_OVER:
+                await self._start_over(connection)
 
-    async def _connect(self, stack: AsyncExitStack) -> ClientConnection:
-        url = self._http.url
-        address = "ws" + url.removeprefix("http") + "/api/v1/ws"
-        try:
-            connection = await stack.enter_async_context(
-                connect(
-                    address,
-                    additional_headers=self._http.headers(),
-                    subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
-                    max_size=FRAME_BYTES_MAX,
-                    compression=None,
-                    ping_interval=20,
-                    ping_timeout=20,
-                    proxy=None,
-                )
-            )
-        except InvalidStatus as error:
-            status = error.response.status_code
-            code = {401: 4401, 403: 4403}.get(status)
-            raise _Ended(code, f"the gateway refused the connection: {status}") from None
-        except (OSError, WebSocketException, TimeoutError) as error:
-            raise _Ended(None, f"no connection: {error!r}") from None
-        self.connections += 1
-        return connection
+    def _reset(self, message: dict[str, Any]) -> WatchItem:
+        if self._on_reset == "raise":
+            names = ("reason", "oldest", "position")
+            raise FeedReset(*(str(message.get(name, "")) for name in names))
+        return WatchItem("reset", None, message)
 
-    async def _send(self, connection: ClientConnection, frame: dict[str, Any]) -> None:
+    async def _start_over(self, connection: ClientConnection) -> None:
+        """Subscribes again with a snapshot. A reset of that subscription too is a failure."""
+        self._snapshot = True
+        self._failures += 1
+        if self._failures > 1:
+            raise _Ended(CloseAction.RECONNECT, "the feed was reset twice")
+        await self._subscribe(connection)
+
+    async def _subscribe(self, connection: ClientConnection) -> None:
+        frame = subscribe_frame(
+            self._watching, self._channel, snapshot=self._snapshot, kinds=self._kinds
+        )
         try:
             await connection.send(msgspec.json.encode(frame).decode())
         except ConnectionClosed as error:
             raise _ended(error, {}) from None
 
-    async def _receive(self, connection: ClientConnection, bye: dict[str, Any]) -> dict[str, Any]:
+    async def _connect(self, stack: AsyncExitStack, url: str) -> ClientConnection:
+        address = "ws" + url.removeprefix("http") + "/api/v1/ws"
+        options: dict[str, Any] = {}
+        if self._http.verify is not None and address.startswith("wss"):
+            options["ssl"] = self._http.verify
         try:
-            message: dict[str, Any] = msgspec.json.decode(await connection.recv())
-        except ConnectionClosed as error:
-            raise _ended(error, bye) from None
-        except msgspec.DecodeError:
-            raise _Ended(None, "a frame is not JSON") from None
-        return message
+            connection = await stack.enter_async_context(
+                connect(
+                    address,
+                    additional_headers=self._http.headers(),
+                    subprotocols=[SUBPROTOCOL],
+                    max_size=FRAME_BYTES_MAX,
+                    compression=None,
+                    ping_interval=PING_SECONDS,
+                    ping_timeout=PING_SECONDS,
+                    proxy=None,
+                    **options,
+                )
+            )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            raise _Ended(after_refusal(status), f"the gateway answered {status}") from None
+        except ssl.SSLCertVerificationError as error:
+            raise GatewayUnavailable(
+                f"the certificate of {url} is not trusted: {error.verify_message}"
+            ) from None
+        except (OSError, WebSocketException, TimeoutError) as error:
+            raise _Ended(CloseAction.RECONNECT, f"no connection: {error!r}") from None
+        self.connections += 1
+        return connection
+
+
+def _refuse(message: dict[str, Any]) -> NoReturn:
+    """The subscription was refused: now, or for good."""
+    error = problem(422, message)
+    if message.get("retryable") is True:
+        raise _Ended(CloseAction.RECONNECT, str(error))
+    raise error
+
+
+async def _receive(connection: ClientConnection, bye: dict[str, Any]) -> dict[str, Any]:
+    try:
+        message = msgspec.json.decode(await connection.recv())
+    except ConnectionClosed as error:
+        raise _ended(error, bye) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        message = None
+    if not isinstance(message, dict):
+        raise _Ended(CloseAction.RECONNECT, "a frame is not a JSON object")
+    return message
 
 
 def _ended(error: ConnectionClosed, bye: dict[str, Any]) -> _Ended:
     close = error.rcvd
     code = close.code if close is not None else None
     reason = str(bye.get("reason") or (close.reason if close is not None else "") or "closed")
-    return _Ended(code, reason, bye.get("retry_after_ms"))
+    text = reason if code is None else f"{reason} ({code})"
+    return _Ended(after_close(code), text, bye.get("retry_after_ms"))

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
-from holdfast.errors import Conflict, HoldfastError, InvalidInput, VersionConflict
+from typing import Any
+
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidInput,
+    LeaseLost,
+    NotFound,
+    StoreUnavailable,
+    VersionConflict,
+)
 
 __all__ = [
+    "AlreadyLocked",
     "AmbiguousId",
     "Forbidden",
+    "GatewayUnavailable",
     "Malformed",
+    "NodeFenced",
+    "NotRunner",
     "PreconditionFailed",
     "RateLimited",
     "SelfApproval",
+    "TaskNotClaimable",
     "TooLarge",
     "Unauthenticated",
+    "UnknownNode",
     "UnsupportedMedia",
 ]
+
+
+class GatewayUnavailable(StoreUnavailable):
+    """No gateway could be reached."""
+
+    code = "gateway-unavailable"
 
 
 class Malformed(InvalidInput):
@@ -89,3 +111,43 @@ class RateLimited(HoldfastError):
     def __init__(self, message: str, *, retry_after_seconds: float = 1.0) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+
+
+class UnknownNode(NotFound):
+    """No node has registered under this id."""
+
+    code = "unknown-node"
+
+
+class NodeFenced(LeaseLost):
+    """The node has a newer incarnation, or its state shuts it out."""
+
+    code = "node-fenced"
+
+
+class NotRunner(Conflict):
+    """The sender does not hold the task."""
+
+    code = "not-runner"
+    grpc_status = "FAILED_PRECONDITION"
+
+
+class AlreadyLocked(Conflict):
+    """Another node holds the task. `details` say which one and for how long."""
+
+    code = "already-locked"
+
+    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.details = details or {}
+
+
+class TaskNotClaimable(Conflict):
+    """The task cannot be claimed now. `reason` says why."""
+
+    code = "not-claimable"
+    grpc_status = "FAILED_PRECONDITION"
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason

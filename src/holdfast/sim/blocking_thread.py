@@ -60,7 +60,7 @@ class BlockingThread:
         return value
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T:
-        """Awaits on the event loop and returns the result. See `holdfast.primitives.portal.Portal`."""
+        """Awaits on the event loop and returns the result. See `holdfast.portal.Portal`."""
         if self.is_dead:
             raise Killed
         self._request = make

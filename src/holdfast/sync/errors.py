@@ -1,10 +1,15 @@
-"""Errors of nodes, claims by id and pushes."""
+"""Errors of nodes, claims by id and pushes. Those that clients raise too are defined in the core."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from holdfast.errors import Conflict, LeaseLost, NotFound
+from holdfast.core.errors import (
+    AlreadyLocked,
+    NodeFenced,
+    NotRunner,
+    TaskNotClaimable as NotClaimable,
+    UnknownNode,
+)
+from holdfast.errors import Conflict
 
 __all__ = [
     "AlreadyLocked",
@@ -16,47 +21,7 @@ __all__ = [
 ]
 
 
-class UnknownNode(NotFound):
-    """No node has registered under this id."""
-
-    code = "unknown-node"
-
-
-class NodeFenced(LeaseLost):
-    """The node has a newer incarnation, or its state shuts it out."""
-
-    code = "node-fenced"
-
-
 class Replaced(Conflict):
     """A newer connection of the same worker speaks now."""
 
     code = "replaced"
-
-
-class NotRunner(Conflict):
-    """The sender does not hold the task."""
-
-    code = "not-runner"
-    grpc_status = "FAILED_PRECONDITION"
-
-
-class AlreadyLocked(Conflict):
-    """Another node holds the task. `details` say which one and for how long."""
-
-    code = "already-locked"
-
-    def __init__(self, message: str, details: dict[str, Any] | None = None) -> None:
-        super().__init__(message)
-        self.details = details or {}
-
-
-class NotClaimable(Conflict):
-    """The task cannot be claimed now. `reason` says why."""
-
-    code = "not-claimable"
-    grpc_status = "FAILED_PRECONDITION"
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason

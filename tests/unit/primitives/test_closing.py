@@ -14,9 +14,9 @@ import pytest
 
 from holdfast.core.steps import Interrupted
 from holdfast.errors import LeaseLost, NotRunning
+from holdfast.portal import Portal
 from holdfast.primitives.idempotency import Answered, BlockingLedger, EntryLease
 from holdfast.primitives.locks import BlockingLocks
-from holdfast.primitives.portal import Portal
 
 PLACE = ("account:7", "charge", "key-1")
 

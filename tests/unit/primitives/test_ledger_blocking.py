@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import IdempotencyConflict, InProgress, LeaseLost, NotRunning
+from holdfast.portal import Portal
 from holdfast.primitives.idempotency import Answered, BlockingLedger, EntryLease, State
-from holdfast.primitives.portal import Portal
 
 KEY = ("account:7", "charge", "key-1")
 

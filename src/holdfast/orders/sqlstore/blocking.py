@@ -13,7 +13,7 @@ from holdfast.orders.model.commands import Command
 from holdfast.orders.model.order import FreezeState, Order
 from holdfast.orders.model.store import OrderStore
 from holdfast.orders.sqlstore.store import SqlOrders
-from holdfast.primitives.portal import Portal
+from holdfast.portal import Portal
 from holdfast.store.backends import store_for
 from holdfast.store.store import Store
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Caller(Protocol):
-    """Runs coroutines for blocking callers: see `holdfast.primitives.portal.Portal`."""
+    """Runs coroutines for blocking callers: see `holdfast.portal.Portal`."""
 
     def call(self, make: Callable[[], Awaitable[T]]) -> T: ...
 

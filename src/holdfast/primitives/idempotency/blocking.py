@@ -15,9 +15,9 @@ from holdfast.core.codec import Json
 from holdfast.core.ledger import Answered, Entry, EntryLease
 from holdfast.core.once import RunStep, Step
 from holdfast.core.steps import drive, settled
+from holdfast.portal import Portal
 from holdfast.primitives.idempotency.calls import CLOSE_SECONDS, Options, Times
 from holdfast.primitives.idempotency.ledger import Ledger
-from holdfast.primitives.portal import Portal
 
 
 class BlockingLedger:

@@ -19,11 +19,11 @@ from holdfast.core.lease import Audit, LossReason
 from holdfast.core.steps import settled
 from holdfast.errors import NotRunning
 from holdfast.metrics import Meter
+from holdfast.portal import Portal
 from holdfast.primitives.locks.base import TTL_SECONDS, WAIT_SECONDS, LocksBase
 from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
 from holdfast.primitives.locks.lease import HeldLease
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
-from holdfast.primitives.portal import Portal
 
 L = TypeVar("L", bound=HeldLease)
 B = TypeVar("B", bound="BlockingHeldLease[Any]")
