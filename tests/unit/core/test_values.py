@@ -278,7 +278,7 @@ def test_every_error_says_how_it_looks() -> None:
 
 def test_every_error_is_in_the_module_of_its_part() -> None:
     places = {
-        *("errors", "core.errors", "orders.errors"),
+        *("errors", "core.errors", "orders.errors", "sync.errors"),
         *("primitives.kv.errors", "primitives.locks.errors"),
     }
     assert set(modules()) == {f"holdfast.{place}" for place in places}

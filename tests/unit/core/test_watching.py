@@ -257,7 +257,8 @@ class WatcherAndServer(RuleBasedStateMachine):
         assert [offset for offset in self.shown if offset > least] == expected
 
     def teardown(self) -> None:
-        """With a good connection the watcher gets everything."""
+        """After its next reconnect the watcher gets everything."""
+        self.session = None
         for _ in range(3):
             if self.session is not None and self.session.is_over and not self.session.frames:
                 self.session = None
