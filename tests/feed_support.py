@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import uvicorn
@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
 
 from holdfast.bus.local import LocalBus
 from holdfast.bus.port import FEED
@@ -259,8 +260,9 @@ class Client:
     async def close_code(self) -> int | None:
         """Reads until the server has closed."""
         async with asyncio.timeout(WAIT_SECONDS):
-            async for _ in self.socket:
-                pass
+            with suppress(ConnectionClosed):
+                async for _ in self.socket:
+                    pass
             await self.socket.wait_closed()
         return self.socket.close_code
 

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
-from tests.feed_support import ScriptedFeed, served
+import asyncio
+import json
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from holdfast.core.event import Event
+from holdfast.core.rights import Role
+from holdfast.core.subscription import FlowBounds
+from holdfast.gateway.feed import hub as hub_module, reading
+from holdfast.gateway.feed.feed import SUBSCRIPTIONS_MAX
+from holdfast.gateway.feed.rate import FRAMES_BURST
+from tests.feed_support import (
+    Client,
+    Door,
+    Frame,
+    ScriptedDirectory,
+    ScriptedFeed,
+    Served,
+    person,
+    served,
+)
 
 
-async def test_hello_subscribe_snapshot_then_live() -> None:
+def offset(position: str) -> int:
+    return int(position.partition(":")[2])
+
+
+def check_chain(frames: list[Frame], start: str) -> list[int]:
+    """Each frame names the one before. Returns the offsets of the events."""
+    last, events = start, []
+    for frame in frames:
+        assert frame["prev"] == last
+        if frame["type"] == "bookmark":
+            assert offset(frame["position"]) >= offset(last)
+        else:
+            assert offset(frame["position"]) > offset(last)
+            events.append(offset(frame["position"]))
+        last = frame["position"]
+    return events
+
+
+async def live(client: Client, channel: str, **fields: Any) -> str:
+    """Subscribes without a snapshot and waits until the subscription is live. Returns its position."""
+    fields.setdefault("position", "now")
+    await client.subscribe(channel, **fields)
+    return str((await client.until("bookmark"))[-1]["position"])
+
+
+async def test_hello_then_snapshot_then_live() -> None:
     feed = ScriptedFeed()
     feed.commit("task.enqueued")
     async with served(feed) as server, server.client() as client:
         hello = await client.next()
-        assert hello["type"] == "hello"
-        assert hello["head"] == "e1:1"
+        assert (hello["type"], hello["protocol"]) == ("hello", "holdfast.v1")
+        assert (hello["principal"], hello["epoch"]) == ("user:ann", "e1")
+        assert (hello["head"], hello["oldest"]) == ("e1:1", "e1:0")
+        assert client.socket.subprotocol == "holdfast.v1"
         await client.send("subscribe", channel="task:t1")
-        subscribed = await client.next()
-        assert subscribed == {
+        assert await client.next() == {
             "type": "subscribed",
             "id": "task:t1",
             "channel": "task:t1",
@@ -22,16 +72,506 @@ async def test_hello_subscribe_snapshot_then_live() -> None:
             "position": "e1:1",
         }
         snapshot = await client.next()
-        assert (snapshot["type"], snapshot["position"], snapshot["last"]) == (
-            "snapshot",
-            "e1:1",
-            True,
-        )
+        assert (snapshot["type"], snapshot["position"]) == ("snapshot", "e1:1")
+        assert (snapshot["part"], snapshot["last"]) == (1, True)
+        assert snapshot["payload"]["topic"] == "task:t1"
         bookmark = await client.next()
         assert (bookmark["type"], bookmark["live"]) == ("bookmark", True)
         assert (bookmark["prev"], bookmark["position"]) == ("e1:1", "e1:1")
         feed.commit("task.started", node="n1", attempt=1)
         event = await client.next()
         assert (event["type"], event["kind"]) == ("task.status_changed", "task.started")
+        assert (event["id"], event["channel"]) == ("task:t1", "task:t1")
         assert (event["prev"], event["position"]) == ("e1:1", "e1:2")
+        assert (event["class"], event["at"]) == ("critical", "2027-01-15T08:00:00.000Z")
         assert event["payload"] == {"task_id": "t1", "to": "running", "node": "n1", "attempt": 1}
+
+
+async def test_a_snapshot_in_parts() -> None:
+    feed, directory = ScriptedFeed(), ScriptedDirectory()
+    directory.parts = 3
+    async with served(feed, directory=directory) as server, server.client() as client:
+        await client.subscribe("project:default")
+        parts = [await client.next() for _ in range(3)]
+        assert [(part["part"], part["last"]) for part in parts] == [
+            (1, False),
+            (2, False),
+            (3, True),
+        ]
+
+
+@pytest.mark.parametrize("ring_events", [100_000, 3], ids=["ring", "store"])
+@pytest.mark.parametrize("channel", ["project:default", "task:t1"])
+async def test_replay_from_a_position_then_live(ring_events: int, channel: str) -> None:
+    feed = ScriptedFeed()
+    async with served(feed, ring_events=ring_events) as server, server.client() as client:
+        for _ in range(7):
+            feed.commit("task.started", "task.completed")
+        feed.commit("task.started", task="t2")
+        await server.feed.hub.refresh()
+        subscribed = (await client.subscribe(channel, position="e1:4"))[-1]
+        assert (subscribed["mode"], subscribed["position"]) == ("replay", "e1:4")
+        replayed = await client.until("bookmark")
+        assert replayed[-1]["live"] is True
+        assert replayed[-1]["position"] == "e1:15"
+        feed.commit("task.started")
+        events = check_chain([*replayed, await client.next()], "e1:4")
+        whole = [*range(5, 17)]
+        assert events == (
+            whole if channel == "project:default" else [each for each in whole if each != 15]
+        )
+        if ring_events == 3 and channel == "task:t1":
+            assert feed.histories
+
+
+async def test_a_position_of_the_store_that_the_gateway_has_not_read_yet() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        feed.commit("task.enqueued", hint=False)
+        assert (await client.subscribe("task:t1", position="e1:1"))[-1]["type"] == "subscribed"
+        feed.commit("task.started")
+        assert check_chain(await client.until("task.status_changed"), "e1:1") == [2]
+
+
+async def test_a_lost_hint_costs_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "POLL_SECONDS", 0.05)
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(client, "task:t1")
+        feed.commit("task.started", hint=False)
+        assert (await client.next())["position"] == "e1:1"
+
+
+async def test_reconnect_with_the_last_position_misses_and_repeats_nothing() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server:
+        position, events = "now", []
+        for round_ in range(5):
+            async with server.client() as client:
+                subscribed = (await client.subscribe("task:t1", position=position))[-1]
+                position = subscribed["position"]
+                frames = await client.until("bookmark")
+                feed.commit("task.started", "task.completed")
+                # The client leaves after the first event of the transaction, or after both.
+                frames += await client.until("task.status_changed", count=1 + round_ % 2)
+                events += check_chain(frames, position)
+                position = frames[-1]["position"]
+        assert events == list(range(1, events[-1] + 1))
+        assert events[-1] == 9
+
+
+# -- resets ----------------------------------------------------------------------------------------
+
+
+async def test_reset_epoch() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        frame = (await client.subscribe("task:t1", position="other:0"))[-1]
+        assert (frame["type"], frame["reason"], frame["position"]) == ("reset", "epoch", "e1:0")
+        await live(client, "task:t1")
+        feed.replace("e2")
+        frame = (await client.until("reset"))[-1]
+        assert (frame["reason"], frame["position"]) == ("epoch", "e2:0")
+        assert await live(client, "task:t1") == "e2:0"
+        feed.commit("task.started")
+        assert (await client.next())["position"] == "e2:1"
+
+
+@pytest.mark.parametrize("channel", ["project:default", "task:t1"])
+async def test_reset_pruned(channel: str) -> None:
+    feed = ScriptedFeed()
+    async with served(feed, ring_events=2) as server, server.client() as client:
+        feed.commit(*["task.started"] * 9)
+        await server.feed.hub.refresh()
+        feed.prune(5)
+        await client.subscribe(channel, position="e1:4")
+        frame = (await client.until("reset"))[-1]
+        assert (frame["type"], frame["reason"]) == ("reset", "pruned")
+        subscribed = (await client.subscribe(channel, position="e1:5"))[-1]
+        assert check_chain(await client.until("bookmark"), subscribed["position"]) == [6, 7, 8, 9]
+
+
+async def test_reset_ahead() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        frame = (await client.subscribe("task:t1", position="e1:1"))[-1]
+        assert (frame["type"], frame["reason"]) == ("reset", "ahead")
+
+
+async def test_reset_revoked_and_gone_at_a_token_event() -> None:
+    feed, directory, door = ScriptedFeed(), ScriptedDirectory(), Door(person())
+    async with served(feed, directory=directory, door=door) as server, server.client() as client:
+        for channel in ("task:t1", "task:t2", "task:t3"):
+            await live(client, channel)
+        door.people["ann"] = person(projects=("web",))
+        directory.projects["task:t3"] = "web"
+        directory.gone.add("task:t2")
+        feed.commit("token.changed")
+        resets = {frame["id"]: frame["reason"] for frame in await client.until("reset", count=2)}
+        assert resets == {"task:t1": "revoked", "task:t2": "gone"}
+        feed.commit("task.started", task="t1")
+        await server.feed.hub.refresh()
+        await client.send("ping", n=1)
+        assert {frame["type"] for frame in await client.until("pong")} <= {"bookmark", "pong"}
+
+
+async def test_a_revoked_token_closes_the_connection() -> None:
+    feed, door = ScriptedFeed(), Door(person(), person("bob"))
+    async with (
+        served(feed, door=door) as server,
+        server.client() as client,
+        server.client("bob") as other,
+    ):
+        await live(client, "task:t1")
+        await live(other, "task:t1")
+        del door.people["ann"]
+        feed.commit("token.revoked")
+        assert (await client.until("bye"))[-1]["code"] == 4401
+        assert await client.close_code() == 4401
+        feed.commit("task.started")
+        assert (await other.next())["position"] == "e1:2"
+
+
+async def test_a_deleted_object_and_a_foreign_one_are_answered_alike() -> None:
+    feed, directory = ScriptedFeed(), ScriptedDirectory()
+    directory.gone.add("task:t1")
+    directory.projects["task:t2"] = "secret"
+    door = Door(person(projects=("default",)))
+    async with served(feed, directory=directory, door=door) as server, server.client() as client:
+        answers = []
+        for channel in ("task:t1", "task:t2"):
+            resumed = (await client.subscribe(channel, position="e1:0"))[-1]
+            fresh = (await client.subscribe(channel))[-1]
+            answers.append((resumed["type"], resumed["reason"], fresh["type"], fresh["code"]))
+        assert answers == [("reset", "gone", "error", "not-found")] * 2
+
+
+# -- projects, filters, merging --------------------------------------------------------------------
+
+
+async def test_events_of_other_projects_are_not_delivered() -> None:
+    feed, door = ScriptedFeed(), Door(person(projects=("web",)))
+    directory = ScriptedDirectory()
+    directory.projects["node:n1"] = "web"
+    async with served(feed, directory=directory, door=door) as server, server.client() as client:
+        await live(client, "node:n1")
+        feed.commit("task.started", node="n1")
+        feed.events[-1] = in_project(feed.events[-1], "web")
+        feed.commit("task.completed", node="n1")
+        feed.commit("task.completed", node="n1")
+        feed.events[-1] = in_project(feed.events[-1], "web")
+        assert [(await client.next())["position"] for _ in range(2)] == ["e1:1", "e1:3"]
+
+
+def in_project(event: Event, project: str) -> Event:
+    return msgspec.structs.replace(event, project=project)
+
+
+async def test_kinds_and_classes() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(
+            client,
+            "task:t1",
+            id="some",
+            kinds=["task.comp*", "task.progress"],
+            classes=["critical"],
+        )
+        feed.commit("task.started", "task.progress", "task.completed")
+        event = await client.next()
+        assert (event["id"], event["kind"], event["position"]) == ("some", "task.completed", "e1:3")
+
+
+async def test_informational_frames_are_merged_and_flushed_before_a_critical_one() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(client, "task:t1", max_delay_ms=5000)
+        for start in (0, 2, 4):
+            feed.commit("task.output", fence=1, stream="stdout", start=start, size=2, data="ab")
+            await server.feed.hub.refresh()
+        feed.commit("task.completed")
+        output, completed = await client.next(), await client.next()
+        assert (output["type"], output["merged"]) == ("task.output", 3)
+        assert (output["payload"]["data"], output["payload"]["size"]) == ("ababab", 6)
+        assert (output["position"], completed["prev"], completed["position"]) == (
+            "e1:3",
+            "e1:3",
+            "e1:4",
+        )
+
+
+async def test_informational_frames_do_not_wait_for_ever() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(client, "task:t1", max_delay_ms=50)
+        feed.commit("task.metrics", fence=1, totals={"n": 1})
+        assert (await client.next())["type"] == "task.metrics"
+
+
+async def test_no_bookmark_splits_a_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "PAGE_EVENTS", 3)
+    monkeypatch.setattr(reading, "PAGE_EVENTS", 3)
+    monkeypatch.setattr(hub_module, "BOOKMARK_SECONDS", 0.0)
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client, server.client() as other:
+        start = await live(client, "project:default")
+        boundaries, frames, others = [], [], []
+        for size in (2, 5, 1, 7, 4):
+            feed.commit(*["task.started"] * size)
+            boundaries.append(feed.head)
+            others += await other.subscribe("project:default", position="e1:0", id=f"s{size}")
+            frames += await client.until("task.status_changed", count=size)
+        server.feed.hub.tick(server.feed.hub.clock.monotonic() + 2.0)
+        assert check_chain(frames, start) == list(range(1, feed.head + 1))
+        while len({each["id"] for each in others if "live" in each}) < 5:
+            others.append(await other.next())
+        marks = {offset(each["position"]) for each in others if each["type"] == "bookmark"}
+        assert marks <= set(boundaries)
+
+
+async def test_an_idle_subscription_gets_a_bookmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "BOOKMARK_SECONDS", 0.0)
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        start = await live(client, "task:t1")
+        feed.commit("task.started", task="t2")
+        await server.feed.hub.refresh()
+        server.feed.hub.tick(server.feed.hub.clock.monotonic() + 2.0)
+        bookmark = await client.next()
+        assert (bookmark["type"], bookmark["prev"], bookmark["position"]) == (
+            "bookmark",
+            start,
+            "e1:1",
+        )
+        assert "live" not in bookmark
+
+
+# -- slow clients ----------------------------------------------------------------------------------
+
+FLOW = FlowBounds(high_bytes=20_000, low_bytes=5_000)
+
+
+async def publish_until_parked(server: Served, feed: ScriptedFeed, note: str) -> None:
+    """Commits large events until the sockets of a client that does not read are full."""
+    hub = server.feed.hub
+    for _ in range(2_000):
+        feed.commit("task.progress", note=note, hint=False)
+        await hub.read_page()
+        if any(
+            connection.tick(hub.clock.monotonic()) > FLOW.high_bytes
+            for connection in hub.connections
+        ):
+            return
+    raise AssertionError("the client was never parked")
+
+
+@pytest.mark.parametrize("ring_events", [100_000, 3], ids=["ring", "store"])
+async def test_a_slow_client_is_parked_and_caught_up(ring_events: int) -> None:
+    feed = ScriptedFeed()
+    async with (
+        served(feed, ring_events=ring_events, flow=FLOW) as server,
+        server.client(max_queue=1) as slow,
+        server.client() as other,
+    ):
+        start = await live(slow, "task:t1")
+        await live(other, "task:t1")
+        reader = asyncio.create_task(other.until("task.status_changed"))
+        await publish_until_parked(server, feed, "x" * 8_000)
+        parked_at = feed.head
+        for _ in range(20):
+            feed.commit("task.progress", note="y" * 8_000)
+        feed.commit("task.completed")
+        # The other client gets everything while the slow one reads nothing.
+        assert len([each for each in await reader if each["type"] != "bookmark"]) == feed.head
+        frames = await slow.until("task.status_changed")
+        assert parked_at < feed.head
+        assert check_chain(frames, start) == list(range(1, feed.head + 1))
+        feed.commit("task.started")
+        assert check_chain(await slow.until("task.status_changed"), frames[-1]["position"]) == [
+            feed.head
+        ]
+
+
+async def test_a_client_that_reads_nothing_is_closed() -> None:
+    feed = ScriptedFeed()
+    async with served(feed, flow=FLOW) as server, server.client(max_queue=1) as slow:
+        await live(slow, "task:t1")
+        await publish_until_parked(server, feed, "x" * 8_000)
+        hub = server.feed.hub
+        (connection,) = hub.connections
+        now = hub.clock.monotonic()
+        connection.tick(now)
+        connection.tick(now + 31.0)
+        assert (await slow.until("bye"))[-1]["code"] == 4408
+        assert await slow.close_code() == 4408
+
+
+# -- bad input -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("{", 4400),
+        ("[]", 4400),
+        ("7", 4400),
+        ("{}", 4400),
+        ('{"type": 7}', 4400),
+        ("[" * 5_000, 4400),
+        (b"\x00\x01", 4400),
+        ("x" * 70_000, 4413),
+    ],
+    ids=["broken", "list", "number", "no-type", "type", "deep", "binary", "large"],
+)
+async def test_what_is_not_a_frame_closes(message: str | bytes, code: int) -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client, server.client() as other:
+        await live(other, "task:t1")
+        await client.socket.send(message)
+        assert await client.close_code() == code
+        feed.commit("task.started")
+        assert (await other.next())["position"] == "e1:1"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"type": "dance"},
+        {"type": "subscribe"},
+        {"type": "subscribe", "channel": 7},
+        {"type": "subscribe", "channel": "moon:1"},
+        {"type": "subscribe", "channel": "task:t1", "colour": "red"},
+        {"type": "subscribe", "channel": "task:t1", "position": "yesterday"},
+        {"type": "subscribe", "channel": "task:t1", "position": "e1:-1"},
+        {"type": "subscribe", "channel": "task:t1", "classes": ["loud"]},
+        {"type": "subscribe", "channel": "task:t1", "kinds": ["*"] * 51},
+        {"type": "subscribe", "channel": "task:t1", "max_delay_ms": 1},
+        {"type": "subscribe", "channel": "task:t1", "id": ""},
+        {"type": "unsubscribe", "id": "nothing"},
+    ],
+    ids=str,
+)
+async def test_a_bad_frame_is_refused_and_the_connection_stays(fields: Frame) -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await client.next()
+        await client.socket.send(json.dumps(fields))
+        error = await client.next()
+        assert (error["type"], error["code"], error["retryable"]) == (
+            "error",
+            "invalid-input",
+            False,
+        )
+        await client.send("ping", n=7)
+        assert await client.next() == {"type": "pong", "n": 7, "head": "e1:0"}
+
+
+async def test_an_id_is_used_once() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(client, "task:t1", id="a")
+        assert (await client.subscribe("task:t2", id="a"))[-1]["code"] == "invalid-input"
+        await client.send("unsubscribe", id="a")
+        assert (await client.next())["type"] == "unsubscribed"
+        feed.commit("task.started")
+        await live(client, "task:t2", id="a")
+        feed.commit("task.started", task="t2")
+        assert (await client.next())["position"] == "e1:2"
+
+
+async def test_too_many_subscriptions() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        for number in range(SUBSCRIPTIONS_MAX):
+            await client.send("subscribe", channel="task:t1", id=f"s{number}", position="now")
+        await client.until("bookmark", count=SUBSCRIPTIONS_MAX)
+        error = (await client.subscribe("task:t1", id="more"))[-1]
+        assert (error["code"], error["retryable"]) == ("rate-limited", True)
+
+
+async def test_too_many_frames_close_the_connection() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        with suppress(ConnectionClosed):
+            for number in range(int(FRAMES_BURST) * 20):
+                await client.send("ping", n=number)
+        assert await client.close_code() == 4429
+
+
+# -- access ----------------------------------------------------------------------------------------
+
+
+async def test_a_bad_token_is_closed_with_4401() -> None:
+    async with served(ScriptedFeed()) as server, server.client("mallory") as client:
+        bye = await client.next()
+        assert (bye["type"], bye["code"], bye["reason"]) == ("bye", 4401, "unauthenticated")
+        assert await client.close_code() == 4401
+
+
+async def test_another_subprotocol_is_refused() -> None:
+    async with served(ScriptedFeed()) as server:
+        with pytest.raises(InvalidStatus) as refused:
+            async with server.client(subprotocols=None):
+                pass
+        assert refused.value.response.status_code == 400
+
+
+async def test_a_full_gateway_asks_to_come_later() -> None:
+    async with served(ScriptedFeed(), connections_max=1) as server, server.client() as first:
+        await first.next()
+        async with server.client() as second:
+            assert (await second.next())["code"] == 1013
+            assert await second.close_code() == 1013
+
+
+async def test_a_channel_that_the_role_may_not_read() -> None:
+    feed, door = ScriptedFeed(), Door(person("ann", Role.VIEWER, ("default",)))
+    async with served(feed, door=door) as server, server.client() as client:
+        assert (await client.subscribe("user:bob"))[-1]["code"] == "forbidden"
+        assert (await client.subscribe("system:events"))[-1]["code"] == "not-found"
+        assert (await client.subscribe("user:ann"))[-1]["type"] == "subscribed"
+
+
+async def test_a_new_token_of_the_same_principal() -> None:
+    feed, door = ScriptedFeed(), Door(person(), person("bob"))
+    async with served(feed, door=door) as server, server.client() as client:
+        await client.next()
+        await client.send("auth", token="ann")
+        assert await client.next() == {"type": "authenticated", "principal": "user:ann"}
+        await client.send("auth", token="bob")
+        assert await client.close_code() == 4401
+    assert door.closed.count("ann") == 2
+
+
+async def test_a_stopped_server_says_when_to_come_back() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await client.next()
+        await server.feed.stop()
+        bye = await client.next()
+        assert bye["code"] == 1001
+        assert 0 <= bye["retry_after_ms"] <= 5_000
+        assert await client.close_code() == 1001
+
+
+async def test_an_unreachable_store_delays_and_loses_nothing() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server, server.client() as client:
+        await live(client, "task:t1")
+        feed.is_away = True
+        feed.commit("task.started")
+        await server.feed.hub.refresh()
+        assert server.feed.hub.is_store_away
+        feed.is_away = False
+        feed.commit("task.completed")
+        assert [(await client.next())["position"] for _ in range(2)] == ["e1:1", "e1:2"]
+
+
+async def test_another_server_protocol_serves_the_same_frames() -> None:
+    """Without direct writes, as under another ASGI server."""
+    feed = ScriptedFeed()
+    async with served(feed, ws="websockets-sansio") as server, server.client() as client:
+        start = await live(client, "task:t1")
+        feed.commit("task.started", "task.completed")
+        frames = await client.until("task.status_changed", count=2)
+        assert check_chain(frames, start) == [1, 2]

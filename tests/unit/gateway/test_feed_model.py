@@ -78,10 +78,7 @@ def is_control(data: bytes) -> bool:
 
 def parse(data: bytes) -> Iterator[Frame]:
     """The frames in one write."""
-    decoder, text, at = json.JSONDecoder(), data.decode(), 0
-    while at < len(text):
-        frame, at = decoder.raw_decode(text, at)
-        yield frame
+    return map(json.loads, data.decode().splitlines())
 
 
 class Watcher:
@@ -140,7 +137,7 @@ class Watcher:
                 self.start = self.last = offset
             assert offset == self.last
             return
-        if kind == "snapshot":
+        if kind in {"snapshot", "bye"}:
             return
         offset = int(frame["position"].partition(":")[2])
         assert int(frame["prev"].partition(":")[2]) == self.last, "the chain is broken"

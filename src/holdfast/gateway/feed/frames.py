@@ -36,9 +36,9 @@ def as_text_frame(frame: str, position: str, data: bytes) -> bytes:
 
 
 def as_message(frame: str, position: str, data: bytes) -> bytes:
-    """The JSON alone, for servers that frame the messages themselves."""
+    """The JSON as a line, for servers that frame the messages themselves. JSON has no line break."""
     del frame, position
-    return data
+    return data + b"\n"
 
 
 def as_server_sent_event(frame: str, position: str, data: bytes) -> bytes:

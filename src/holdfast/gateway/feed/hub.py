@@ -82,6 +82,8 @@ class Hub:
         """Parts of a period by which the work of connections is shifted."""
         self.store_slots = asyncio.Semaphore(STORE_READERS)
         self.is_store_away = False
+        self.polls = 0
+        """Long polls that wait for the next event."""
         self.buffered = 0
         """The bytes that all clients together have not taken."""
         self._bus = bus

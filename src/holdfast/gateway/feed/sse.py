@@ -48,11 +48,15 @@ class StreamFull(Exception):
 
 
 async def open_stream(feed: LiveFeed, request: Request, session: Session) -> Response | Denied:
-    """`GET /api/v1/stream`. Returns the response, or why it is denied. Raises InvalidInput and
-    StreamFull."""
-    if feed.is_full():
-        raise StreamFull
-    wish = _wish(request)
+    """`GET /api/v1/stream`. Returns the response, or why it is denied. Raises InvalidInput and StreamFull.
+    Closes the session when the stream ends or does not start."""
+    try:
+        if feed.is_full():
+            raise StreamFull
+        wish = _wish(request)
+    except BaseException:
+        session.close()
+        raise
     outlet = QueueOutlet(feed.flow)
     connection = Connection(
         feed.hub,
@@ -177,7 +181,7 @@ async def poll_events(
     feed: LiveFeed, request: Request, session: Session
 ) -> dict[str, Any] | Denied:
     """`GET /api/v1/events`: the events after a position, or after `wait_seconds` none. Raises InvalidInput,
-    FeedReset and StoreUnavailable."""
+    FeedReset and StoreUnavailable. The caller closes the session."""
     hub = feed.hub
     targets = await find_targets(feed.directory, session.principal, _channels(request))
     if isinstance(targets, Denied):
@@ -204,7 +208,11 @@ async def poll_events(
             frames = [item.public(epoch) for item in items[:limit]]
             return {"items": frames, "next": f"{epoch}:{read}"}
         if read >= hub.head:
-            await hub.advanced(left)
+            hub.polls += 1
+            try:
+                await hub.advanced(left)
+            finally:
+                hub.polls -= 1
     reason = read if isinstance(read, StreamReset) else StreamReset.EPOCH
     raise FeedReset(reason.value, str(hub.bounds.oldest), str(hub.bounds.head))
 

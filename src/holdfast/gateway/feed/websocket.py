@@ -126,11 +126,11 @@ class _Client:
                 await asyncio.gather(self._writer, return_exceptions=True)
 
     async def _write_on(self, outlet: QueueOutlet) -> None:
-        """Writes what is queued, one message each."""
+        """Writes what is queued, one message for each line."""
         clock = self._feed.hub.clock
-        while (messages := await outlet.take(clock, 60.0)) is not None:
-            for message in messages:
-                await self._websocket.send_text(message.decode())
+        while (parts := await outlet.take(clock, 60.0)) is not None:
+            for message in b"".join(parts).decode().splitlines():
+                await self._websocket.send_text(message)
         code, reason = outlet.closed or (1000, "")
         await self._websocket.close(code, reason)
 

@@ -1,0 +1,273 @@
+"""The live feed by server-sent events and by long poll, with a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from holdfast.core.subscription import FlowBounds
+from holdfast.gateway.feed import hub as hub_module, reading, sse
+from tests.feed_support import (
+    WAIT_SECONDS,
+    Door,
+    ScriptedDirectory,
+    ScriptedFeed,
+    Served,
+    person,
+    served,
+)
+
+Message = dict[str, Any]
+
+
+class Stream:
+    """What a browser's EventSource reads."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self._lines = response.aiter_lines()
+
+    async def next(self) -> Message:
+        """The next message: its `id`, `event` and `data`, or a comment."""
+        message: Message = {}
+        async with asyncio.timeout(WAIT_SECONDS):
+            async for line in self._lines:
+                if not line:
+                    if message:
+                        break
+                    continue
+                name, _, value = line.partition(":")
+                message[name] = value.strip()
+        if "data" in message:
+            message["data"] = json.loads(message["data"])
+        return message
+
+    async def until(self, *events: str) -> list[Message]:
+        messages: list[Message] = []
+        while not messages or messages[-1].get("event") not in events:
+            messages.append(await self.next())
+            assert messages[-1], "the stream has ended"
+        return messages
+
+
+@asynccontextmanager
+async def stream(server: Served, query: str, **headers: str) -> AsyncIterator[Stream]:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        httpx2.AsyncClient(timeout=WAIT_SECONDS, trust_env=False) as client,
+        client.stream("GET", f"{server.http}/api/v1/stream?{query}", headers=names) as response,
+    ):
+        yield Stream(response)
+
+
+async def get(server: Served, path: str, **headers: str) -> httpx2.Response:
+    async with httpx2.AsyncClient(timeout=WAIT_SECONDS, trust_env=False) as client:
+        return await client.get(f"{server.http}{path}", headers=headers)
+
+
+async def test_snapshot_then_live_then_resume_with_last_event_id() -> None:
+    feed = ScriptedFeed()
+    feed.commit("task.enqueued")
+    async with served(feed) as server:
+        async with stream(server, "topics=task:t1") as events:
+            headers = events.response.headers
+            assert headers["content-type"].startswith("text/event-stream")
+            assert (headers["cache-control"], headers["x-accel-buffering"]) == ("no-store", "no")
+            assert await events.next() == {"retry": "2000"}
+            names = [message["event"] for message in await events.until("bookmark")]
+            assert names == ["subscribed", "snapshot", "bookmark"]
+            feed.commit("task.started", "task.completed")
+            first = await events.next()
+            assert (first["id"], first["event"]) == ("e1:2", "task.status_changed")
+            assert (first["data"]["position"], first["data"]["prev"]) == ("e1:2", "e1:1")
+        feed.commit("task.replayed")
+        # A browser repeats the URL, with the id of the last message that it got.
+        async with stream(server, "topics=task:t1&snapshot=true", last_event_id="e1:2") as events:
+            messages = await events.until("bookmark")
+            assert [message["event"] for message in messages[1:]] == [
+                "subscribed",
+                "task.status_changed",
+                "task.status_changed",
+                "bookmark",
+            ]
+            assert [message["id"] for message in messages if "id" in message] == [
+                "e1:3",
+                "e1:4",
+                "e1:4",
+            ]
+
+
+async def test_several_topics_have_one_position() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server:
+        for task in ("t1", "t2", "t3", "t1"):
+            feed.commit("task.started", task=task, node="n1")
+        await server.feed.hub.refresh()
+        async with stream(server, "topics=task:t1,task:t2&after=e1:0") as events:
+            messages = await events.until("bookmark")
+            assert [message["id"] for message in messages if "id" in message] == [
+                "e1:1",
+                "e1:2",
+                "e1:4",
+                "e1:4",
+            ]
+
+
+async def test_a_reset_ends_the_stream() -> None:
+    feed = ScriptedFeed()
+    async with served(feed) as server:
+        async with stream(server, "topics=task:t1&after=other:7") as events:
+            reset = (await events.until("reset"))[-1]
+            assert reset["data"]["reason"] == "epoch"
+            assert "id" not in reset
+            assert await events.next() == {}
+        async with stream(server, "topics=task:t1&after=now") as events:
+            await events.until("bookmark")
+            feed.replace("e2")
+            assert (await events.until("reset"))[-1]["data"]["reason"] == "epoch"
+            assert await events.next() == {}
+        while server.feed.hub.connections:
+            await server.feed.hub.refresh()
+
+
+async def test_an_idle_stream_has_a_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT_SECONDS", 0.01)
+    async with (
+        served(ScriptedFeed()) as server,
+        stream(server, "topics=task:t1&after=now") as events,
+    ):
+        await events.until("bookmark")
+        assert await events.next() == {"": "hb"}
+
+
+async def test_a_closed_stream_is_forgotten() -> None:
+    feed = ScriptedFeed()
+    door = Door()
+    async with served(feed, door=door) as server:
+        async with stream(server, "topics=task:t1&after=now") as events:
+            await events.until("bookmark")
+            assert len(server.feed.hub.connections) == 1
+        while server.feed.hub.connections:
+            feed.commit("task.started")
+            await server.feed.hub.refresh()
+        assert server.feed.hub.lanes == {}
+        assert door.closed == ["ann"]
+
+
+async def test_a_slow_stream_is_parked_and_caught_up() -> None:
+    feed = ScriptedFeed()
+    flow = FlowBounds(high_bytes=20_000, low_bytes=5_000)
+    async with (
+        served(feed, flow=flow) as server,
+        stream(server, "topics=task:t1&after=now") as events,
+    ):
+        await events.until("bookmark")
+        hub = server.feed.hub
+        (connection,) = hub.connections
+        while connection.tick(hub.clock.monotonic()) <= flow.high_bytes:
+            feed.commit("task.progress", note="x" * 8_000, hint=False)
+            await hub.read_page()
+        for _ in range(20):
+            feed.commit("task.progress", note="y" * 8_000)
+        feed.commit("task.completed")
+        messages = await events.until("task.status_changed")
+        ids = [
+            int(message["id"].partition(":")[2])
+            for message in messages
+            if message["event"] != "bookmark"
+        ]
+        assert ids == list(range(1, feed.head + 1))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "topics=",
+        "topics=moon:1",
+        "topics=task:t1&after=yesterday",
+        "topics=task:t1&classes=loud",
+        "topics=task:t1&snapshot=maybe",
+        "topics=" + ",".join(["task:t1"] * 51),
+        "topics=task:t1&kinds=" + ",".join(f"k{number}" for number in range(51)),
+    ],
+    ids=["none", "empty", "channel", "position", "class", "flag", "topics", "kinds"],
+)
+async def test_bad_queries(query: str) -> None:
+    async with served(ScriptedFeed()) as server:
+        for path in ("stream", "events"):
+            if path == "events" and "snapshot" in query:
+                continue
+            answer = await get(server, f"/api/v1/{path}?{query}")
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+        assert not server.feed.hub.connections
+
+
+async def test_access() -> None:
+    directory = ScriptedDirectory()
+    directory.gone.add("task:gone")
+    door = Door(person(projects=("default",)))
+    async with served(ScriptedFeed(), door=door, directory=directory) as server:
+        for path in ("stream", "events"):
+            answers = [
+                (await get(server, f"/api/v1/{path}?topics={topic}")).status_code
+                for topic in ("task:gone", "project:other", "user:bob")
+            ]
+            assert answers == [404, 404, 403]
+            refused = await get(
+                server, f"/api/v1/{path}?topics=task:t1", authorization="Bearer mallory"
+            )
+            assert refused.status_code == 401
+        assert not server.feed.hub.connections
+
+
+# -- long poll -------------------------------------------------------------------------------------
+
+
+async def test_long_poll_reads_pages_and_waits() -> None:
+    feed = ScriptedFeed()
+    async with served(feed, ring_events=3) as server:
+        for _ in range(5):
+            feed.commit("task.started")
+        feed.commit("task.started", task="t2")
+        await server.feed.hub.refresh()
+        first = (await get(server, "/api/v1/events?topics=task:t1&after=e1:1&limit=2")).json()
+        assert [item["position"] for item in first["items"]] == ["e1:2", "e1:3"]
+        assert first["next"] == "e1:3"
+        assert first["items"][0]["type"] == "task.status_changed"
+        second = (await get(server, f"/api/v1/events?topics=task:t1&after={first['next']}")).json()
+        assert [item["position"] for item in second["items"]] == ["e1:4", "e1:5"]
+        assert second["next"] == "e1:6"
+        empty = (await get(server, f"/api/v1/events?topics=task:t1&after={second['next']}")).json()
+        assert empty == {"items": [], "next": "e1:6"}
+        waiting = asyncio.create_task(
+            get(server, "/api/v1/events?topics=task:t1&after=e1:6&wait_seconds=30")
+        )
+        while not server.feed.hub.polls:
+            await server.feed.hub.refresh()
+        feed.commit("task.started", task="t2")
+        feed.commit("task.completed")
+        answer = (await waiting).json()
+        assert [item["position"] for item in answer["items"]] == ["e1:8"]
+
+
+async def test_long_poll_resets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "PAGE_EVENTS", 2)
+    monkeypatch.setattr(reading, "PAGE_EVENTS", 2)
+    feed = ScriptedFeed()
+    async with served(feed, ring_events=2) as server:
+        feed.commit(*["task.started"] * 9)
+        await server.feed.hub.refresh()
+        feed.prune(5)
+        reasons = []
+        for position in ("e1:4", "e1:99", "other:1"):
+            answer = await get(server, f"/api/v1/events?topics=task:t1&after={position}")
+            assert answer.status_code == 410
+            reasons.append(answer.json()["reason"])
+        assert reasons == ["pruned", "ahead", "epoch"]

@@ -1,0 +1,141 @@
+"""The live feed of a real store: snapshots of real objects, commits of another process's connection, and two
+gateways on one database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.app import TaskQueue
+from holdfast.gateway.feed.directory import StoreDirectory
+from holdfast.gateway.feed.metrics import FAMILIES, FeedMeter
+from holdfast.gateway.feed.source import StoreSource
+from holdfast.metrics import Metrics
+from holdfast.queue.by import By
+from tests.backends import SHARED, url_of
+from tests.feed_support import Served, served
+
+
+@pytest.fixture(params=SHARED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return url_of(request.param, request, tmp_path)
+
+
+@asynccontextmanager
+async def gateway(queue: TaskQueue) -> AsyncIterator[Served]:
+    """A gateway on the store of a queue."""
+    parts = queue.parts
+    resources = await parts.sessions.open()
+    directory = StoreDirectory(parts.tasks, parts.queues, parts.nodes)
+    async with served(
+        StoreSource(resources.store), bus=resources.bus, directory=directory
+    ) as server:
+        yield server
+
+
+@asynccontextmanager
+async def opened(*urls: str) -> AsyncIterator[list[TaskQueue]]:
+    """Queues with one type. Their workers do not run yet."""
+    queues = [TaskQueue(url) for url in urls]
+    for queue in queues:
+        queue.task(greet)
+    try:
+        yield queues
+    finally:
+        for queue in queues:
+            await queue.stop()
+
+
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+async def work_off(queue: TaskQueue, *task_ids: str) -> None:
+    await queue.start()
+    for task_id in task_ids:
+        await queue.wait_task(task_id, timeout=30.0)
+
+
+async def test_a_task_from_its_snapshot_to_its_end(url: str) -> None:
+    async with opened(url) as (queue,):
+        task_id = (await queue.enqueue("greet", {"name": "ann"})).id
+        async with gateway(queue) as server, server.client() as client:
+            await client.subscribe(f"task:{task_id}")
+            snapshot = await client.next()
+            assert snapshot["payload"]["id"] == task_id
+            assert snapshot["payload"]["status"] == "queued"
+            await client.until("bookmark")
+            await work_off(queue, task_id)
+            frames = await client.until("task.status_changed", count=2)
+            assert [(frame["kind"], frame["payload"]["to"]) for frame in frames] == [
+                ("task.started", "running"),
+                ("task.completed", "completed"),
+            ]
+            assert [frame["version"] for frame in frames] == [2, 3]
+
+
+async def test_replay_of_a_task_and_of_its_project(url: str) -> None:
+    async with opened(url) as (queue,):
+        task_ids = [(await queue.enqueue("greet", {"name": name})).id for name in ("ann", "bob")]
+        start = await queue.parts.feed.position()
+        await work_off(queue, *task_ids)
+        async with gateway(queue) as server, server.client() as client:
+            await client.subscribe(f"task:{task_ids[0]}", position=f"{start.epoch}:0")
+            frames = [frame for frame in await client.until("bookmark") if "kind" in frame]
+            kinds = [frame["kind"] for frame in frames]
+            assert kinds == ["task.enqueued", "task.started", "task.completed"]
+            assert frames[2]["payload"]["result"] == "hello ann"
+            await client.subscribe("project:default", position=str(start))
+            frames = await client.until("bookmark")
+            assert len([frame for frame in frames if frame["type"] == "task.status_changed"]) == 4
+
+
+async def test_two_gateways_serve_the_same_positions(url: str) -> None:
+    """A client goes on at another gateway, and the hint of a commit reaches both."""
+    async with opened(url, url) as (first, second), gateway(first) as one, gateway(second) as other:
+        task_id = (await first.enqueue("greet", {"name": "ann"})).id
+        async with one.client() as client:
+            await client.subscribe("project:default", position="now")
+            await client.until("bookmark")
+            await second.parts.tasks.cancel(task_id, By("user:ann"))
+            frame = (await client.until("task.status_changed"))[-1]
+            assert frame["kind"] in {"task.enqueued", "task.aborted"}
+            while frame["kind"] != "task.aborted":
+                frame = await client.next()
+        later = (await first.enqueue("greet", {"name": "bob"})).id
+        async with other.client() as client:
+            await client.subscribe("project:default", position=frame["position"])
+            event = (await client.until("task.status_changed"))[-1]
+            assert (event["kind"], event["payload"]["task_id"]) == ("task.enqueued", later)
+
+
+async def test_snapshots_of_queues_and_nodes(url: str) -> None:
+    async with opened(url) as (queue,), gateway(queue) as server, server.client() as client:
+        await queue.enqueue("greet", {"name": "ann"})
+        await client.subscribe("queue:default")
+        assert (await client.next())["payload"]["queued"] == 1
+        for missing in ("queue:nothing", "node:nothing", "task:nothing", "job:j1", "host:h1"):
+            assert (await client.subscribe(missing))[-1]["code"] == "not-found"
+        await queue.parts.queues.pause("default", By("user:ann"))
+        assert (await client.until("queue.paused"))[-1]["payload"]["queue"] == "default"
+        await queue.start()
+        (node,) = await queue.parts.nodes.list()
+        await client.subscribe(f"worker:{node.id}")
+        snapshot = await client.next()
+        assert (snapshot["payload"]["id"], snapshot["payload"]["held"]) == (node.id, [])
+
+
+async def test_classes_have_measured_latencies(url: str) -> None:
+    metrics = Metrics(FAMILIES)
+    async with opened(url) as (queue,), gateway(queue) as server, server.client() as client:
+        server.feed.hub.meter = FeedMeter(metrics)
+        await client.subscribe("project:default", position="now")
+        await client.until("bookmark")
+        await queue.enqueue("greet", {"name": "ann"})
+        await client.until("task.status_changed")
+        labels = {"source": "engine", "target": "ws", "state_type": "critical"}
+        assert metrics.value("holdfast_sync_latency_seconds", **labels) == 1
+        assert metrics.value("holdfast_ws_frames_total", **{"class": "critical"}) == 1
