@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from holdfast.core.address import shown_url
 from holdfast.engine.meters import FAMILIES
@@ -21,7 +24,9 @@ from holdfast.queue.queue import Queue
 
 if TYPE_CHECKING:
     import uvicorn
+    from fastapi import FastAPI
 
+    from holdfast.gateway.gateway import Gateway
     from holdfast.gateway.rest.app import Mounts
     from holdfast.gateway.settings import ServerSettings
 
@@ -47,7 +52,9 @@ def check_extra() -> None:
 
 def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
-    return Metrics(FAMILIES)
+    from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
+
+    return Metrics(FAMILIES, FEED_FAMILIES)
 
 
 class Server:
@@ -70,45 +77,82 @@ class Server:
         self._mounts = mounts
         self._loops = loops
         self._server: uvicorn.Server | None = None
+        self._stopping = asyncio.Event()
 
     async def run(self, on_ready: Callable[[Listening], None] = lambda _: None) -> None:
         """Serves until `stop`, or until it is cancelled."""
         from holdfast.gateway.gateway import Gateway
         from holdfast.gateway.hub import Hub
         from holdfast.gateway.rest.app import NO_MOUNTS, make_app
+        from holdfast.gateway.rest.live import Live
 
         hub = await Hub.open(self._queue, self._metrics)
         try:
             if self._loops:
                 await self._queue.start()
             gateway = Gateway(hub, self._settings)
-            app = make_app(gateway, self._mounts or NO_MOUNTS)
-            self._server = server = _uvicorn(app, self._settings)
-            serving = asyncio.create_task(server.serve(), name="holdfast-server")
-            try:
-                on_ready(await _started(server, serving, self._settings))
-                await serving
-            finally:
-                gateway.is_stopping = True
-                server.should_exit = True
-                if not serving.done():
-                    with suppress(asyncio.CancelledError):
-                        await serving
+            live = Live(gateway)
+            mounts = self._mounts or NO_MOUNTS
+            mounts = replace(mounts, extend=(live.extend, *mounts.extend))
+            async with AsyncExitStack() as services:
+                for service in (live.running, *(make(gateway) for make in mounts.services)):
+                    await services.enter_async_context(service())
+                await self._serve(gateway, make_app(gateway, mounts), services, on_ready)
         finally:
             await self._queue.stop()
+
+    async def _serve(
+        self,
+        gateway: Gateway,
+        app: FastAPI,
+        services: AsyncExitStack,
+        on_ready: Callable[[Listening], None],
+    ) -> None:
+        """Serves until the server is asked to stop. Services end first: they close their connections, which
+        a graceful stop would wait for."""
+        listener = _listener(self._settings)
+        started = asyncio.Event()
+        self._server = server = _uvicorn(app, self._settings, started)
+        serving = asyncio.create_task(server.serve([listener]), name="holdfast-server")
+        try:
+            await _first(serving, started)
+            if started.is_set():
+                on_ready(_listening(listener, self._settings))
+            await _first(serving, self._stopping)
+        finally:
+            gateway.is_stopping = True
+            server.should_exit = True
+            await services.aclose()
+            with suppress(asyncio.CancelledError):
+                await serving
+            listener.close()
 
     def stop(self) -> None:
         """Asks `run` to end. A second call ends it without waiting for running requests."""
         if self._server is not None:
-            self._server.force_exit = self._server.should_exit
-            self._server.should_exit = True
+            self._server.force_exit = self._stopping.is_set()
+        self._stopping.set()
 
 
-def _uvicorn(app: Any, settings: ServerSettings) -> uvicorn.Server:
+async def _first(serving: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Waits until the event is set or the server has ended."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+def _uvicorn(app: Any, settings: ServerSettings, started: asyncio.Event) -> uvicorn.Server:
     import uvicorn
 
+    from holdfast.gateway.feed.protocol import FeedProtocol
+    from holdfast.gateway.feed.requests import FRAME_BYTES_MAX
+
     class Quiet(uvicorn.Server):
-        """uvicorn without handlers of signals: the caller has them."""
+        """uvicorn without handlers of signals, which the caller has. It says when it accepts connections."""
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started.set()
 
         def install_signal_handlers(self) -> None:
             return
@@ -118,16 +162,14 @@ def _uvicorn(app: Any, settings: ServerSettings) -> uvicorn.Server:
 
     config = uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
         http="httptools",
-        ws="websockets-sansio",
+        ws=FeedProtocol,
         ws_per_message_deflate=False,
+        ws_max_size=FRAME_BYTES_MAX,
         lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
-        backlog=BACKLOG,
         timeout_graceful_shutdown=STOP_SECONDS,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
@@ -145,20 +187,20 @@ class _Nothing:
         return None
 
 
-async def _started(
-    server: uvicorn.Server, serving: asyncio.Task[None], settings: ServerSettings
-) -> Listening:
-    """Waits until the server listens. BadConfig if it cannot."""
-    while not server.started:
-        if serving.done():
-            with suppress(SystemExit, OSError):
-                serving.result()
-            raise BadConfig(
-                f"the server cannot listen on {settings.host}:{settings.port}: choose another --port, or "
-                "stop the process that has it"
-            )
-        await asyncio.sleep(0.01)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
+def _listener(settings: ServerSettings) -> socket.socket:
+    """A socket at the address. BadConfig if it cannot be had."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BadConfig(
+            f"the server cannot listen on {settings.host}:{settings.port} ({error.strerror}): choose another "
+            "--port, or stop the process that has it"
+        ) from None
+
+
+def _listening(listener: socket.socket, settings: ServerSettings) -> Listening:
+    host, port = listener.getsockname()[:2]
     scheme = "http" if settings.tls_cert is None else "https"
     shown = f"[{host}]" if ":" in host else host
     return Listening(f"{scheme}://{shown}:{port}{settings.base_path}", host, port)

@@ -7,6 +7,7 @@ takes (`Mounts.extend`, which runs before the APIs are mounted, so that its path
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeAlias
 
 import msgspec
@@ -26,6 +27,8 @@ from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.route import Route, Routes
 
 Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
+Service: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
+MakeService: TypeAlias = Callable[[Gateway], Service]
 
 
 class Mounts(msgspec.Struct, frozen=True):
@@ -37,6 +40,8 @@ class Mounts(msgspec.Struct, frozen=True):
     """Further APIs: (prefix, routes)."""
     extend: tuple[Extend, ...] = ()
     """Functions that add WebSockets, streams or routers to the application."""
+    services: tuple[MakeService, ...] = ()
+    """What runs while the server serves: each makes a context manager from the gateway."""
 
 
 NO_MOUNTS = Mounts()

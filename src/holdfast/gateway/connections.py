@@ -1,0 +1,112 @@
+"""Credentials of connections that stay open: WebSockets and event streams.
+
+Promises: a page of another origin than the server's own and those of `origins` is refused. A ticket opens one
+connection. A token has at most `CONNECTIONS_MAX` connections at a gateway. `Session.renewed` reads the token
+again, so that a revoked one ends its connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from holdfast.core.access import Principal
+from holdfast.core.errors import RateLimited, Unauthenticated
+from holdfast.core.token import TokenState
+from holdfast.gateway.auth.bearer import BOOTSTRAP_ID, Authenticated
+from holdfast.gateway.feed.ports import Refused
+from holdfast.gateway.gateway import Gateway
+
+CONNECTIONS_MAX: Final = 50
+"""Connections of one token at one gateway."""
+TICKET: Final = "ticket"
+"""The parameter of the URL that carries a ticket."""
+
+
+class OpenSession:
+    """The credential of one connection."""
+
+    def __init__(self, door: Door, who: Authenticated) -> None:
+        self._door = door
+        self._who = who
+        self._is_open = True
+        door.opened[who.credential] += 1
+
+    @property
+    def principal(self) -> Principal:
+        return self._who.principal
+
+    async def renewed(self) -> OpenSession | None:
+        """The same credential, read again, in the place of this one. None: it does not count any more."""
+        who = await self._door.again(self._who)
+        if who is None:
+            return None
+        self._who = who
+        return self
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._door.closed(self._who.credential)
+
+
+class Door:
+    """Accepts connections for the feed (`feed.ports.Authenticator`)."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self.opened: Counter[str] = Counter()
+
+    async def connect(self, connection: HTTPConnection) -> OpenSession | Refused:
+        """By header, or by a ticket in the URL. Checks the origin and counts the connection."""
+        if not self._is_own(connection):
+            return Refused("forbidden", "this origin is not allowed: add it to server.origins")
+        ticket = connection.query_params.get(TICKET)
+        if ticket is None:
+            return await self._by(connection.headers.get("authorization"))
+        taken = await self._gateway.hub.tokens.take_ticket(ticket)
+        if taken is None:
+            return Refused("unauthenticated", "the ticket is not valid: get another one")
+        credential = taken.token_id or taken.principal.name
+        return self._session(Authenticated(taken.principal, credential, taken.token_id))
+
+    async def by_token(self, token: str) -> OpenSession | Refused:
+        """For a client that replaces its credential."""
+        return await self._by(f"Bearer {token}")
+
+    async def again(self, who: Authenticated) -> Authenticated | None:
+        """The credential as it is now."""
+        if who.token_id is None:
+            return who
+        tokens = self._gateway.hub.tokens
+        token = await tokens.get(who.token_id)
+        if token is None or token.state(self._gateway.hub.now()) is not TokenState.VALID:
+            return None
+        return Authenticated(token.as_principal(), who.credential, who.token_id)
+
+    def closed(self, credential: str) -> None:
+        self.opened[credential] -= 1
+        if self.opened[credential] <= 0:
+            del self.opened[credential]
+
+    async def _by(self, header: str | None) -> OpenSession | Refused:
+        try:
+            return self._session(await self._gateway.authenticate(header))
+        except (Unauthenticated, RateLimited) as error:
+            return Refused(error.code, str(error))
+
+    def _session(self, who: Authenticated) -> OpenSession | Refused:
+        is_bootstrap = who.credential == BOOTSTRAP_ID
+        if not is_bootstrap and self.opened[who.credential] >= CONNECTIONS_MAX:
+            return Refused("rate-limited", f"a token has at most {CONNECTIONS_MAX} connections")
+        return OpenSession(self, who)
+
+    def _is_own(self, connection: HTTPConnection) -> bool:
+        """Whether the page that connects may. Programs send no origin."""
+        origin = connection.headers.get("origin")
+        if origin is None or origin in self._gateway.settings.origins:
+            return True
+        return urlsplit(origin).netloc == connection.headers.get("host")

@@ -1,0 +1,92 @@
+"""The live feed in the application: `/api/v1/ws` and `/api/v1/stream`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from holdfast import __version__
+from holdfast.core.access import DenialReason, Denied
+from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
+from holdfast.errors import HoldfastError, NotFound
+from holdfast.gateway.connections import Door
+from holdfast.gateway.feed.directory import StoreDirectory
+from holdfast.gateway.feed.feed import FeedNames, LiveFeed
+from holdfast.gateway.feed.hub import Hub as FeedHub
+from holdfast.gateway.feed.metrics import FeedMeter
+from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.source import StoreSource
+from holdfast.gateway.feed.sse import StreamFull, open_stream
+from holdfast.gateway.feed.websocket import serve_websocket
+from holdfast.gateway.gateway import Gateway
+from holdfast.gateway.rest.problem import problem_response
+from holdfast.gateway.rest.v1 import PREFIX
+
+
+class Live:
+    """The feed of one gateway. `running` serves it; `extend` adds its paths."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        hub, parts = gateway.hub, gateway.hub.parts
+        feed_hub = FeedHub(StoreSource(hub.store), hub.bus, hub.clock, meter=FeedMeter(hub.metrics))
+        self._request_id = hub.request_id
+        self.feed = LiveFeed(
+            feed_hub,
+            Door(gateway),
+            StoreDirectory(parts.tasks, parts.queues, parts.nodes),
+            names=FeedNames(__version__, hub.ids.token()),
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        await self.feed.start()
+        try:
+            yield
+        finally:
+            await self.feed.stop()
+
+    def extend(self, app: FastAPI, _: Gateway) -> None:
+        app.router.routes.append(WebSocketRoute(f"{PREFIX}/ws", self._websocket))
+        app.router.routes.append(Route(f"{PREFIX}/stream", self._stream, methods=["GET"]))
+
+    async def _websocket(self, websocket: WebSocket) -> None:
+        await serve_websocket(self.feed, websocket)
+
+    async def _stream(self, request: Request) -> Response:
+        request_id = self._request_id()
+        session = await self.feed.authenticator.connect(request)
+        if isinstance(session, Refused):
+            return problem_response(_refusal(session), request_id)
+        try:
+            return await self._opened(request, session)
+        except HoldfastError as error:
+            session.close()
+            return problem_response(error, request_id)
+        except StreamFull:
+            session.close()
+            full = RateLimited("the server has too many connections: try again later")
+            return problem_response(full, request_id)
+
+    async def _opened(self, request: Request, session: Session) -> Response:
+        answer = await open_stream(self.feed, request, session)
+        if not isinstance(answer, Denied):
+            return answer
+        if answer.reason is DenialReason.PROJECT:
+            raise NotFound("there is no such channel, or you have no access to it")
+        raise Forbidden(answer.message)
+
+
+def _refusal(refused: Refused) -> HoldfastError:
+    match refused.code:
+        case "unauthenticated":
+            return Unauthenticated(refused.detail)
+        case "rate-limited":
+            return RateLimited(refused.detail)
+        case _:
+            return Forbidden(refused.detail)

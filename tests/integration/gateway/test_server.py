@@ -1,0 +1,220 @@
+"""The server as a process: start, requests, live connections, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import websockets
+
+from holdfast.errors import BadConfig, MissingExtra
+from holdfast.gateway.server import check_extra
+from holdfast.gateway.settings import ServerSettings, admin_token, server_settings
+
+TLS = Path(__file__).parent / "tls"
+ADMIN = "hf_admin_" + "b" * 40
+
+
+class Process:
+    """A server that was started, with its address and its token."""
+
+    def __init__(self, popen: subprocess.Popen[str], url: str, token: str) -> None:
+        self.popen = popen
+        self.url = url
+        self.auth = {"Authorization": f"Bearer {token}"}
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx2.Response:
+        verify = ssl.create_default_context(cafile=str(TLS / "cert.pem"))
+        with httpx2.Client(base_url=self.url, headers=self.auth, verify=verify) as client:
+            return client.request(method, path, **options)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        self.popen.send_signal(number)
+        return self.popen.wait(30)
+
+
+@contextmanager
+def started(folder: Path, *options: str, **environ: str) -> Iterator[Process]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")} | environ
+    command = [sys.executable, "-m", "holdfast", "server", "--port", "0", *options]
+    with (
+        (folder / "stderr").open("w") as stderr,
+        subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stderr, text=True
+        ) as popen,
+    ):
+        try:
+            assert popen.stdout is not None
+            first = popen.stdout.readline()
+            assert first, (folder / "stderr").read_text()
+            url = first.split()[3]
+            token = environ.get("HOLDFAST_ADMIN_TOKEN") or popen.stdout.readline().split()[1]
+            yield Process(popen, url, token)
+        finally:
+            popen.kill()
+
+
+def test_a_server_starts_serves_and_stops(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(
+        "from holdfast import TaskQueue\n"
+        "queue = TaskQueue('sqlite:///holdfast.db')\n"
+        "@queue.task\n"
+        "async def double(n: int) -> int:\n"
+        "    return 2 * n\n"
+    )
+    with started(tmp_path, "--workers", "app:queue") as server:
+        assert server.ask("GET", "/readyz").json()["status"] == "ok"
+        made = server.ask("POST", "/api/v1/tasks", json={"type": "double", "payload": {"n": 4}})
+        assert made.status_code == 201, made.text
+        task_id = made.json()["task"]["id"]
+        done = server.ask("GET", f"/api/v1/tasks/{task_id}", params={"wait_seconds": 20})
+        assert (done.json()["status"], done.json()["result"]) == ("completed", 8)
+        assert server.stop() == 0
+    log = (tmp_path / "stderr").read_text()
+    assert "Traceback" not in log, log
+    assert server.auth["Authorization"][7:] not in log
+
+
+def test_a_feed_is_served_over_a_ticket_and_as_a_stream(tmp_path: Path) -> None:
+    with started(tmp_path, "--no-loops", HOLDFAST_ADMIN_TOKEN=ADMIN) as server:
+        asyncio.run(watch(server))
+        assert server.stop() == 0
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+async def watch(server: Process) -> None:
+    async with httpx2.AsyncClient(base_url=server.url, headers=server.auth) as client:
+        ticket = (await client.post("/api/v1/ws-tickets")).json()["ticket"]
+        url = server.url.replace("http", "ws") + f"/api/v1/ws?ticket={ticket}"
+        async with websockets.connect(url, subprotocols=["holdfast.v1"]) as socket:  # type: ignore[list-item]
+            assert json.loads(await socket.recv())["type"] == "hello"
+            await socket.send(json.dumps({"type": "subscribe", "channel": "system:events"}))
+            async with client.stream("GET", "/api/v1/stream?channel=system:events") as stream:
+                await client.post("/api/v1/tokens", json={"name": "x", "roles": ["viewer"]})
+                while "token.created" not in str(await socket.recv()):
+                    pass
+                async for line in stream.aiter_lines():
+                    if "token.created" in line:
+                        break
+        async with websockets.connect(url, subprotocols=["holdfast.v1"]) as socket:  # type: ignore[list-item]
+            assert await close_code(socket) == 4401, "a ticket counts once"
+        denied = await client.get("/api/v1/stream", headers={"Origin": "https://elsewhere.example"})
+        assert denied.status_code == 403
+        assert (
+            await client.get("/api/v1/stream", headers={"Authorization": ""})
+        ).status_code == 401
+
+
+async def close_code(socket: websockets.ClientConnection) -> int | None:
+    """Reads until the server has closed."""
+    with suppress(websockets.ConnectionClosed):
+        while True:
+            await socket.recv()
+    await socket.wait_closed()
+    return socket.close_code
+
+
+def test_a_stop_ends_live_connections(tmp_path: Path) -> None:
+    async def hang(server: Process) -> int | None:
+        url = server.url.replace("http", "ws") + "/api/v1/ws"
+        async with websockets.connect(
+            url,
+            subprotocols=["holdfast.v1"],  # type: ignore[list-item]
+            additional_headers=server.auth,
+        ) as socket:
+            await socket.recv()
+            server.popen.send_signal(signal.SIGTERM)
+            return await close_code(socket)
+
+    with started(tmp_path, "--no-loops") as server:
+        assert asyncio.run(hang(server)) == 1001
+        assert server.popen.wait(20) == 0
+
+
+def test_a_server_speaks_tls(tmp_path: Path) -> None:
+    options = ["--tls-cert", str(TLS / "cert.pem"), "--tls-key", str(TLS / "key.pem")]
+    with started(
+        tmp_path, "--no-loops", "--host", "0.0.0.0", *options, HOLDFAST_ADMIN_TOKEN=ADMIN
+    ) as server:
+        server.url = server.url.replace("0.0.0.0", "127.0.0.1")
+        assert server.url.startswith("https://")
+        assert server.ask("GET", "/api/v1/whoami").json()["name"] == "user:admin"
+
+
+@pytest.mark.parametrize(
+    ("options", "environ", "text"),
+    [
+        (["--host", "0.0.0.0"], {}, "without a token and a TLS certificate"),
+        (["--host", "0.0.0.0"], {"HOLDFAST_ADMIN_TOKEN": ADMIN}, "without a TLS certificate"),
+        ([], {"HOLDFAST_ADMIN_TOKEN": "short"}, "HOLDFAST_ADMIN_TOKEN has 5 characters"),
+        ([], {"HOLDFAST_SERVER__COLOUR": "red"}, "no setting 'colour'"),
+        (["--tls-cert", "x"], {}, "belong together"),
+        (["--port", "99999"], {}, "port"),
+    ],
+)
+def test_a_bad_configuration_is_refused(
+    tmp_path: Path, options: list[str], environ: dict[str, str], text: str
+) -> None:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")} | environ
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast", "server", *options],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, text in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with started(tmp_path, "--no-loops") as server:
+        port = server.url.rpartition(":")[2]
+        done = subprocess.run(
+            [sys.executable, "-m", "holdfast", "server", "--no-loops", "--port", port],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 2
+        assert "cannot listen" in done.stderr
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'holdfast\[gateway\]'"):
+        check_extra()
+
+
+def test_settings_come_from_file_environment_and_flags(tmp_path: Path) -> None:
+    table = {"port": 1, "burst": 5, "origins": ["https://a"]}
+    environ = {"HOLDFAST_SERVER__PORT": "2", "HOLDFAST_SERVER__ORIGINS": "https://b,https://c"}
+    made = server_settings(table, environ, {"port": 3, "host": None})
+    assert (made.port, made.burst, made.origins) == (3, 5, ("https://b", "https://c"))
+    assert server_settings(table, environ, {}).port == 2
+    for wrong in ({"burst": "x"}, {"body_bytes": 1}, {"base_path": "x/"}, {"rate_per_second": 0}):
+        with pytest.raises(BadConfig):
+            server_settings(wrong, {}, {})
+    with pytest.raises(BadConfig):
+        ServerSettings(client_ca="x")
+    (tmp_path / "token").write_text(ADMIN + "\n")
+    assert admin_token({"HOLDFAST_ADMIN_TOKEN_FILE": str(tmp_path / "token")}) == ADMIN
+    with pytest.raises(BadConfig):
+        admin_token({"HOLDFAST_ADMIN_TOKEN_FILE": str(tmp_path / "none")})
+    assert admin_token({}) is None
