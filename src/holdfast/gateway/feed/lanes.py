@@ -28,6 +28,8 @@ from holdfast.gateway.feed.ports import Outlet
 log = logging.getLogger("holdfast.feed")
 CHUNK_BYTES: Final = 65_536
 """The bytes that are written to a client before its buffer is looked at again."""
+WAITING_MAX: Final = 1_000
+"""Informational frames of a lane that wait to be merged. With more they are sent at once."""
 NEVER: Final = float("inf")
 
 
@@ -145,7 +147,7 @@ class Lane:
         """The entries to send now, merged. The last informational ones stay while they may wait."""
         entries = self._waiting + self.inbox
         self.inbox = []
-        is_due = all or now >= self.due_at
+        is_due = all or now >= self.due_at or len(entries) > WAITING_MAX
         stay = 0 if is_due else _informational_tail(entries)
         split = len(entries) - stay
         self._waiting, ready = entries[split:], entries[:split]
