@@ -7,10 +7,14 @@ import pytest
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction, Pause
 from holdfast.core.limit import LimitRule
+from holdfast.core.node_identity import NodeState
 from holdfast.core.task import Status
 from holdfast.core.worker_wire import HeldRunState, Renew, TaskChange
 from holdfast.errors import BatchTooLarge, InvalidInput
+from holdfast.queue.by import By
 from holdfast.store.store import Store
+from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import (
     HELD_MAX,
     LEASE_SECONDS,
@@ -123,3 +127,32 @@ async def test_bounds_of_requests(sync: WorkerSync) -> None:
 )
 def test_a_lease_is_clamped(asked_ms: int, granted: float) -> None:
     assert lease_seconds(asked_ms) == granted
+
+
+async def test_a_registration_fences_the_older_incarnation_at_once(
+    store: Store, sync: WorkerSync
+) -> None:
+    """The new process has registered but not said hello yet."""
+    nodes = Nodes(store)
+    first = await nodes.register(Registration(node="w1", project="default", boot_id="a"), By("x"))
+    await sync.hello(Start("w1", first.incarnation, "a", registered=first.incarnation))
+    worker = Worker(sync)
+    worker.incarnation = first.incarnation
+    assert (await worker.send()).accepted
+    second = await nodes.register(Registration(node="w1", project="default", boot_id="b"), By("x"))
+    assert (await worker.send()).reason == "node_fenced"
+    worker.incarnation, worker.sequence = second.incarnation, 0
+    assert (await worker.send()).sequence == 1
+    assert (await worker.send()).sequence == 2
+
+
+async def test_a_node_that_is_shut_out_applies_nothing(store: Store, sync: WorkerSync) -> None:
+    nodes = Nodes(store)
+    first = await nodes.register(Registration(node="w1", project="default", boot_id="a"), By("x"))
+    await sync.hello(Start("w1", first.incarnation, "a", registered=first.incarnation))
+    worker = Worker(sync)
+    worker.incarnation = first.incarnation
+    await nodes.set_state("w1", NodeState.QUARANTINED, By("user:ann", "odd"))
+    assert (await worker.send()).reason == "node_fenced"
+    await nodes.set_state("w1", NodeState.LIVE, By("user:ann", "fine"))
+    assert (await worker.send(sequence=1)).accepted

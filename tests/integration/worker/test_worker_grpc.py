@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -27,8 +29,10 @@ from holdfast.core.worker_wire import (
     SyncMessage,
     TaskChange,
 )
+from holdfast.errors import StoreUnavailable
 from holdfast.gateway.worker.grpc import MESSAGE_BYTES_MAX
 from holdfast.sync.worker import reads
+from holdfast.sync.worker.messages import Inbound, MessageAnswer
 from tests.conformance.tasks.helpers import put
 from tests.integration.worker.support import Gateway, GrpcWorker, grpc_worker
 
@@ -213,3 +217,55 @@ async def test_a_task_is_claimed_by_id(gateway: Gateway) -> None:
         assert (await other.expect(Offer)).tasks == ()
         await other.send(Ask(task_id="none", claim_id="y"))
         assert (await other.expect(wire.ErrorFrame)).code == "not-found"
+
+
+async def test_a_full_window_is_answered_by_few_acknowledgements(gateway: Gateway) -> None:
+    async with grpc_worker(gateway) as worker:
+        await claimed(gateway, worker)
+        for n in range(1, 65):
+            await worker.send(progress(n, iteration=n))
+        acks = [await worker.expect(SyncAck)]
+        while acks[-1].sequence < 64:
+            acks.append(await worker.expect(SyncAck))
+        assert all(ack.accepted for ack in acks)
+        assert len(acks) < 64
+    history = await gateway.store.feed.history("t")
+    assert [event.kind for event in history].count("task.progress") == 64
+
+
+async def test_a_worker_that_ignores_the_window_is_ended(gateway: Gateway) -> None:
+    """The store is held, so nothing is acknowledged and the worker must wait."""
+    release = asyncio.Event()
+    apply = gateway.sync.apply
+
+    async def held(messages: Sequence[Inbound]) -> list[MessageAnswer]:
+        await release.wait()
+        return await apply(messages)
+
+    gateway.sync._commits._apply = held
+    async with grpc_worker(gateway) as worker:
+        await claimed(gateway, worker)
+        for n in range(1, 66):
+            await worker.send(progress(n, iteration=n))
+        code = asyncio.create_task(worker.status())
+        release.set()
+        while await worker.receive() is not None:
+            pass
+        assert await code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+async def test_without_the_store_nothing_is_acknowledged(gateway: Gateway) -> None:
+    async def away(messages: Sequence[Inbound]) -> list[MessageAnswer]:
+        raise StoreUnavailable("the store is away")
+
+    async with grpc_worker(gateway) as worker:
+        await claimed(gateway, worker)
+        apply, gateway.sync._commits._apply = gateway.sync._commits._apply, away
+        await worker.send(progress(1, status="completed"))
+        assert await worker.receive() is None
+        assert await worker.status() is grpc.StatusCode.UNAVAILABLE
+        gateway.sync._commits._apply = apply
+    async with grpc_worker(gateway) as worker:
+        assert (await worker.hello(incarnation=1)).applied_through == 0
+        await worker.send(progress(1, status="completed"))
+        assert (await worker.expect(SyncAck)).sequence == 1

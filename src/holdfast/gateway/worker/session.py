@@ -77,6 +77,10 @@ class WorkerSession:
         self._is_done = False
         self._frames = 0
         self._bytes = 0
+        self._freed = (0, 0)
+        """Frames and bytes whose acknowledgement is queued. Until it is sent they count for the window, so a
+        worker that reads nothing cannot make the queue grow."""
+        self._commits: set[asyncio.Future[MessageAnswer]] = set()
         self._requests = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -208,11 +212,12 @@ class WorkerSession:
                 self._principal.project,
             )
         )
+        self._commits.add(future)
         future.add_done_callback(lambda done: self._committed(done, size))
 
     def _committed(self, done: asyncio.Future[MessageAnswer], size: int) -> None:
-        self._frames -= 1
-        self._bytes -= size
+        self._commits.discard(done)
+        self._freed = (self._freed[0] + 1, self._freed[1] + size)
         if done.cancelled():
             return
         error = done.exception()
@@ -313,7 +318,13 @@ class WorkerSession:
     async def _write(self, send: Send) -> None:
         while True:
             while self._out:
-                await send(self._out.popleft())
+                message = self._out.popleft()
+                if isinstance(message, SyncAck):
+                    # Before it is sent: the worker may answer before this task goes on.
+                    self._frames -= self._freed[0]
+                    self._bytes -= self._freed[1]
+                    self._freed = (0, 0)
+                await send(message)
             if self._is_done:
                 return
             self._ready.clear()
@@ -321,9 +332,8 @@ class WorkerSession:
 
     async def _answered(self) -> None:
         """Waits until what was read has its answer."""
-        while self._frames and not self._end.done():
-            await self._hub.sync.close()
-            await asyncio.sleep(0)
+        if self._commits:
+            await asyncio.wait(set(self._commits))  # each ends: the store answers or fails
         if not self._is_lasting:
             # A request over HTTP waits for its tasks. A stream that has ended gets none.
             while self._requests and not self._end.done():

@@ -17,9 +17,11 @@ from holdfast.core import codec
 from holdfast.core.check import check_choice
 from holdfast.core.command import Instruction, Report
 from holdfast.core.event import NewEvent
+from holdfast.core.node_identity import SHUT_OUT
 from holdfast.core.output import Placement, StreamName
 from holdfast.core.task import DEFAULT_PROJECT, LEASED, Status, Task
 from holdfast.core.transition import Refusal, new_event
+from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_changes import (
     Reporter,
     checkpoint_data,
@@ -45,6 +47,8 @@ from holdfast.store.scripts.work import Recorder, Work
 from holdfast.sync.worker.live_rows import LiveRows, Stream, own
 
 _SUCCESS: Final = "already-applied"
+SHUT_OUT_INCARNATION: Final = WHOLE_MAX + 1
+"""An incarnation above all others: every message of a node that is shut out is fenced."""
 Change = TaskChange | OutputChunk | CheckpointChange | MetricsChange
 
 
@@ -122,8 +126,18 @@ def _answers(outcomes: list[Reception], acks: list[SyncAck]) -> list[MessageAnsw
 
 
 def _lock_receivers(nodes: set[str]) -> Script[dict[str, Receiver]]:
+    """The receivers by node. A node that was registered since, or shut out, has ended its older incarnations:
+    its receiver is that of the next one, which has applied nothing."""
     rows = yield call(own("lock_receivers"), nodes=sorted(nodes))
-    return {row[0]: Receiver(row[1], row[2]) for row in rows}
+    receivers = {}
+    for node, incarnation, applied_through, _, registered, state in rows:
+        if state in SHUT_OUT:
+            receivers[node] = Receiver(SHUT_OUT_INCARNATION)
+        elif registered is not None and registered > incarnation:
+            receivers[node] = Receiver(registered)
+        else:
+            receivers[node] = Receiver(incarnation, applied_through)
+    return receivers
 
 
 class _Effect:

@@ -1,16 +1,18 @@
 -- Messages of workers: receivers, output, metrics, checkpoints.
 
 -- name: lock_receivers
--- index: holdfast_receiver_pkey
--- returns: node incarnation applied_through boot_id
-SELECT node, incarnation, applied_through, boot_id FROM holdfast_receiver
-WHERE node = ANY(:nodes::text[]) ORDER BY node FOR UPDATE;
+-- With the latest registration of each node: it fences older incarnations before the new one has said hello.
+-- index: holdfast_receiver_pkey, holdfast_node_pkey
+-- returns: node incarnation applied_through boot_id registered state
+SELECT r.node, r.incarnation, r.applied_through, r.boot_id, n.incarnation AS registered, n.state
+FROM holdfast_receiver r LEFT JOIN holdfast_node n ON n.id = r.node AND n.registered_at IS NOT NULL
+WHERE r.node = ANY(:nodes::text[]) ORDER BY r.node FOR UPDATE OF r;
 
 -- name: write_receivers
 -- index: holdfast_receiver_pkey
-UPDATE holdfast_receiver AS t SET applied_through = r.applied_through, at = :now::float8
+UPDATE holdfast_receiver AS t SET incarnation = r.incarnation, applied_through = r.applied_through, at = :now::float8
 FROM {rows: node text, incarnation bigint, applied_through bigint}
-WHERE t.node = r.node AND t.incarnation = r.incarnation;
+WHERE t.node = r.node AND t.incarnation <= r.incarnation;
 
 -- name: put_receiver
 -- A newer incarnation replaces the row.

@@ -1,16 +1,18 @@
 -- Messages of workers: receivers, output, metrics, checkpoints.
 
 -- name: lock_receivers
--- index: holdfast_receiver (primary key)
--- returns: node incarnation applied_through boot_id
-SELECT node, incarnation, applied_through, boot_id FROM holdfast_receiver
-WHERE node IN (SELECT value FROM json_each(:nodes)) ORDER BY node;
+-- With the latest registration of each node: it fences older incarnations before the new one has said hello.
+-- index: holdfast_receiver (primary key), holdfast_node (primary key)
+-- returns: node incarnation applied_through boot_id registered state
+SELECT r.node, r.incarnation, r.applied_through, r.boot_id, n.incarnation AS registered, n.state
+FROM holdfast_receiver r LEFT JOIN holdfast_node n ON n.id = r.node AND n.registered_at IS NOT NULL
+WHERE r.node IN (SELECT value FROM json_each(:nodes)) ORDER BY r.node;
 
 -- name: write_receivers
 -- index: holdfast_receiver (primary key)
-UPDATE holdfast_receiver AS t SET applied_through = r.applied_through, at = :now
+UPDATE holdfast_receiver AS t SET incarnation = r.incarnation, applied_through = r.applied_through, at = :now
 FROM {rows: node text, incarnation integer, applied_through integer}
-WHERE t.node = r.node AND t.incarnation = r.incarnation;
+WHERE t.node = r.node AND t.incarnation <= r.incarnation;
 
 -- name: put_receiver
 -- A newer incarnation replaces the row.
