@@ -93,7 +93,7 @@ class WorkerSession:
             await asyncio.wait({reader, writer, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and (error := reader.exception()) is not None:
                 self._fail(error)
-            if reader.done():
+            if reader.done() and not self._end.done():
                 await self._answered()
             self._is_done = True
             self._ready.set()
