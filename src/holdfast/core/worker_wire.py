@@ -296,7 +296,7 @@ class ErrorFrame(_Message, frozen=True, kw_only=True, tag="error"):
     retry_after_ms: int = 0
 
 
-class Drain(_Message, frozen=True, kw_only=True, tag="drain"):
+class DrainFrame(_Message, frozen=True, kw_only=True, tag="drain"):
     """The worker should finish what it has and ask for no more."""
 
     within_ms: int = 0
@@ -320,7 +320,7 @@ GatewayMessage: TypeAlias = (
     | LostRun
     | Pong
     | ErrorFrame
-    | Drain
+    | DrainFrame
     | Decided
 )
 

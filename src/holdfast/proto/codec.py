@@ -33,7 +33,7 @@ GATEWAY: Final[dict[str, type]] = {
     "lost": wire.LostRun,
     "pong": wire.Pong,
     "error": wire.ErrorFrame,
-    "drain": wire.Drain,
+    "drain": wire.DrainFrame,
     "decided": wire.Decided,
 }
 _RENAMED: Final = {(wire.CommandFrame, "kind"): "type"}
