@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from holdfast.core import codec, node_identity as rules
 from holdfast.core.command import Expire, Instruction
+from holdfast.core.errors import Forbidden
 from holdfast.core.event import NewEvent
 from holdfast.core.ids import Ids
 from holdfast.core.node_identity import NodeIdentity, NodeState
@@ -26,7 +27,6 @@ from holdfast.store.port import Dialect
 from holdfast.store.script import Script, call
 from holdfast.store.scripts import apply
 from holdfast.store.scripts.work import Work
-from holdfast.sync.access import scripts as tokens
 from holdfast.sync.access.token import Token
 from holdfast.sync.rows import RegisteredNode, event_of, own, read_project
 
@@ -66,7 +66,7 @@ def register(
     new: NewNode,
     token: Token,
     digest: str,
-    join_digest: str | None,
+    join_token_id: str | None,
     beside: Beside | None,
 ) -> Script[Registered]:
     """Judges a start and writes it. `token` is stored if the node needs a credential."""
@@ -93,8 +93,8 @@ def register(
                 yield from _write(new, replace(identity, issued_at=now), token.id, now)
             answer = Registered(start, 0, has_credential, [t for t in held if t.node == new.id])
         case rules.Started(identity=identity):
-            if join_digest is not None:
-                yield from tokens.spend(join_digest, now)
+            if join_token_id is not None:
+                yield from _spend(join_token_id, now)
             has_credential = yield from _issue(start.needs_credential, row, token, digest, now)
             token_id = token.id if has_credential else row.token_id if row else None
             yield from _write(new, identity, token_id, now)
@@ -110,6 +110,12 @@ def register(
     clock = (yield from read_project(new.project)).clock
     yield from apply.finish(work, ids.record(now), dialect)
     return replace(answer, clock=clock)
+
+
+def _spend(token_id: str, now: float) -> Script[None]:
+    """Takes one use of the join token that pays for the start."""
+    if not (yield call(own("spend_join_token"), id=token_id, now=now)):
+        raise Forbidden("the join token is used up or has ended: ask for another one")
 
 
 def _check_place(row: RegisteredNode | None, new: NewNode) -> None:

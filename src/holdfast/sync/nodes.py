@@ -120,10 +120,10 @@ class Nodes:
         self._secrets = secret_ids()
 
     async def register(
-        self, registration: Registration, by: By, *, join_digest: str | None = None
+        self, registration: Registration, by: By, *, join_token_id: str | None = None
     ) -> Registered:
         """Starts an incarnation. NodeFenced if the node is quarantined or revoked, or if two processes use
-        its identity. `join_digest`: the join token that pays for the start."""
+        its identity. `join_token_id`: the join token that pays for the start."""
         by.of_unversioned("a node")
         store = self._store
         raw = bytes.fromhex(self._secrets.secret() + self._secrets.secret())
@@ -136,7 +136,7 @@ class Nodes:
                 new=new,
                 token=_token(registration, store, by),
                 digest=token_digest(secret),
-                join_digest=join_digest,
+                join_token_id=join_token_id,
                 beside=by.beside,
             )
         )

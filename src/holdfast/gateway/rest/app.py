@@ -19,12 +19,13 @@ from starlette.responses import Response
 from holdfast import __version__
 from holdfast.errors import NotFound
 from holdfast.gateway.gateway import Gateway
-from holdfast.gateway.rest import v1
+from holdfast.gateway.rest import sync_v2, v1
 from holdfast.gateway.rest.handler import Api
 from holdfast.gateway.rest.health import Health
 from holdfast.gateway.rest.openapi import document
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.route import Route, Routes
+from holdfast.gateway.rest.sync_v2 import SyncApi
 
 Extend: TypeAlias = Callable[[FastAPI, Gateway], None]
 Service: TypeAlias = Callable[[], AbstractAsyncContextManager[None]]
@@ -81,7 +82,8 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
     for extend in mounts.extend:
         extend(app, gateway)
     for prefix, routes in tables.items():
-        app.mount(prefix, Api(gateway, Routes(routes)))
+        kind = SyncApi if prefix == sync_v2.PREFIX else Api
+        app.mount(prefix, kind(gateway, Routes(routes)))
     app.add_exception_handler(404, _missing)
     app.add_exception_handler(405, _missing)
     return app
@@ -89,7 +91,8 @@ def make_app(gateway: Gateway, mounts: Mounts = NO_MOUNTS) -> FastAPI:
 
 def tables_of(mounts: Mounts = NO_MOUNTS) -> dict[str, Sequence[Route]]:
     """The tables of routes by their prefix."""
-    return {v1.PREFIX: (*v1.ROUTES, *mounts.routes), **dict(mounts.apis)}
+    ours = {v1.PREFIX: (*v1.ROUTES, *mounts.routes), sync_v2.PREFIX: sync_v2.ROUTES}
+    return {**ours, **dict(mounts.apis)}
 
 
 async def _missing(request: Request, _: Any) -> Response:

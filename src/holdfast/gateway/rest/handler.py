@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
-from holdfast.gateway.rest.problem import problem, problem_response
+from holdfast.gateway.rest.problem import MEDIA, problem, problem_response
 from holdfast.gateway.rest.route import Match, Route, Routes
 from holdfast.sync.access.recorded import Replayed
 
@@ -58,12 +58,20 @@ class Api:
         try:
             return await self._respond(request, path, request_id)
         except HoldfastError as error:
-            return problem_response(error, request_id)
+            return self.refuse(error, request_id)
         except Exception:
             log.exception("request %s failed: %s %s", request_id, request.method, path[:200])
-            return problem_response(
+            return self.refuse(
                 Internal(f"the server failed: its log has the cause under {request_id}"), request_id
             )
+
+    def refuse(self, error: HoldfastError, request_id: str) -> Response:
+        """The response to a refused request. Another API may add to it."""
+        return problem_response(error, request_id)
+
+    def complete(self, answer: Answer, route: Route, data: bytes) -> Answer:
+        """The answer to a request with this body. Another API may add to it."""
+        return answer
 
     async def _respond(self, request: Request, path: str, request_id: str) -> Response:
         who = await self._gateway.authenticate(request.headers.get("authorization"))
@@ -100,7 +108,7 @@ class Api:
         except Replayed as repeat:
             answer = replayed(repeat.answer)
             headers["Idempotency-Replayed"] = "true"
-        return respond_with(answer, headers)
+        return respond_with(self.complete(answer, route, data), headers)
 
 
 def respond_with(answer: Answer, headers: dict[str, str]) -> Response:
@@ -109,7 +117,8 @@ def respond_with(answer: Answer, headers: dict[str, str]) -> Response:
         headers["ETag"] = f'"v{answer.version}"'
     if answer.secret:
         headers["Cache-Control"] = "no-store"
-    return Response(msgspec.json.encode(answer.body), answer.status, headers, media_type=JSON)
+    media = MEDIA if answer.status >= 400 else JSON
+    return Response(msgspec.json.encode(answer.body), answer.status, headers, media_type=media)
 
 
 async def _lines(

@@ -65,6 +65,15 @@ ON CONFLICT (id) DO UPDATE SET state = :state::text, incarnation = :incarnation:
 -- index: holdfast_token_pkey
 UPDATE holdfast_token SET expires_at = :until::float8 WHERE id = :id::text AND (expires_at IS NULL OR expires_at > :until::float8);
 
+-- name: spend_join_token
+-- Takes one use of a join token. No row: none is left, or the token does not count any more.
+-- index: holdfast_token_pkey
+-- returns: id
+UPDATE holdfast_token SET uses_left = uses_left - 1
+WHERE id = :id::text AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now::float8)
+  AND (uses_left IS NULL OR uses_left > 0)
+RETURNING id;
+
 -- name: set_node_state
 -- index: holdfast_node_pkey
 UPDATE holdfast_node SET state = :state::text, boots_json = :boots_json::text, incarnation = :incarnation::bigint, token_id = :token_id::text

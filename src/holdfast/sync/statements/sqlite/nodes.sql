@@ -65,6 +65,15 @@ ON CONFLICT (id) DO UPDATE SET state = :state, incarnation = :incarnation, boots
 -- index: holdfast_token (primary key)
 UPDATE holdfast_token SET expires_at = :until WHERE id = :id AND (expires_at IS NULL OR expires_at > :until);
 
+-- name: spend_join_token
+-- Takes one use of a join token. No row: none is left, or the token does not count any more.
+-- index: holdfast_token (primary key)
+-- returns: id
+UPDATE holdfast_token SET uses_left = uses_left - 1
+WHERE id = :id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > :now)
+  AND (uses_left IS NULL OR uses_left > 0)
+RETURNING id;
+
 -- name: set_node_state
 -- index: holdfast_node (primary key)
 UPDATE holdfast_node SET state = :state, boots_json = :boots_json, incarnation = :incarnation, token_id = :token_id

@@ -1,0 +1,325 @@
+"""Operations of nodes and of the exchange (`/api/v2/sync`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.handshake import ClientEntry
+from holdfast.core.intervention import AckOutcome
+from holdfast.core.node_identity import NodeKind
+from holdfast.core.rights import Operation, PrincipalKind
+from holdfast.core.wire import make_cursor, parse_cursor, time_text
+from holdfast.gateway.operations import sync_views as views
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.gateway.operations.sync_call import speaker
+from holdfast.sync.exchange import Exchange
+from holdfast.sync.items import Item, ItemError, LabelChange
+from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.rows import RegisteredNode, names_of, read_project
+
+O = Operation  # noqa: E741
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    task_id: str
+    fence: int
+
+
+class RegisterBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str
+    node_type: str = NodeKind.PLUGIN.value
+    project_id: str | None = None
+    capabilities: list[str] = []
+    boot_id: str | None = None
+    labels: dict[str, str] = {}
+    resume: list[Resumed] = []
+    rotate: bool = False
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    running: int | None = None
+    slots: int | None = None
+
+
+class Ack(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    outcome: AckOutcome
+    detail: str = ""
+
+
+class NodeBeatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    incarnation: int | None = None
+    local_clock: int = 0
+    cursor: str | None = None
+    load: Load = Load()
+    acks: list[Ack] = []
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    hash: str | None = None
+    dirty: bool = False
+
+
+class HandshakeBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    local_clock: int = 0
+    task_versions: dict[str, int] = {}
+    bases: dict[str, Base] = {}
+    cursor: str | None = None
+    limit: int = 500
+
+
+class PullBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    task_ids: list[str] | None = None
+    cursor: str | None = None
+    limit: int = 500
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    message: str
+    kind: str = "error"
+    retryable: bool = True
+
+
+class LabelsBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    add: list[str] = []
+    remove: list[str] = []
+
+
+class ItemBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    expected_version: int
+    status: str | None = None
+    mutation_id: str | None = None
+    base_hash: str | None = None
+    fence: int | None = None
+    claim_id: str | None = None
+    result: Any = msgspec.UNSET
+    error: ErrorBody | None = None
+    progress: float | None = None
+    phase: str | None = None
+    iteration: int | None = None
+    payload: Any = msgspec.UNSET
+    metadata: dict[str, Any] = {}
+    labels: LabelsBody = LabelsBody()
+    type: str | None = None
+    queue: str | None = None
+    priority: str | int | None = None
+    metrics: dict[str, float] = {}
+
+    def item(self) -> Item:
+        fields = msgspec.structs.asdict(self)
+        error = self.error
+        fields["error"] = error and ItemError(error.message, error.kind, error.retryable)
+        fields["labels"] = LabelChange(tuple(self.labels.add), tuple(self.labels.remove))
+        return Item(**fields)
+
+
+class PushBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    tasks: list[ItemBody]
+    local_clock: int = 0
+    atomic: bool = False
+
+
+def _exchange(call: Call) -> Exchange:
+    return Exchange(call.hub.store, lambda topic: call.hub.wake())
+
+
+async def register(call: Call, body: RegisterBody) -> Answer:
+    """Starts an incarnation of a node."""
+    project = body.project_id if body.project_id is not None else call.home
+    allowed = call.authorise(O.NODES_REGISTER, project=project, owner_node=body.node_id)
+    registration = Registration(
+        node=body.node_id,
+        project=project,
+        kind=body.node_type,
+        capabilities=body.capabilities,
+        labels=body.labels,
+        boot_id=body.boot_id,
+        resume=[(run.task_id, run.fence) for run in body.resume],
+        rotate=body.rotate,
+    )
+    by = call.by(
+        O.NODES_REGISTER, project=project, subject=f"node:{body.node_id}", actor=allowed.actor
+    )
+    is_join = call.principal.kind is PrincipalKind.JOIN
+    started = await Nodes(call.hub.store).register(
+        registration, by, join_token_id=call.token_id if is_join else None
+    )
+    call.hub.wake()
+    answer: dict[str, Any] = {
+        "success": True,
+        "serverClock": started.clock,
+        "serverTime": time_text(call.hub.now()),
+        "nodeId": started.node,
+        "incarnation": started.incarnation,
+        **views.place(started.position),
+        "heartbeatIntervalMs": views.HEARTBEAT_MS,
+        "resumed": [views.held_task(run) for run in started.resumed],
+        "lost": [
+            {"taskId": run.task_id, "fence": run.fence, "reason": "expired"} for run in started.lost
+        ],
+    }
+    if started.credential is not None:
+        answer["credential"] = started.credential
+    return Answer(answer, secret=started.credential is not None)
+
+
+async def node_heartbeat(call: Call, node_id: str, body: NodeBeatBody) -> Answer:
+    """Says that a node lives. It never extends the lease of a task."""
+    row = await speaker(call, node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    await acknowledge(call, row, body.acks)
+    beat = await Nodes(call.hub.store).beat(
+        row.id,
+        incarnation=body.incarnation,
+        local_clock=body.local_clock,
+        position=body.cursor,
+        running=body.load.running,
+        slots=body.load.slots,
+    )
+    return Answer(
+        {
+            "success": True,
+            "serverClock": beat.clock,
+            "serverTime": time_text(call.hub.now()),
+            "incarnation": row.incarnation,
+            "state": row.state,
+            "heartbeatIntervalMs": views.HEARTBEAT_MS,
+            "commands": await commands(call, row),
+            "held": [views.held_task(run) for run in beat.held],
+            "lost": [],
+        }
+    )
+
+
+async def acknowledge(call: Call, row: RegisteredNode, acks: list[Ack]) -> None:
+    for ack in acks:
+        await call.hub.store.interventions.acknowledge(ack.id, ack.outcome, ack.detail, node=row.id)
+
+
+async def commands(call: Call, row: RegisteredNode) -> list[dict[str, Any]]:
+    """The commands that wait for the node. Each comes again until it is acknowledged."""
+    store = call.hub.store
+    waiting = await store.interventions.deliver(row.id)
+    if not waiting:
+        return []
+    tasks = await store.reads.get([command.task_id for command in waiting])
+    names = await store.read(lambda: names_of(tasks.values()))
+    now = call.hub.now()
+    return [
+        views.command(command, names.get(command.task_id, command.task_id), now)
+        for command in waiting
+    ]
+
+
+async def list_nodes(
+    call: Call, project: str, state: str | None, limit: int, after: str | None
+) -> Answer:
+    call.authorise(O.NODES_READ, project=project, owner_node=call.principal.node)
+    place = f"nodes:{project}:{state}"
+    start = "" if after is None else str(parse_cursor(after, of=place)[0])
+    rows = await Nodes(call.hub.store).list(project, state=state, after=start, limit=limit)
+    row = await call.hub.store.read(lambda: read_project(project))
+    now = call.hub.now()
+    has_more = len(rows) == limit
+    return Answer(
+        {
+            "nodes": [views.node(view, now) for view in rows],
+            "nextCursor": make_cursor((rows[-1].row.id,), of=place) if has_more else None,
+            "serverClock": row.clock,
+        }
+    )
+
+
+async def handshake(call: Call, project: str, body: HandshakeBody) -> Answer:
+    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    bases = {
+        name: ClientEntry(0, is_dirty=base.dirty, hash=base.hash)
+        for name, base in body.bases.items()
+    }
+    answer = await _exchange(call).handshake(
+        row, project, body.task_versions, bases=bases, cursor=body.cursor, limit=body.limit
+    )
+    lists = answer.handshake
+    return Answer(
+        {
+            "success": True,
+            "serverClock": answer.clock,
+            **views.place(answer.cursor),
+            "needsPull": list(lists.needs_pull),
+            "needsPush": list(lists.needs_push),
+            "inSync": list(lists.in_sync),
+            "conflicts": [
+                {
+                    "taskId": conflict.task_id,
+                    "kind": conflict.kind.value,
+                    "localVersion": conflict.local_version,
+                    "serverVersion": conflict.server_version,
+                    "conflictId": None,
+                }
+                for conflict in lists.conflicts
+            ],
+            "newTasks": list(lists.new_tasks),
+            "deleted": [
+                {
+                    "taskId": gone.task_id,
+                    "version": gone.version,
+                    "deletedAt": views.maybe_time(gone.deleted_at),
+                }
+                for gone in lists.deleted
+            ],
+            "more": answer.next_cursor is not None,
+            "nextCursor": answer.next_cursor,
+            "reset": views.reset(answer.reset),
+        }
+    )
+
+
+async def pull(call: Call, project: str, body: PullBody) -> Answer:
+    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    answer = await _exchange(call).pull(
+        row, project, names=body.task_ids, cursor=body.cursor, limit=body.limit
+    )
+    now = call.hub.now()
+    return Answer(
+        {
+            "success": True,
+            "serverClock": answer.clock,
+            **views.place(answer.cursor),
+            "tasks": [views.task(seen, now) for seen in answer.tasks],
+            "deleted": views.deleted(answer.deleted),
+            "missing": answer.missing,
+            "more": answer.next_cursor is not None,
+            "nextCursor": answer.next_cursor,
+            "reset": views.reset(answer.reset),
+        }
+    )
+
+
+async def push(call: Call, project: str, body: PushBody) -> Answer:
+    row = await speaker(call, body.node_id, O.SYNC_EXCHANGE, project=project)
+    answer = await _exchange(call).push(
+        row,
+        project,
+        [item.item() for item in body.tasks],
+        local_clock=body.local_clock,
+        is_atomic=body.atomic,
+    )
+    now = call.hub.now()
+    pushed = answer.pushed
+    shown: dict[str, Any] = {
+        "success": True,
+        "results": [views.result(result, now) for result in pushed.results],
+        "serverClock": pushed.clock,
+        **views.place(answer.cursor),
+    }
+    warnings = ["localClock is too far ahead and was clamped"] if pushed.is_clamped else []
+    if any(item.metrics for item in body.tasks):
+        warnings.append("metrics are taken by heartbeats and the worker stream, not by pushes")
+    if warnings:
+        shown["warnings"] = warnings
+    return Answer(shown)

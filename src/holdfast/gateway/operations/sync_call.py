@@ -1,0 +1,83 @@
+"""What the operations of `/api/v2/sync` share: who speaks, which task is meant, and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.core.access import ALL_PROJECTS, Allowed, DenialReason, named_node
+from holdfast.core.errors import Forbidden
+from holdfast.core.rights import Operation
+from holdfast.core.sync_errors import MEANINGS, SyncError
+from holdfast.core.wire import check_project
+from holdfast.errors import InvalidInput, NotFound
+from holdfast.gateway.operations import sync_views as views
+from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.store.script import Script
+from holdfast.sync.exchange import read_tasks
+from holdfast.sync.names import Found, find_task
+from holdfast.sync.nodes import Nodes
+from holdfast.sync.rows import RegisteredNode
+from holdfast.sync.sync_task import SyncTask
+
+
+async def speaker(
+    call: Call,
+    node_id: str | None,
+    operation: Operation,
+    *,
+    project: str | None = None,
+    incarnation: int | None = None,
+) -> RegisteredNode:
+    """The node that the request speaks for: the credential's, or one that an administrator names."""
+    name = node_id if node_id is not None else call.principal.node
+    if name is None:
+        raise InvalidInput("nodeId is missing: name the node that speaks")
+    verdict = named_node(call.principal, name, project=call.home if project is None else project)
+    if not isinstance(verdict, Allowed):
+        if verdict.reason is DenialReason.PROJECT and project is not None:
+            raise missing("project", project)
+        raise Forbidden(verdict.message)
+    row = await Nodes(call.hub.store).check_speaks(name, incarnation)
+    if project is not None and row.project != check_project("projectId", project):
+        raise missing("project", project)
+    call.authorise(operation, project=row.project, owner_node=row.id, noun="node", id=name)
+    return row
+
+
+async def named_task(call: Call, name: str, project: str | None) -> Found:
+    """The task that a path names. A tombstone is told from a task that never was by `refusal_of_missing`."""
+    projects = call.projects
+    visible = {ALL_PROJECTS} if projects is None else projects
+    return await find_task(call.hub.store, name, project=project, projects=visible)
+
+
+async def seen_task(call: Call, task_id: str) -> SyncTask:
+    def script() -> Script[list[SyncTask]]:
+        return (yield from read_tasks([task_id]))
+
+    tasks = await call.hub.store.read(script)
+    if not tasks:
+        raise NotFound(f"there is no task '{task_id}'")
+    return tasks[0]
+
+
+def refused(
+    call: Call, error: SyncError, detail: str, state: SyncTask | None = None, **fields: Any
+) -> Answer:
+    """A refusal of a single object, with the authoritative state."""
+    meaning = MEANINGS[error]
+    body: dict[str, Any] = {
+        "type": f"urn:holdfast:error:{meaning.code}",
+        "title": meaning.when,
+        "status": meaning.http_status,
+        "code": meaning.code,
+        "detail": detail,
+        "retryable": False,
+        "instance": call.request_id,
+        "success": False,
+        "error": error.value,
+        **fields,
+    }
+    if state is not None:
+        body["serverState"] = views.task(state, call.hub.now(), bodies=False)
+    return Answer(body, meaning.http_status)

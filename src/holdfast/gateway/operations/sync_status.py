@@ -1,0 +1,74 @@
+"""Operations of monitoring and repair (`/api/v2/sync`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.core.access import ALL_PROJECTS
+from holdfast.core.rights import Operation
+from holdfast.core.wire import make_cursor, parse_cursor
+from holdfast.gateway.operations import sync_views as views
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.sync.status import Monitor
+
+O = Operation  # noqa: E741
+
+
+class FixBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    project_id: str | None = None
+    limit: int = 100
+    dry_run: bool = False
+
+
+async def status(call: Call, project: str) -> Answer:
+    """The figures of a project, from counters."""
+    call.authorise(O.SYNC_STATUS, project=project, noun="project", id=project)
+    seen = await Monitor(call.hub.store).status(project)
+    keep_events = call.hub.queue.settings.keep_events
+    return Answer(views.status(seen, call.hub.now(), keep_events=keep_events))
+
+
+async def log(
+    call: Call,
+    project: str,
+    after: str | None,
+    limit: int,
+    task_id: str | None,
+    node_id: str | None,
+    outcome: str | None,
+) -> Answer:
+    """The log of a project, oldest first."""
+    call.authorise(O.SYNC_LOG, project=project, noun="project", id=project)
+    place = f"log:{project}:{task_id}:{node_id}:{outcome}"
+    start = 0 if after is None else int(parse_cursor(after, of=place)[0] or 0)
+    entries = await Monitor(call.hub.store).log(
+        project, after=start, limit=limit, task_id=task_id, node=node_id, outcome=outcome
+    )
+    next_cursor = make_cursor((entries[-1].id,), of=place) if len(entries) == limit else None
+    return Answer(
+        {
+            "projectId": project,
+            "entries": [views.log_entry(entry) for entry in entries],
+            "nextCursor": next_cursor,
+        }
+    )
+
+
+async def fix_expired_locks(call: Call, body: FixBody) -> Answer:
+    """Ends the runs whose lease has ended: the sweeper's own step, run now."""
+    project = ALL_PROJECTS if body.project_id is None else body.project_id
+    call.authorise(O.SYNC_REPAIR, project=project, noun="project", id=project)
+    fixed = await Monitor(call.hub.store).fix_expired(
+        body.project_id, limit=body.limit, dry_run=body.dry_run
+    )
+    if fixed.locks and not body.dry_run:
+        call.hub.wake()
+    return Answer(
+        {
+            "success": True,
+            "fixed": len(fixed.locks),
+            "dryRun": body.dry_run,
+            "tasks": [views.fixed_lock(lock) for lock in fixed.locks],
+            "more": fixed.has_more,
+        }
+    )

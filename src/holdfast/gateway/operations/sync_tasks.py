@@ -1,0 +1,228 @@
+"""Operations of locks of tasks and of interventions (`/api/v2/sync`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from holdfast.core.check import check_name, check_number, check_page, check_text
+from holdfast.core.intervention import EXPIRES_SECONDS, InterventionType, Request
+from holdfast.core.intervention_args import command_of, make_wish
+from holdfast.core.rights import Operation
+from holdfast.core.sync_errors import SyncError
+from holdfast.core.transition import Refusal
+from holdfast.core.wire import make_cursor, parse_cursor
+from holdfast.errors import InvalidInput
+from holdfast.gateway.operations import sync_views as views
+from holdfast.gateway.operations.call import Answer, Call
+from holdfast.gateway.operations.sync import Ack, acknowledge, commands
+from holdfast.gateway.operations.sync_call import (
+    named_task,
+    refused,
+    seen_task,
+    speaker,
+)
+from holdfast.store.scripts.audit import Act
+from holdfast.sync.claims import Sign, TaskClaims
+from holdfast.sync.errors import AlreadyLocked, NotClaimable
+
+O = Operation  # noqa: E741
+ERRORS = {
+    "version-conflict": SyncError.VERSION_CONFLICT,
+    "illegal-transition": SyncError.INVALID_TRANSITION,
+    "not-found": SyncError.TASK_NOT_FOUND,
+}
+
+
+class ClaimBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    lock_duration: int | None = None
+    claim_id: str | None = None
+    incarnation: int | None = None
+    project_id: str | None = None
+
+
+class BeatBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    incarnation: int | None = None
+    iteration: int | None = None
+    progress: float | None = None
+    phase: str | None = None
+    fence: int | None = None
+    claim_id: str | None = None
+    lock_duration: int | None = None
+    metrics: dict[str, float] = {}
+    acks: list[Ack] = []
+
+
+class ReleaseBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    node_id: str | None = None
+    fence: int | None = None
+    claim_id: str | None = None
+    reason: str = ""
+
+
+class InterveneBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    type: str
+    task_id: str
+    reason: str
+    requested_by: str = ""
+    project_id: str | None = None
+    expected_version: int | None = None
+    intervention_id: str | None = None
+    expires_in_ms: int | None = None
+    dry_run: bool = False
+    args: dict[str, Any] = {}
+
+
+def _seconds(millis: int | None) -> float | None:
+    return None if millis is None else millis / 1000
+
+
+def _claims(call: Call) -> TaskClaims:
+    return TaskClaims(call.hub.store, lambda topic: call.hub.wake())
+
+
+async def claim(call: Call, name: str, body: ClaimBody) -> Answer:
+    """Locks a task for a node."""
+    row = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    found = await named_task(call, name, row.project)
+    try:
+        locked = await _claims(call).claim(
+            row,
+            found.task_id,
+            lease_seconds=_seconds(body.lock_duration),
+            claim_id=body.claim_id,
+        )
+    except AlreadyLocked as error:
+        state = await seen_task(call, found.task_id)
+        details = {
+            "lockedBy": error.details.get("locked_by"),
+            "lockedUntil": views.maybe_time(error.details.get("locked_until")),
+            "lockedForMs": views.millis(error.details.get("locked_for_seconds", 0.0)),
+        }
+        return refused(call, SyncError.ALREADY_LOCKED, str(error), state, **details)
+    except NotClaimable as error:
+        state = await seen_task(call, found.task_id)
+        return refused(call, SyncError.NOT_CLAIMABLE, str(error), state, reason=error.reason)
+    call.hub.wake()
+    now = call.hub.now()
+    shown = views.task(locked.task, now)
+    return Answer(
+        {"success": True, "lock": shown["lock"], "task": shown, "serverClock": locked.clock}
+    )
+
+
+async def heartbeat(call: Call, name: str, body: BeatBody) -> Answer:
+    """Extends a lock, reports, and brings commands, also when the lock is lost."""
+    row = await speaker(call, body.node_id, O.SYNC_RUN, incarnation=body.incarnation)
+    found = await named_task(call, name, row.project)
+    await acknowledge(call, row, body.acks)
+    sign = Sign(
+        fence=body.fence,
+        claim_id=body.claim_id,
+        lease_seconds=_seconds(body.lock_duration),
+        progress=body.progress,
+        phase=body.phase,
+        iteration=body.iteration,
+    )
+    beat = await _claims(call).beat(row, found.task_id, sign)
+    brought = await commands(call, row)
+    if beat.lost is not None:
+        detail = f"node '{row.id}' does not hold the task any more: {beat.lost}"
+        return refused(
+            call, SyncError.LOCK_LOST, detail, beat.task, reason=beat.lost, commands=brought
+        )
+    shown = views.task(beat.task, call.hub.now())
+    return Answer(
+        {
+            "success": True,
+            "expiresAt": shown["lock"]["expiresAt"],
+            "expiresInMs": shown["lock"]["expiresInMs"],
+            "fence": beat.task.fence,
+            "version": beat.task.version,
+            "desired": shown["desired"],
+            "serverClock": beat.clock,
+            "commands": brought,
+        }
+    )
+
+
+async def release(call: Call, name: str, body: ReleaseBody) -> Answer:
+    """Gives a task back. A repeat changes nothing."""
+    row = await speaker(call, body.node_id, O.SYNC_RUN)
+    found = await named_task(call, name, row.project)
+    released = await _claims(call).release(
+        row, found.task_id, fence=body.fence, claim_id=body.claim_id, reason=body.reason
+    )
+    return Answer(
+        {
+            "success": True,
+            "released": released.is_released,
+            "task": views.task(released.task, call.hub.now()),
+            "serverClock": released.clock,
+        }
+    )
+
+
+async def intervene(call: Call, body: InterveneBody) -> Answer:
+    """Changes a task in the name of an operator; its runner gets a command."""
+    found = await named_task(call, body.task_id, body.project_id)
+    is_force = body.type == InterventionType.FORCE_STATUS
+    operation = O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
+    allowed = call.authorise(operation, project=found.project, noun="task", id=body.task_id)
+    wish = make_wish(body.type, body.reason, body.args)
+    if body.dry_run or wish.evidence is not None:
+        raise InvalidInput(
+            "dryRun and evidence are taken by /api/v1/tasks/{id}/interventions: use that call"
+        )
+    store = call.hub.store
+    if body.intervention_id is not None:
+        check_name("interventionId", body.intervention_id)
+    expires = EXPIRES_SECONDS if body.expires_in_ms is None else body.expires_in_ms / 1000
+    request = Request(
+        id=body.intervention_id or store.interventions.new_id(),
+        task_id=found.task_id,
+        type=wish.type,
+        command=command_of(wish, allowed.actor),
+        actor=allowed.actor,
+        reason=wish.reason,
+        args_json=wish.args_json,
+        claimed_by=check_text("requestedBy", body.requested_by, most=200),
+        expected_version=body.expected_version,
+        expires_seconds=check_number("expiresInMs", expires, least=1.0),
+    )
+    issued = await store.interventions.issue(request, act=Act(operation.value, call.request_id))
+    state = await seen_task(call, found.task_id)
+    if isinstance(issued, Refusal):
+        error = ERRORS.get(issued.code, SyncError.INVALID_TRANSITION)
+        return refused(call, error, issued.message, state)
+    call.hub.wake()
+    shown = {**views.intervention(issued.intervention), "taskId": state.id}
+    return Answer(
+        {
+            "success": True,
+            "intervention": shown,
+            "task": views.task(state, call.hub.now()),
+            "dryRun": False,
+        }
+    )
+
+
+async def interventions(call: Call, name: str, limit: int, after: str | None) -> Answer:
+    """The interventions on a task, newest first."""
+    found = await named_task(call, name, None)
+    call.authorise(O.TASKS_READ, project=found.project, noun="task", id=name)
+    check_page(limit)
+    place = f"interventions:{found.task_id}"
+    start = None if after is None else str(parse_cursor(after, of=place)[0])
+    rows = await call.hub.store.interventions.of_task(found.task_id, after=start, limit=limit)
+    next_cursor = make_cursor((rows[-1].id,), of=place) if len(rows) == limit else None
+    return Answer(
+        {
+            "taskId": name,
+            "interventions": [{**views.intervention(row), "taskId": name} for row in rows],
+            "nextCursor": next_cursor,
+        }
+    )
