@@ -1,5 +1,79 @@
-"""The client of a gateway: `Client` for asyncio, `BlockingClient` for everything else.
+"""The client of a gateway: `Client` for asyncio, `BlockingClient` for callers that block, `Node` for work
+without a connection.
 
 It needs no database: `pip install 'holdfast[client]'`. Its calls are those of the REST API; its errors are
-those of `holdfast.errors`.
+those of `holdfast.errors`. docs/howto/client.md and docs/howto/offline.md show it.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holdfast._lazy import lazily
+
+if TYPE_CHECKING:
+    from holdfast.client.blocking import BlockingClient
+    from holdfast.client.bridge import BlockingWatch
+    from holdfast.client.client import Client, TaskEdit
+    from holdfast.client.models import (
+        ConflictView,
+        DecisionView,
+        EventView,
+        Intervened,
+        Intervention,
+        NewTask,
+        OutputChunk,
+        TaskRef,
+        TaskRow,
+        TaskView,
+        Why,
+    )
+    from holdfast.client.problems import problem_of
+    from holdfast.client.watch import Watch, WatchItem
+
+_MODELS = (
+    "ConflictView",
+    "DecisionView",
+    "EventView",
+    "Intervened",
+    "Intervention",
+    "NewTask",
+    "OutputChunk",
+    "TaskRef",
+    "TaskRow",
+    "TaskView",
+    "Why",
+)
+__all__ = [
+    "BlockingClient",
+    "BlockingWatch",
+    "Client",
+    "ConflictView",
+    "DecisionView",
+    "EventView",
+    "Intervened",
+    "Intervention",
+    "NewTask",
+    "OutputChunk",
+    "TaskEdit",
+    "TaskRef",
+    "TaskRow",
+    "TaskView",
+    "Watch",
+    "WatchItem",
+    "Why",
+    "problem_of",
+]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazily(
+        __name__,
+        {
+            "holdfast.client.blocking": ["BlockingClient"],
+            "holdfast.client.bridge": ["BlockingWatch"],
+            "holdfast.client.client": ["Client", "TaskEdit"],
+            "holdfast.client.models": _MODELS,
+            "holdfast.client.problems": ["problem_of"],
+            "holdfast.client.watch": ["Watch", "WatchItem"],
+        },
+    )

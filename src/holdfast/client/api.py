@@ -1,0 +1,78 @@
+"""Calls of the API `/api/v1` with typed answers: what `Client` and its parts are made of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from holdfast.client.http import Answer, Http, path_of
+from holdfast.errors import HoldfastError
+
+T = TypeVar("T")
+PAGE: Final = 200
+"""Rows of one page, unless the caller wants fewer."""
+
+
+class Api:
+    """Sends requests and reads their answers."""
+
+    __slots__ = ("http",)
+
+    def __init__(self, http: Http) -> None:
+        self.http = http
+
+    async def get(self, type: type[T], *parts: str, **query: object) -> T:
+        """Reads one resource."""
+        return decoded((await self.http.call("GET", path_of(*parts), query=query)).body, type)
+
+    async def send(self, type: type[T], method: str, *parts: str, body: object = None) -> T:
+        """Sends a write."""
+        return decoded((await self.http.call(method, path_of(*parts), body)).body, type)
+
+    async def call(
+        self,
+        method: str,
+        *parts: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+    ) -> Answer:
+        return await self.http.call(method, path_of(*parts), body, query=query)
+
+    async def rows(
+        self, type: type[T], *parts: str, limit: int | None = None, **query: object
+    ) -> AsyncIterator[T]:
+        """All rows of a list, page by page. `limit`: at most so long a list."""
+        left, after = limit, None
+        while left is None or left > 0:
+            size = PAGE if left is None else min(left, PAGE)
+            given = {**query, "limit": size, "after": after}
+            body = (await self.http.call("GET", path_of(*parts), query=given)).body
+            for row in decoded(body.get("items", []), list[type]):  # type: ignore[valid-type]
+                yield row
+                left = None if left is None else left - 1
+            after = body.get("next")
+            if after is None:
+                return
+
+    async def all(self, type: type[T], *parts: str, **query: object) -> list[T]:
+        """A list without pages."""
+        body = (await self.http.call("GET", path_of(*parts), query=query)).body
+        return decoded(body.get("items", []), list[type])  # type: ignore[valid-type]
+
+
+def decoded(body: Any, type: type[T]) -> T:
+    """The answer as a typed value. HoldfastError if it is something else, e.g. a page of a proxy."""
+    try:
+        return msgspec.convert(body, type)
+    except msgspec.ValidationError as error:
+        name = getattr(type, "__name__", type)
+        raise HoldfastError(
+            f"the answer is not a {name}: {error}; is the address that of a gateway?"
+        ) from None
+
+
+def given(**fields: object) -> dict[str, object]:
+    """The fields that are not None: absent means 'as it is'."""
+    return {name: value for name, value in fields.items() if value is not None}

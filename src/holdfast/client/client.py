@@ -1,0 +1,360 @@
+"""The client of a gateway for asyncio.
+
+    async with Client("http://127.0.0.1:8787", token="hf_user_…") as client:
+        ref = await client.submit("mail", {"to": "ann"})
+        print(await client.result(ref.id))
+
+Promises: every write takes effect once, however often its answer is lost. An error of the gateway is the
+class of its code (`holdfast.errors`). `scripts/client_fronts.py` writes the blocking form.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import ssl
+from base64 import b64decode
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias, Unpack
+
+import httpx2
+import msgspec
+
+from holdfast.client.api import Api, decoded, given
+from holdfast.client.groups import (
+    Conflicts,
+    DeadLetters,
+    Decisions,
+    LockViews,
+    Nodes,
+    Operations,
+    Queues,
+    Schedules,
+    Tokens,
+)
+from holdfast.client.http import TIMEOUT_SECONDS, Http, fresh_ids
+from holdfast.client.models import (
+    EventView,
+    Intervened,
+    Intervention,
+    Json,
+    NewTask,
+    OutputChunk,
+    SubmitOptions,
+    TaskRef,
+    TaskRow,
+    TaskView,
+    Who,
+    Why,
+)
+from holdfast.client.watch import OnReset, Watch
+from holdfast.clock import Clock, SystemClock
+from holdfast.core.watching import backoff_seconds
+from holdfast.errors import BadConfig, TaskFailed, VersionConflict, WaitTimeout
+
+GATEWAY_VARIABLE: Final = "HOLDFAST_GATEWAY"
+TOKEN_VARIABLE: Final = "HOLDFAST_TOKEN"
+WAIT_SECONDS: Final = 25.0
+"""The wait that one request asks for."""
+OUTPUT_BYTES: Final = 262_144
+FOLLOW_SECONDS: Final = 1.0
+ENDED: Final = frozenset({"completed", "failed", "aborted"})
+
+InterventionType = Literal[
+    "ABORT", "PAUSE", "RESUME", "RETRY", "REASSIGN", "RELEASE_LOCK", "FORCE_STATUS"
+]
+
+
+class TaskEdit(msgspec.Struct, frozen=True):
+    """A change of a task's content, for `update_with_retry`."""
+
+    payload: Json
+    """A merge patch (RFC 7396)."""
+    reason: str = ""
+
+
+Change: TypeAlias = Callable[[TaskView], TaskEdit | Awaitable[TaskEdit | None] | None]
+
+
+class Client:
+    """See the module. `url` may be several gateways of one store. Without `url` and `token` the variables
+    HOLDFAST_GATEWAY (addresses with commas between them) and HOLDFAST_TOKEN are read."""
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        token: str | None = None,
+        *,
+        project: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        ca: Path | None = None,
+        clock: Clock | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._http = Http(
+            _urls(url),
+            token if token is not None else os.environ.get(TOKEN_VARIABLE),
+            clock or SystemClock(),
+            fresh_ids(),
+            timeout_seconds=timeout_seconds,
+            verify=None if ca is None else ssl.create_default_context(cafile=str(ca)),
+            transport=transport,
+        )
+        self._api = Api(self._http)
+        self._project = project
+        self.queues = Queues(self._api)
+        self.dead_letters = DeadLetters(self._api)
+        self.operations = Operations(self._api)
+        self.nodes = Nodes(self._api)
+        self.locks = LockViews(self._api)
+        self.schedules = Schedules(self._api)
+        self.decisions = Decisions(self._api)
+        self.conflicts = Conflicts(self._api)
+        self.tokens = Tokens(self._api)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.close()
+
+    # -- tasks -------------------------------------------------------------------------------------
+
+    async def submit(
+        self, type: str, payload: Json = None, **options: Unpack[SubmitOptions]
+    ) -> TaskRef:
+        """Enqueues a task."""
+        body = self._new_task({**options, "type": type, "payload": payload})
+        answer = (await self._api.call("POST", "tasks", body=body)).body
+        task = decoded(answer.get("task"), TaskView)
+        return TaskRef(
+            id=task.id,
+            status=task.status,
+            created=answer.get("created", True),
+            pressure=answer.get("pressure", "accepted"),
+            task=task,
+        )
+
+    async def submit_many(self, tasks: Sequence[NewTask]) -> list[TaskRef]:
+        """Enqueues all tasks, or none."""
+        body = {"tasks": [self._new_task({**task}) for task in tasks]}
+        answer = (await self._api.call("POST", "tasks", "batch", body=body)).body
+        rows = decoded(answer.get("items"), list[TaskRef])
+        pressure = answer.get("pressure", "accepted")
+        return [msgspec.structs.replace(row, pressure=pressure) for row in rows]
+
+    def _new_task(self, fields: dict[str, object]) -> dict[str, object]:
+        return fields if self._project is None else {"project": self._project, **fields}
+
+    async def get(self, task_id: str) -> TaskView:
+        """One task with its bodies."""
+        return await self._api.get(TaskView, "tasks", task_id)
+
+    def tasks(self, q: str = "", *, limit: int | None = None) -> AsyncIterator[TaskRow]:
+        """The tasks that match, page by page."""
+        return self._api.rows(TaskRow, "tasks", limit=limit, q=q)
+
+    async def wait(self, task_id: str, timeout: float | None = None) -> TaskView:
+        """Waits for the end of a task, at most `timeout` seconds: WaitTimeout."""
+        clock = self._http.clock
+        deadline = None if timeout is None else clock.monotonic() + timeout
+        while True:
+            seconds = WAIT_SECONDS
+            if deadline is not None:
+                seconds = max(0.0, min(seconds, deadline - clock.monotonic()))
+            task = await self._api.get(TaskView, "tasks", task_id, wait_seconds=round(seconds, 3))
+            if task.status in ENDED:
+                return task
+            if deadline is not None and clock.monotonic() >= deadline:
+                raise WaitTimeout(f"task {task_id} is {task.status} after {timeout} s")
+
+    async def result(self, task_id: str, timeout: float | None = None) -> Json:
+        """Waits for the result of a task. TaskFailed if it ends without one."""
+        task = await self.wait(task_id, timeout)
+        if task.status != "completed":
+            message = (task.failure or {}).get("message", "")
+            raise TaskFailed(f"task {task_id} is {task.status}: {message}".rstrip(": "))
+        return task.result
+
+    async def why(self, task_id: str) -> Why:
+        """Why the task is not running."""
+        return await self._api.get(Why, "tasks", task_id, "why")
+
+    def history(self, task_id: str) -> AsyncIterator[EventView]:
+        """The events of a task, oldest first."""
+        return self._unpaged(EventView, "tasks", task_id, "history")
+
+    def checkpoints(self, task_id: str) -> AsyncIterator[dict[str, Any]]:
+        """The checkpoints of a task, oldest first."""
+        return self._unpaged(dict[str, Any], "tasks", task_id, "checkpoints")
+
+    async def _unpaged(self, type: Any, *parts: str) -> AsyncIterator[Any]:
+        """The rows of a list that has no pages yet: the query takes no limit."""
+        after: str | None = None
+        while True:
+            query = given(after=after)
+            body = (await self._api.call("GET", *parts, query=query)).body
+            for row in decoded(body.get("items", []), list[type]):
+                yield row
+            after = body.get("next")
+            if after is None:
+                return
+
+    async def output(
+        self,
+        task_id: str,
+        *,
+        stream: str = "stdout",
+        fence: int | None = None,
+        start: int = 0,
+        follow: bool = False,
+    ) -> AsyncIterator[OutputChunk]:
+        """What a task has written, from the byte `start` on. `follow`: until the stream is complete."""
+        while True:
+            query = given(stream=stream, fence=fence, start=start, limit_bytes=OUTPUT_BYTES)
+            body = (await self._api.call("GET", "tasks", task_id, "output", query=query)).body
+            chunk = _chunk(body)
+            fence = chunk.fence or fence
+            if chunk.data or chunk.gaps:
+                yield chunk
+            is_at_end = chunk.next <= start
+            start = max(start, chunk.next)
+            if chunk.complete or (is_at_end and not follow):
+                return
+            if is_at_end:
+                await self._http.clock.sleep(FOLLOW_SECONDS)
+
+    async def edit(
+        self, task_id: str, payload: Json, *, reason: str = "", expected_version: int | None = None
+    ) -> TaskView:
+        """Changes the payload of a waiting or dead task by a merge patch (RFC 7396)."""
+        body = given(expected_version=expected_version)
+        body |= {"payload": payload, "reason": reason}
+        return await self._api.send(TaskView, "PATCH", "tasks", task_id, body=body)
+
+    async def update_with_retry(
+        self, task_id: str, change: Change, *, attempts: int = 3
+    ) -> TaskView:
+        """Reads the task, and writes what `change` makes of it. If another caller was first, both are done
+        again. A `change` that returns None writes nothing."""
+        if attempts < 1:
+            raise BadConfig(f"attempts is {attempts}: at least 1 is needed")
+        failures = 0
+        while True:
+            task = await self.get(task_id)
+            edit = change(task)
+            if inspect.isawaitable(edit):
+                edit = await edit
+            if edit is None:
+                return task
+            try:
+                return await self.edit(
+                    task_id, edit.payload, reason=edit.reason, expected_version=task.version
+                )
+            except VersionConflict:
+                failures += 1
+                if failures >= attempts:
+                    raise
+                jitter = self._http.ids.random_unit()
+                await self._http.clock.sleep(backoff_seconds(failures - 1, jitter))
+
+    async def copy(
+        self, task_id: str, *, payload: Json = msgspec.UNSET, reason: str = ""
+    ) -> TaskView:
+        """Enqueues a task like this one, also if this one has completed."""
+        body: dict[str, object] = {"reason": reason}
+        if payload is not msgspec.UNSET:
+            body["payload"] = payload
+        return await self._api.send(TaskView, "POST", "tasks", task_id, "copy", body=body)
+
+    # -- interventions -----------------------------------------------------------------------------
+
+    async def intervene(
+        self,
+        task_id: str,
+        type: InterventionType,
+        *,
+        reason: str,
+        expected_version: int | None = None,
+        intervention_id: str | None = None,
+        expires_in_seconds: float | None = None,
+        dry_run: bool = False,
+        args: dict[str, Any] | None = None,
+    ) -> Intervened:
+        """Takes a task in hand. The store changes at once; `state` says whether the runner knows it."""
+        body = given(
+            expected_version=expected_version,
+            intervention_id=intervention_id,
+            expires_in_seconds=expires_in_seconds,
+            args=args,
+            dry_run=dry_run or None,
+        )
+        body |= {"type": type, "reason": reason}
+        return await self._api.send(
+            Intervened, "POST", "tasks", task_id, "interventions", body=body
+        )
+
+    def interventions(self, task_id: str) -> AsyncIterator[Intervention]:
+        """The interventions in a task."""
+        return self._unpaged(Intervention, "tasks", task_id, "interventions")
+
+    # -- the feed ----------------------------------------------------------------------------------
+
+    def watch(
+        self,
+        channel: str,
+        position: str | None = None,
+        *,
+        snapshot: bool = True,
+        kinds: Sequence[str] = (),
+        on_reset: OnReset = "snapshot",
+    ) -> Watch:
+        """The events of a channel such as `task:ID` or `project:NAME` as they happen: see `Watch`."""
+        return Watch(
+            self._http,
+            channel,
+            position=position,
+            snapshot=snapshot,
+            kinds=tuple(kinds),
+            on_reset=on_reset,
+        )
+
+    async def position(self) -> str:
+        """The end of the feed: events that happen after this call come after it."""
+        answer = await self._api.call("GET", "whoami")
+        return answer.position or ""
+
+    # -- the gateway -------------------------------------------------------------------------------
+
+    async def whoami(self) -> Who:
+        """The principal of the token."""
+        return await self._api.get(Who, "whoami")
+
+    async def stats(self) -> dict[str, Any]:
+        """Numbers of tasks, workers and nodes, from counters."""
+        return await self._api.get(dict[str, Any], "stats")
+
+
+def _urls(url: str | Sequence[str] | None) -> list[str]:
+    if url is None:
+        url = os.environ.get(GATEWAY_VARIABLE, "")
+        return [part.strip() for part in url.split(",") if part.strip()]
+    return [url] if isinstance(url, str) else [*url]
+
+
+def _chunk(body: dict[str, Any]) -> OutputChunk:
+    text, encoded = body.get("text"), body.get("data_base64")
+    data = text.encode() if isinstance(text, str) else b64decode(encoded or "")
+    fields = {name: value for name, value in body.items() if name not in ("text", "data_base64")}
+    return msgspec.structs.replace(decoded({**fields, "data": ""}, OutputChunk), data=data)
