@@ -70,7 +70,9 @@ def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
         3,
     )
     stats = cli.json("stats")
-    assert (stats["pending"], stats["dead_letter_count"], stats["nodes"]) == (1, 3, 0)
+    assert (stats["queued"], stats["dead_letter_count"], stats["nodes"]) == (1, 3, 0)
+    assert stats["running"] == 0
+    assert not {"pending", "processing", "pending_by_priority"} & stats.keys()
     assert stats["hints"]["pushing"] is True
 
     everything = cli.json("events", "tail", "--after", "start", "--limit", "0")

@@ -57,12 +57,28 @@ def reasons_of(view: Situation) -> list[Reason]:
         case Status.QUEUED:
             return [*_not_due(view), *_queue_paused(view), *_no_handler(view), *_limits_full(view)]
         case Status.RUNNING:
-            text = f"it runs on {task.node}, attempt {task.attempts} of {task.max_attempts}"
-            return [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
+            return [_running(view)]
         case Status.PAUSED | Status.STUCK:
             return [Reason("paused", f"paused by {task.held_by}", {"by": task.held_by})]
         case _:
             return [_ended(task)]
+
+
+def _running(view: Situation) -> Reason:
+    task = view.task
+    attempt = f"attempt {task.attempts} of {task.max_attempts}"
+    data = {"node": task.node, "attempt": task.attempts}
+    node = next((node for node in nodes_at(view.nodes, view.now) if node.id == task.node), None)
+    if node is None:
+        heard = ", which no longer reports"
+    else:
+        seconds = max(0.0, view.now - node.seen_at)
+        data["heard_seconds_ago"] = round(seconds, 3)
+        heard = f", last heard of {seconds:.0f} s ago"
+    text = f"it runs on {task.node}{heard}, {attempt}"
+    if node is None or not node.is_live:
+        text += "; the node may have died: the task returns to the queue when its lease has ended"
+    return Reason("running", text, data)
 
 
 def _ended(task: Task) -> Reason:
