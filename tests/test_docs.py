@@ -13,6 +13,7 @@ from holdfast import (
     TaskQueue,
 )
 from holdfast.cli.tree import BY_PATH, NOUNS
+from holdfast.core.event_kinds import KINDS
 from holdfast.queue.settings import Settings
 from holdfast.testing import harness
 from tests.pages import DOCS, ROOT, SRC, page
@@ -59,7 +60,7 @@ def emitted() -> dict[str, set[str]]:
 def test_every_event_is_documented() -> None:
     documented = rows(page("events.md"))
     kinds = emitted()
-    assert set(documented) == set(kinds)
+    assert set(documented) == set(kinds) == KINDS
     for kind, fields in kinds.items():
         missing = [name for name in fields if f"`{name}`" not in documented[kind][1]]
         assert missing == [], kind

@@ -46,6 +46,11 @@ def read_file(path: Path) -> dict[str, str]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise BadConfig(f"{path.name} cannot be read: {error}; repair or remove it") from None
+    for key, value in document.items():
+        if not isinstance(value, dict) and key != "holdfast":
+            raise BadConfig(
+                f"{path.name}: '{key}' is outside of a table and has no effect; write [holdfast] above it"
+            )
     table = document.get("holdfast", {})
     if not isinstance(table, dict):
         raise BadConfig(f"{path.name}: 'holdfast' must be a table; write [holdfast] above its keys")

@@ -18,7 +18,8 @@ from holdfast.store.store import Store
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """The statistics of a queue, with the statuses of tasks as names. Counts are exact as of the call and need no scan."""
+    """The statistics of a queue, with the statuses of tasks as names. Counts are exact as of the call and
+    need no scan."""
 
     queued: int
     running: int

@@ -5,7 +5,7 @@ Promises: the task, its limits, its parents, its queue and the nodes are read at
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -15,6 +15,9 @@ from holdfast.errors import NotFound
 from holdfast.queue.nodes import nodes_at
 from holdfast.store.situation import Situation
 from holdfast.store.store import Store
+
+FOR_OPERATORS: Final = ("no-handler", "queue-unserved", "queue-paused")
+"""Reasons that do not end by themselves."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -48,6 +51,12 @@ async def explain(store: Store, task_id: str) -> Why:
     return Why(task_id, view.task.status, reasons)
 
 
+async def hindrance(store: Store, task_id: str) -> str:
+    """The reasons as text if only an operator can end them, otherwise ''."""
+    why = await explain(store, task_id)
+    return str(why) if any(reason.code in FOR_OPERATORS for reason in why.reasons) else ""
+
+
 def reasons_of(view: Situation) -> list[Reason]:
     """The reasons that follow from the view."""
     task = view.task
@@ -67,7 +76,7 @@ def reasons_of(view: Situation) -> list[Reason]:
 def _running(view: Situation) -> Reason:
     task = view.task
     attempt = f"attempt {task.attempts} of {task.max_attempts}"
-    data = {"node": task.node, "attempt": task.attempts}
+    data: dict[str, Any] = {"node": task.node, "attempt": task.attempts}
     node = next((node for node in nodes_at(view.nodes, view.now) if node.id == task.node), None)
     if node is None:
         heard = ", which no longer reports"
