@@ -5,10 +5,12 @@ python -m tests.pages        # writes them
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import get_type_hints
 
@@ -88,8 +90,17 @@ def errors_page() -> str:
     ]
     for module in error_tree.modules():
         if any(error.__module__ == module for error in error_tree.in_order()):
-            lines += ["", f"## `{module}`", "", *table_of(module)]
+            lines += ["", f"## `{imported_from(module)}`", "", *table_of(module)]
     return "\n".join([*lines, "", "## The tree", "", "```", *tree(HoldfastError), "```", ""])
+
+
+def imported_from(module: str) -> str:
+    """The public module of the errors: `holdfast.kv` for `holdfast.primitives.kv.errors`."""
+    return (
+        module.replace(".primitives", "").removesuffix(".errors")
+        if ".primitives." in module
+        else module
+    )
 
 
 def table_of(module: str) -> list[str]:
@@ -198,12 +209,29 @@ def queue_page() -> str:
             lines += ["", f"### `{name}`", "", *member(cls, name)]
     lines += ["", "## Options of a task type", ""]
     lines += ["`@queue.task(...)` and `queue.register_handler(...)` take:", ""]
-    lines += [inspect.cleandoc(TypeOptions.__doc__ or ""), "", "| option | type |", "|---|---|"]
+    lines += [inspect.cleandoc(TypeOptions.__doc__ or ""), ""]
+    lines += ["| option | type | default | meaning |", "|---|---|---|---|"]
+    meanings = field_docs(TypeOptions)
     for name, kind in get_type_hints(TypeOptions).items():
         shown = kind.__name__ if isinstance(kind, type) else str(kind)
         shown = shown.replace("holdfast.core.task.", "").replace("|", "\\|")
-        lines.append(f"| `{name}` | `{shown}` |")
+        default, meaning = meanings[name].split(": ", maxsplit=1)
+        lines.append(f"| `{name}` | `{shown}` | {default} | {meaning} |")
     return "\n".join([*lines, ""])
+
+
+def field_docs(cls: type) -> dict[str, str]:
+    """The string below each field of a class."""
+    body = ast.parse(inspect.getsource(cls)).body[0]
+    assert isinstance(body, ast.ClassDef)
+    docs: dict[str, str] = {}
+    for field, text in pairwise(body.body):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str(doc))
+            ):
+                docs[name] = " ".join(doc.split())
+    return docs
 
 
 def public_names(cls: type) -> list[str]:

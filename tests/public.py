@@ -6,16 +6,16 @@ A name that is added here is a promise; one that is removed breaks applications.
 from __future__ import annotations
 
 FACES = {
-    "holdfast": """BlockingContext Cancel Context Edge Event HoldfastError Position Priority Reject Snooze
-        Status Task TaskHandle TaskQueue""",
+    "holdfast": """BlockingContext Cancel Context DependencyPolicy Edge Event HoldfastError Position Priority
+        Reject Snooze Status Task TaskHandle TaskQueue""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
-    "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction Entry MemoryKV Op RedisKV Transaction WatchFailed
-        dumps dumps_line loads""",
+    "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger
+        NotText Op Overflow RedisKV Transaction WatchFailed WrongType dumps dumps_line loads""",
     "holdfast.locks": """FAMILIES AsyncRedlock BlockingEfficiencyLocks BlockingLease BlockingLocks
-        ConcurrentModificationError DistributedLock EfficiencyLease EfficiencyLocks Lease LeaseInfo
-        LockHandle Locks LossReason OptimisticLockError Redlock TaskAlreadyAssignedError
-        update_with_retry""",
+        ConcurrentModification ConcurrentModificationError DistributedLock EfficiencyLease EfficiencyLocks
+        Lease LeaseInfo LockHandle Locks LossReason OptimisticLockError Redlock TaskAlreadyAssigned
+        TaskAlreadyAssignedError update_with_retry""",
     "holdfast.orders": """CALM ROUGH Alert AsyncOrderStore DurableOrderStore Exchange ExchangeOrder
         ExchangeState ExecutionLoop Faults Fill FreezeState InMemoryOrderStore Intent Limits Order
         OrderState OrderStore Quote RecoveryReport Request RiskMonitor Side SimulatedExchange
@@ -40,9 +40,6 @@ OTHERS = {
         UnknownOrder""",
     "holdfast.orders.execution.metrics": "FAMILIES",
     "holdfast.orders.metrics": "FAMILIES",
-    "holdfast.primitives.kv.errors": """BadCommand NotAFloat NotAnInteger NotText Overflow WatchFailed
-        WrongType""",
-    "holdfast.primitives.locks.errors": "ConcurrentModification TaskAlreadyAssigned",
     "holdfast.primitives.prometheus": "collector",
 }
 

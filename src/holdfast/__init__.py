@@ -17,7 +17,7 @@ _FACES = ("errors", "idempotency", "kv", "locks", "orders", "retry", "testing")
 if TYPE_CHECKING:
     from holdfast.app import TaskQueue
     from holdfast.core.command import Cancel, Snooze
-    from holdfast.core.dependency import Edge
+    from holdfast.core.dependency import DependencyPolicy, Edge
     from holdfast.core.event import Event, Position
     from holdfast.core.task import Priority, Status, Task
     from holdfast.engine.context import BlockingContext, Context
@@ -30,7 +30,7 @@ else:
         {
             "holdfast.app": ("TaskQueue",),
             "holdfast.core.command": ("Cancel", "Snooze"),
-            "holdfast.core.dependency": ("Edge",),
+            "holdfast.core.dependency": ("DependencyPolicy", "Edge"),
             "holdfast.core.event": ("Event", "Position"),
             "holdfast.core.task": ("Priority", "Status", "Task"),
             "holdfast.engine.context": ("BlockingContext", "Context"),
@@ -47,6 +47,7 @@ __all__ = [
     "BlockingContext",
     "Cancel",
     "Context",
+    "DependencyPolicy",
     "Edge",
     "Event",
     "HoldfastError",

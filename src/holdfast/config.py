@@ -49,6 +49,11 @@ def read_table(path: Path, name: str) -> dict[str, Any]:
 def read_file(path: Path) -> dict[str, str]:
     """The [holdfast] table of the file; empty when there is no file."""
     document = _document(path)
+    for key, value in document.items():
+        if not isinstance(value, dict) and key != "holdfast":
+            raise BadConfig(
+                f"{path.name}: '{key}' is outside of a table and has no effect; write [holdfast] above it"
+            )
     table = document.get("holdfast", {})
     if not isinstance(table, dict):
         raise BadConfig(f"{path.name}: 'holdfast' must be a table; write [holdfast] above its keys")

@@ -1,7 +1,7 @@
 """The errors that every part of Holdfast raises, as one tree.
 
-Errors of a single part are in its module: `holdfast.orders.errors`, `holdfast.primitives.kv.errors`,
-`holdfast.primitives.locks.errors`. docs/reference/errors.md is generated from all of them.
+Errors of a single part are imported from that part: `holdfast.orders.errors`, `holdfast.kv`,
+`holdfast.locks`. docs/reference/errors.md is generated from all of them.
 
 Promises: each class has a stable `code`, and its status over HTTP, over gRPC and as an exit code. A
 subclass states only what differs from its parent. A message says what happened, why, and what to do.

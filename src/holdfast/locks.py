@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         BlockingEfficiencyLocks,
         BlockingLease,
         BlockingLocks,
+        ConcurrentModification,
         ConcurrentModificationError,
         DistributedLock,
         EfficiencyLease,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         LossReason,
         OptimisticLockError,
         Redlock,
+        TaskAlreadyAssigned,
         TaskAlreadyAssignedError,
         update_with_retry,
     )
@@ -39,6 +41,7 @@ __all__ = [
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",
+    "ConcurrentModification",
     "ConcurrentModificationError",
     "DistributedLock",
     "EfficiencyLease",
@@ -50,6 +53,7 @@ __all__ = [
     "LossReason",
     "OptimisticLockError",
     "Redlock",
+    "TaskAlreadyAssigned",
     "TaskAlreadyAssignedError",
     "update_with_retry",
 ]

@@ -70,9 +70,12 @@ def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
         3,
     )
     stats = cli.json("stats")
-    assert (stats["pending"], stats["dead_letter_count"], stats["nodes"]) == (1, 3, 0)
+    assert (stats["queued"], stats["dead_letter_count"], stats["nodes"]) == (1, 3, 0)
+    assert stats["running"] == 0
+    assert not {"pending", "processing", "pending_by_priority"} & stats.keys()
     assert stats["hints"]["pushing"] is True
 
+    assert "did you mean task.dead?" in cli.fails(2, "events", "tail", "--kind", "task.deda")
     everything = cli.json("events", "tail", "--after", "start", "--limit", "0")
     offsets = [int(event["position"].rpartition(":")[2]) for event in everything]
     assert offsets == list(range(1, len(offsets) + 1))
@@ -81,6 +84,12 @@ def test_queues_statistics_and_events(cli: Cli, stock: Stock) -> None:
     assert cli.json("events", "tail", "--limit", "2") == everything[-2:]
     dead = cli.json("events", "tail", "--after", "start", "--kind", "task.dead")
     assert {event["task_id"] for event in dead} == set(stock.dead)
+
+
+def test_doctor_shows_the_whole_path_of_a_file(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, "sqlite:///queue.db")
+    cli.ok("db", "migrate")
+    assert f"sqlite:///{tmp_path}/queue.db (from HOLDFAST_URL)" in cli.run("doctor", "-v").stdout
 
 
 def test_doctor_reports_that_no_worker_is_live(cli: Cli) -> None:

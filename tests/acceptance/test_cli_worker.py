@@ -163,6 +163,8 @@ def test_only_the_given_queues_are_served(local: Cli) -> None:
     [
         ("shop", "write MODULE:QUEUE"),
         ("nowhere:queue", "there is no module 'nowhere'"),
+        ("shop.py:queue", "write shop:queue"),
+        ("./app/shop.py:queue", "write app.shop:queue"),
         ("shop:quue", "did you mean shop:queue?"),
         ("shop:add", "not a queue"),
         ("broken:queue", "cannot be imported: ZeroDivisionError"),

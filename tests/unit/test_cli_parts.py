@@ -98,7 +98,9 @@ def test_where_the_url_comes_from(tmp_path: Path) -> None:
     assert find_url("c", {"HOLDFAST_URL": "b"}, tmp_path) == ("c", "--url")
 
 
-@pytest.mark.parametrize("text", ["[holdfast\n", "holdfast = 1\n", "[holdfast]\nurl = 1\n", "\xff"])
+@pytest.mark.parametrize(
+    "text", ["[holdfast\n", "holdfast = 1\n", "[holdfast]\nurl = 1\n", 'url = "a"\n', "\xff"]
+)
 def test_a_bad_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "holdfast.toml").write_text(text, encoding="latin-1")
     with pytest.raises(BadConfig, match=r"holdfast\.toml"):

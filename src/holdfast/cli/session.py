@@ -72,6 +72,14 @@ def check_exists(found: Resolved, *, create: bool = False) -> None:
         )
 
 
+def shown_store(url: str) -> str:
+    """The address without its secrets. The path of a SQLite file is absolute: another process may have
+    another working directory."""
+    if scheme_of(url) is not Scheme.SQLITE or not (path := sqlite_path(url)):
+        return shown_url(url)
+    return f"sqlite:///{Path(path).absolute()}"
+
+
 def by(reason: str = "") -> By:
     """Who makes the change, and why."""
     return By(actor(), reason)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -32,6 +33,15 @@ class Edge(msgspec.Struct, frozen=True):
 
     parent_id: str
     policy: DependencyPolicy = DependencyPolicy.FAIL
+    """An enqueue turns the names 'fail' and 'ignore' into a policy."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            parent_id: str,
+            policy: DependencyPolicy | Literal["fail", "ignore"] = DependencyPolicy.FAIL,
+        ) -> None: ...
 
 
 def check_acyclic(edges: Mapping[str, Iterable[Edge]]) -> list[str]:

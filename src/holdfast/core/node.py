@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-LEASES: Final = 3
-"""A node without a heartbeat for this many of its leases is not live."""
+LOST_LEASES: Final = 3
+"""A node without a heartbeat for this many of its leases is declared lost."""
 DEFAULT_LEASE_SECONDS: Final = 30.0
 
 
@@ -16,7 +16,12 @@ def lease_seconds_of(description: dict[str, Any]) -> float:
 
 
 def is_live(seen_at: float, lease_seconds: float, now: float) -> bool:
-    return now - seen_at < LEASES * lease_seconds
+    """Whether the node was heard of within its lease, in which it sends three heartbeats."""
+    return now - seen_at < lease_seconds
+
+
+def is_lost(seen_at: float, lease_seconds: float, now: float) -> bool:
+    return now - seen_at >= LOST_LEASES * lease_seconds
 
 
 def definitions(description: Mapping[str, Any]) -> dict[str, dict[str, object]]:

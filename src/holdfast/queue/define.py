@@ -29,25 +29,42 @@ LIMIT_MAX: Final = 1_000_000
 
 
 class TypeOptions(TypedDict, total=False):
-    """All options are optional. `max_attempts`, `timeout`, `retry_delay`, `max_retry_delay` and `max_deaths`
-    default to the settings of the queue. `timeout=None` disables the timeout."""
+    """All options are optional."""
 
+    # The string below an option is its row in docs/reference/queue.md: 'default: meaning'.
     queue: str
+    """`default`: the queue of the tasks. Workers choose queues with `--queues`."""
     priority: Priority | str | int
+    """`normal`: `critical`, `high`, `normal` or `low`."""
     max_attempts: int | None
+    """setting `default_max_attempts` (3): runs before a failing task becomes a dead letter."""
     timeout: float | None
+    """setting `task_timeout` (30): seconds of one run. `None` disables the timeout."""
     retry_delay: float | None
+    """setting `base_retry_delay` (1): seconds before the first retry. The pause doubles with each failure."""
     max_retry_delay: float | None
+    """setting `max_retry_delay` (60): the longest pause before a retry, in seconds."""
     max_deaths: int | None
+    """setting `max_deaths` (3): runs that end with their worker before the task becomes a dead letter."""
     progress_timeout: float | None
+    """None: how long a run may go without progress before the task is stuck, in seconds."""
     rate: str | None
+    """none: starts of the type in all processes, `count/window`: `5/s`, `100/m`, `10/30s`."""
     concurrency: int | None
+    """none: tasks of the type that run at once, in all processes."""
     key_rate: str | None
+    """none: as `rate`, for each `key` of an enqueue separately."""
     key_concurrency: int | None
+    """none: as `concurrency`, for each `key` separately."""
     burst: int
+    """1: starts that a rate allows at once after a pause. Needs `rate` or `key_rate`."""
     isolation: str | None
+    """`loop` for an async function, `thread` for a plain one: `process` runs it in a process that a timeout
+    kills."""
     cron: str | None
+    """none: when to enqueue the task, without arguments (docs/howto/schedules.md)."""
     timezone: str
+    """`UTC`: the time zone of `cron`, e.g. `Europe/Prague`."""
 
 
 class Definitions:

@@ -24,6 +24,7 @@ from holdfast.queue.settings import Settings, SettingsInForce
 from holdfast.queue.stats import Statistics
 from holdfast.queue.tasks import Tasks
 from holdfast.queue.types import KnownTypes
+from holdfast.queue.why import hindrance
 
 
 class Parts:
@@ -41,7 +42,7 @@ class Parts:
         handlers = definitions.handlers
         self.meter = meter
         self.settings = SettingsInForce(settings)
-        self.sessions = Sessions(make_resources)
+        self.sessions = Sessions(make_resources, hindrance)
         types = KnownTypes(handlers, self.settings)
         self.tasks = Tasks(self.sessions)
         self.queues = Queues(self.sessions, handlers)

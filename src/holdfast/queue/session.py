@@ -22,7 +22,7 @@ from holdfast.errors import EngineFailed, NotRunning, QueueStopping, WrongLoop
 from holdfast.forks import PassiveFollower, follow
 from holdfast.queue.new_tasks import NewTasks
 from holdfast.queue.subscriptions import Subscriptions
-from holdfast.queue.waiters import Waiters
+from holdfast.queue.waiters import Hindrance, Waiters
 from holdfast.store.store import Store
 
 STOPPED = "the queue was stopped: open it or start it again"
@@ -77,8 +77,9 @@ class Session:
         self.subscriptions = Subscriptions()
         self._waiters: Waiters | None = None
 
-    def opened(self, resources: Resources) -> None:
-        self._waiters = Waiters(resources.store, resources.bus, resources.clock)
+    def opened(self, resources: Resources, hindrance: Hindrance | None = None) -> None:
+        store, bus, clock = resources.store, resources.bus, resources.clock
+        self._waiters = Waiters(store, bus, clock, hindrance)
         self.new_tasks = NewTasks(resources.store, resources.bus)
         self.resources = resources
 
@@ -134,8 +135,11 @@ class Session:
 class Sessions(PassiveFollower):
     """The sessions of a queue in this process."""
 
-    def __init__(self, make_resources: Callable[[], Resources]) -> None:
+    def __init__(
+        self, make_resources: Callable[[], Resources], hindrance: Hindrance | None = None
+    ) -> None:
         self.make_resources = make_resources
+        self._hindrance = hindrance
         self._by_loop: dict[asyncio.AbstractEventLoop, Session] = {}
         self._inherited: list[Session] = []
         """Sessions of the parent process. They stay referenced, so their tasks do not unwind here."""
@@ -215,7 +219,7 @@ class Sessions(PassiveFollower):
                 except BaseException:
                     await resources.store.close()
                     raise
-                session.opened(resources)
+                session.opened(resources, self._hindrance)
         return session.open_resources
 
     # -- the engine --------------------------------------------------------------------------------

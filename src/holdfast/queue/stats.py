@@ -18,17 +18,18 @@ from holdfast.store.store import Store
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """The statistics of a queue. Counts are exact as of the call and need no scan."""
+    """The statistics of a queue, with the statuses of tasks as names. Counts are exact as of the call and
+    need no scan."""
 
-    pending: int
-    processing: int
+    queued: int
+    running: int
     workers: int
     dead_letter_count: int
     blocked: int
     paused: int
     completed: int
     aborted: int
-    pending_by_priority: dict[str, int]
+    queued_by_priority: dict[str, int]
     by_queue: dict[str, dict[str, int]]
     by_type: dict[str, dict[str, int]]
     registered_handlers: list[str]
@@ -45,6 +46,21 @@ class Stats(msgspec.Struct, frozen=True):
     starts no task that needs a thread."""
     troubles: int
     """Unexpected errors of the engine in this process, after which it continued."""
+
+    @property
+    def pending(self) -> int:
+        """Another name of `queued`."""
+        return self.queued
+
+    @property
+    def processing(self) -> int:
+        """Another name of `running`."""
+        return self.running
+
+    @property
+    def pending_by_priority(self) -> dict[str, int]:
+        """Another name of `queued_by_priority`."""
+        return self.queued_by_priority
 
 
 class Statistics:
@@ -77,15 +93,15 @@ class Statistics:
         if self._meter is not None:
             await self._measure(resources.store, self._meter, rows)
         return Stats(
-            pending=by_status[Status.QUEUED],
-            processing=by_status[Status.RUNNING],
+            queued=by_status[Status.QUEUED],
+            running=by_status[Status.RUNNING],
             workers=engine.pool.workers if engine else 0,
             dead_letter_count=by_status[Status.FAILED],
             blocked=by_status[Status.BLOCKED],
             paused=by_status[Status.PAUSED] + by_status[Status.STUCK],
             completed=by_status[Status.COMPLETED],
             aborted=by_status[Status.ABORTED],
-            pending_by_priority=by_priority,
+            queued_by_priority=by_priority,
             by_queue=counts_by_queue(rows),
             by_type=by_type,
             registered_handlers=list(self._handlers.types()),

@@ -9,31 +9,44 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final
+import math
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final, TypeAlias
 
 from holdfast.bus.port import FEED, Bus
 from holdfast.clock import Clock
-from holdfast.core.task import ENDED, Task
+from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import NotFound, NotRunning, QueueFull, StoreUnavailable, WaitTimeout
 from holdfast.store.store import Store
 
 LOOK_SECONDS: Final = 1.0
 LOOK_MAX: Final = 500
 GATHER_SECONDS: Final = 0.005
+EXPLAIN_SECONDS: Final = 5.0
 WAITS_MAX: Final = 100_000
 """The number of callers of one event loop that may wait at once."""
 log = logging.getLogger("holdfast.queue")
+
+Hindrance: TypeAlias = Callable[[Store, str], Awaitable[str]]
+"""Says why a task cannot start, if only an operator can change it. '' otherwise."""
 
 
 class Waiters:
     """The waiting callers of one event loop. One read of the store serves all of them."""
 
-    def __init__(self, store: Store, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, bus: Bus, clock: Clock, hindrance: Hindrance | None = None
+    ) -> None:
         self._store = store
+        self._hindrance = hindrance
         self._clock = clock
         self._futures: dict[str, set[asyncio.Future[Task]]] = {}
         self._count = 0
+        self._since: dict[str, float] = {}
+        """When the first wait for a task began. Removed once its reason was looked up."""
+        self._explained: set[str] = set()
+        """Types whose reason to wait was logged."""
         self._task: asyncio.Task[None] | None = None
         self._stir = asyncio.Event()
         self.watch: Callable[[str, asyncio.Future[Task]], Callable[[], None]] | None = None
@@ -98,6 +111,8 @@ class Waiters:
                     )
 
     def _add(self, task_id: str, future: asyncio.Future[Task]) -> None:
+        if task_id not in self._futures:
+            self._since[task_id] = self._clock.monotonic()
         self._futures.setdefault(task_id, set()).add(future)
         self._count += 1
 
@@ -108,6 +123,7 @@ class Waiters:
         self._count -= 1
         if not futures:
             del self._futures[task_id]
+            self._since.pop(task_id, None)
 
     async def _look(self) -> None:
         while True:
@@ -133,6 +149,24 @@ class Waiters:
         for task in tasks.values():
             if task.status in ENDED:
                 self.ended(task)
+        await self._explain(tasks)
+
+    async def _explain(self, tasks: dict[str, Task]) -> None:
+        """Logs, once for each type, why a task that a caller awaits for some seconds cannot start."""
+        if self._hindrance is None:
+            return
+        before = self._clock.monotonic() - EXPLAIN_SECONDS
+        for task in tasks.values():
+            if task.status is not Status.QUEUED or task.type in self._explained:
+                continue
+            if self._since.get(task.id, math.inf) > before:
+                continue
+            del self._since[task.id]
+            with suppress(StoreUnavailable, NotFound):
+                if why := await self._hindrance(self._store, task.id):
+                    self._explained.add(task.type)
+                    log.warning("a caller waits for a task that cannot start: %s", why)
+            return  # One look-up for each poll is enough.
 
 
 def _ignored(call: Callable[[], None]) -> Callable[[object], None]:

@@ -5,7 +5,7 @@ Promises: the task, its limits, its parents, its queue and the nodes are read at
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +16,9 @@ from holdfast.errors import NotFound
 from holdfast.queue.nodes import nodes_at
 from holdfast.store.situation import Situation
 from holdfast.store.store import Store
+
+FOR_OPERATORS: Final = ("no-handler", "queue-unserved", "queue-paused")
+"""Reasons that do not end by themselves."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -49,6 +52,12 @@ async def explain(store: Store, task_id: str) -> Why:
     return Why(task_id, view.task.status, reasons)
 
 
+async def hindrance(store: Store, task_id: str) -> str:
+    """The reasons as text if only an operator can end them, otherwise ''."""
+    why = await explain(store, task_id)
+    return str(why) if any(reason.code in FOR_OPERATORS for reason in why.reasons) else ""
+
+
 def reasons_of(view: Situation) -> list[Reason]:
     """The reasons that follow from the view."""
     task = view.task
@@ -62,8 +71,7 @@ def reasons_of(view: Situation) -> list[Reason]:
                 *(*_queue_paused(view), *_no_handler(view), *_limits_full(view)),
             ]
         case Status.RUNNING:
-            text = f"it runs on {task.node}, attempt {task.attempts} of {task.max_attempts}"
-            return [Reason("running", text, {"node": task.node, "attempt": task.attempts})]
+            return [_running(view)]
         case Status.STUCK:
             text = f"it runs on {task.node}, but makes no progress: wait, retry it or abort it"
             return [Reason("stuck", text, {"node": task.node, "attempt": task.attempts})]
@@ -98,6 +106,23 @@ def _assigned(view: Situation) -> list[Reason]:
     ends = "" if until is None else f" for another {until - view.now:.1f} s"
     text = f"it is reserved for node {task.assigned_to}{ends}"
     return [Reason("assigned", text, {"node": task.assigned_to, "until": until})]
+
+
+def _running(view: Situation) -> Reason:
+    task = view.task
+    attempt = f"attempt {task.attempts} of {task.max_attempts}"
+    data: dict[str, Any] = {"node": task.node, "attempt": task.attempts}
+    node = next((node for node in nodes_at(view.nodes, view.now) if node.id == task.node), None)
+    if node is None:
+        heard = ", which no longer reports"
+    else:
+        seconds = max(0.0, view.now - node.seen_at)
+        data["heard_seconds_ago"] = round(seconds, 3)
+        heard = f", last heard of {seconds:.0f} s ago"
+    text = f"it runs on {task.node}{heard}, {attempt}"
+    if node is None or not node.is_live:
+        text += "; the node may have died: the task returns to the queue when its lease has ended"
+    return Reason("running", text, data)
 
 
 def _ended(task: Task) -> Reason:

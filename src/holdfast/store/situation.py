@@ -70,6 +70,8 @@ def read_situation(task_id: str, now: float) -> Script[Situation | None]:
             nodes = yield from read_nodes()
             limits = (yield from _limits_of(task)) if task.limits else []
             return Situation(task, now, pauses=pauses, nodes=nodes, limits=limits)
+        case Status.RUNNING:
+            return Situation(task, now, nodes=(yield from read_nodes()))
         case _:
             return Situation(task, now)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import holdfast
-from holdfast import BlockingContext, Context, TaskQueue
+from holdfast import BlockingContext, Context, DependencyPolicy, Edge, TaskQueue
 from holdfast.errors import BadConfig, InvalidInput
 from holdfast.testing import harness
 
@@ -149,3 +149,22 @@ def test_a_burst_without_a_rate_is_refused(queue: TaskQueue) -> None:
     for options in ({"burst": 5}, {"burst": 5, "concurrency": 2}):
         with pytest.raises(BadConfig, match="burst has no effect without a rate"):
             queue.task(**options)(lambda: None)  # type: ignore[call-overload]
+
+
+async def test_the_policy_of_an_edge_may_be_a_name(queue: TaskQueue) -> None:
+    """A type checker accepts it too."""
+
+    @queue.task(max_attempts=1)
+    async def fails() -> None:
+        raise ValueError("no")
+
+    @queue.task
+    async def goes_on() -> str:
+        return "done"
+
+    async with harness(queue) as h:
+        first = await fails.enqueue()
+        edges = [Edge(first, "ignore")], [Edge(first, DependencyPolicy.IGNORE)]
+        handles = [await goes_on.options(depends_on=edge).enqueue() for edge in edges]
+        await h.run_until_idle()
+        assert [await handle.result() for handle in handles] == ["done", "done"]

@@ -10,6 +10,7 @@ import pytest
 from holdfast import TaskQueue
 from holdfast.errors import NotFound, QueueFull, StoreUnavailable, WaitTimeout
 from holdfast.queue import waiters
+from holdfast.testing import harness
 
 
 async def test_a_wait_whose_first_read_fails_leaves_nothing(
@@ -81,3 +82,22 @@ async def test_a_failed_read_is_repeated(
     assert (await waiting).id == task_id
     assert "is retried" in caplog.text
     await queue.stop()
+
+
+async def test_a_wait_for_a_task_that_cannot_start_is_logged_once(
+    queue: TaskQueue, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue.register_handler("work", lambda payload: payload)
+    async with harness(queue) as h:
+        await queue.pause_queue("default")
+        ids = [await queue.enqueue("work") for _ in range(3)]
+        waiting = [asyncio.create_task(queue.wait_task(task_id)) for task_id in ids]
+        await h.advance(4)
+        assert caplog.messages == []
+        await h.advance(20)
+        [message] = caplog.messages
+        assert "waits for a task that cannot start" in message
+        assert "queue 'default' was paused by api" in message
+        await queue.resume_queue("default")
+        await h.run_until_idle()
+        assert {task.status for task in await asyncio.gather(*waiting)} == {"completed"}

@@ -91,15 +91,25 @@ async def hints(queue: TaskQueue, _: float) -> Check:
 
 
 async def nodes(queue: TaskQueue, _: float) -> Check:
-    """A live worker for pending tasks."""
-    live = await queue.get_nodes()
-    pending = (await queue.get_stats()).pending
+    """A live worker for queued tasks."""
+    every = await queue.get_nodes(live=False)
+    live = [node for node in every if node.is_live]
+    queued = (await queue.get_stats()).queued
     if live:
         workers = sum(node.workers for node in live)
-        return Check("nodes", Level.OK, f"{len(live)} live with {workers} workers")
-    if pending:
+        now = await queue.parts.sessions.now()
+        silent = [
+            f"{node.id} (last heard of {length(now - node.seen_at)} ago)"
+            for node in every
+            if not node.is_live
+        ]
+        text = f"{len(live)} live with {workers} workers"
+        if silent:
+            text += f"; silent: {', '.join(silent[:NAMED_MAX])}"
+        return Check("nodes", Level.OK, text)
+    if queued:
         text = (
-            f"{pending} tasks wait and no worker is live: start one (holdfast worker MODULE:QUEUE)"
+            f"{queued} tasks wait and no worker is live: start one (holdfast worker MODULE:QUEUE)"
         )
         return Check("nodes", Level.FAIL, text)
     return Check("nodes", Level.WARN, "no worker is live: start one (holdfast worker MODULE:QUEUE)")

@@ -19,8 +19,7 @@ from holdfast.cli.options import COMMON, Common, Flag, Output
 from holdfast.cli.output.printer import Printer
 from holdfast.cli.output.table import Column
 from holdfast.cli.problem import describe
-from holdfast.cli.session import store_url, with_queue
-from holdfast.core.address import shown_url
+from holdfast.cli.session import shown_store, store_url, with_queue
 from holdfast.errors import HoldfastError
 
 STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -61,7 +60,7 @@ def _look(common: Common, max_wait: float) -> list[Check]:
     except HoldfastError as error:
         return [Check("store", Level.FAIL, f"[{describe(error).code}] {error}")]
     found = store_url(common)
-    where = f"{shown_url(found.value)} (from {found.origin})"
+    where = f"{shown_store(found.value)} (from {found.origin})"
     return [_with_text(checks[0], f"{where}: {checks[0].text}"), *checks[1:]]
 
 

@@ -6,6 +6,7 @@ error that names the position to continue from.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from holdfast.cli.output.times import clock
 from holdfast.cli.problem import Usage
 from holdfast.cli.session import with_parts
 from holdfast.core.event import Event, Position
+from holdfast.core.event_kinds import KINDS
 from holdfast.queue import views
 from holdfast.queue.feed import Feed
 from holdfast.queue.parts import Parts
@@ -57,6 +59,9 @@ def tail(
     if most < 0:
         raise Usage(f"--limit is {most}: give 0 for no limit, or a positive number")
 
+    if kind is not None:
+        _check_kind(kind)
+
     async def work(parts: Parts) -> list[dict[str, Any]]:
         start = await _start(parts.feed, after, FOLLOWED if follow else most)
         kept: list[dict[str, Any]] = []
@@ -74,6 +79,17 @@ def tail(
     kept = with_parts(common, work)
     if printer.output is Output.JSON and not follow:
         printer.document(kept)
+
+
+def _check_kind(kind: str) -> None:
+    """Raises Usage for a kind that no event has: the command would wait for it without end."""
+    # A row whose name ends with a dot stands for all kinds that begin with it.
+    if kind in KINDS or kind.partition(".")[0] + "." in KINDS:
+        return
+    names = sorted(name for name in KINDS if not name.endswith("."))
+    close = difflib.get_close_matches(kind, names, n=1)
+    guess = f"did you mean {close[0]}?" if close else f"the kinds are {', '.join(names)}"
+    raise Usage(f"--kind: there are no events of kind '{kind}': {guess}")
 
 
 async def _matching(

@@ -18,16 +18,16 @@ def stats(*, common: Common = COMMON) -> None:
         return views.stats(await parts.stats.get(), await parts.nodes.list())
 
     item = with_parts(common, work)
-    Printer(common).one(item, _fields(item), name=item["pending"])
+    Printer(common).one(item, _fields(item), name=item["queued"])
 
 
 def _fields(item: dict[str, Any]) -> list[tuple[str, object]]:
-    by_priority = item["pending_by_priority"]
+    by_priority = item["queued_by_priority"]
     waiting = ", ".join(f"{name} {count}" for name, count in by_priority.items())
     hints = item["hints"]
     lines: list[tuple[str, object]] = [
-        ("pending", f"{item['pending']} ({waiting})"),
-        ("processing", str(item["processing"])),
+        ("queued", f"{item['queued']} ({waiting})"),
+        ("running", str(item["running"])),
         ("blocked", str(item["blocked"])),
         ("paused", str(item["paused"])),
         ("completed", str(item["completed"])),

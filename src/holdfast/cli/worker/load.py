@@ -21,6 +21,13 @@ def load_queue(target: str) -> Queue:
     module_name, sign, attribute = target.partition(":")
     if not sign or not module_name or not attribute:
         raise BadConfig(f"'{target}' does not name a queue: write MODULE:QUEUE, e.g. myapp:queue")
+    if module_name.endswith(".py") or "/" in module_name:
+        parts = Path(module_name).with_suffix("").parts
+        dotted = ".".join(part for part in parts if part not in (".", "..", "/"))
+        raise BadConfig(
+            f"'{module_name}' is a file, not the name of a module: write {dotted}:{attribute}, and run the "
+            "command where the module can be imported"
+        )
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)

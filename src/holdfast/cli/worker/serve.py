@@ -15,10 +15,11 @@ from typing import Any
 
 from holdfast.app import sqlite_path
 from holdfast.cli.problem import report
+from holdfast.cli.session import shown_store
 from holdfast.cli.worker import ending
 from holdfast.cli.worker.load import load_queue
 from holdfast.cli.worker.signals import INTERRUPTED, PARENT_VARIABLE, Stops
-from holdfast.core.address import Scheme, scheme_of, shown_url
+from holdfast.core.address import Scheme, scheme_of
 from holdfast.errors import BadConfig, EngineFailed
 from holdfast.queue.queue import Queue
 
@@ -59,7 +60,7 @@ async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     log.info(
         "ready: pid %d, store %s, tasks %s",
         os.getpid(),
-        shown_url(getattr(queue, "url", "?")),
+        shown_store(getattr(queue, "url", "?")),
         ", ".join(stats.registered_handlers),
     )
     failure = await _until_stopped(queue, stops)

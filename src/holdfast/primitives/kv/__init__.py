@@ -16,18 +16,32 @@ from holdfast.primitives.kv._jsonl import dumps, dumps_line, loads
 from holdfast.primitives.kv._memory.twin import MemoryKV
 from holdfast.primitives.kv._op import Entry, Op
 from holdfast.primitives.kv._transaction import AsyncTransaction, Transaction
-from holdfast.primitives.kv.errors import WatchFailed
+from holdfast.primitives.kv.errors import (
+    BadCommand,
+    NotAFloat,
+    NotAnInteger,
+    NotText,
+    Overflow,
+    WatchFailed,
+    WrongType,
+)
 
 __all__ = [
     "Answer",
     "AsyncRedisKV",
     "AsyncTransaction",
+    "BadCommand",
     "Entry",
     "MemoryKV",
+    "NotAFloat",
+    "NotAnInteger",
+    "NotText",
     "Op",
+    "Overflow",
     "RedisKV",
     "Transaction",
     "WatchFailed",
+    "WrongType",
     "dumps",
     "dumps_line",
     "loads",

@@ -13,6 +13,7 @@ from holdfast.primitives.locks.distributed import (
     update_with_retry,
 )
 from holdfast.primitives.locks.efficiency import EfficiencyLease, EfficiencyLocks
+from holdfast.primitives.locks.errors import ConcurrentModification, TaskAlreadyAssigned
 from holdfast.primitives.locks.locks import Lease, LeaseInfo, Locks
 from holdfast.primitives.locks.meters import FAMILIES
 from holdfast.primitives.locks.redlock import AsyncRedlock, Redlock
@@ -23,6 +24,7 @@ __all__ = [
     "BlockingEfficiencyLocks",
     "BlockingLease",
     "BlockingLocks",
+    "ConcurrentModification",
     "ConcurrentModificationError",
     "DistributedLock",
     "EfficiencyLease",
@@ -34,6 +36,7 @@ __all__ = [
     "LossReason",
     "OptimisticLockError",
     "Redlock",
+    "TaskAlreadyAssigned",
     "TaskAlreadyAssignedError",
     "update_with_retry",
 ]

@@ -1,11 +1,11 @@
-"""Locks under the names of the state synchronisation document.
+"""Locks for code that was written for a lock on one Redis: milliseconds, None when a lock is held.
 
     locks = DistributedLock.connect("postgresql://...")         # or sqlite:///file.db, memory://, redis://...
     handle = await locks.acquire(f"task:{task_id}")             # None: it is held
     async with locks.exclusively(f"task:{task_id}") as handle:  # ConcurrentModificationError: it is held
         await update_with_retry(lambda: save(task, handle.fence))
 
-A thin layer over `Locks` and `EfficiencyLocks`; docs/howto/locks.md lists the differences from the document.
+A thin layer over `Locks` and `EfficiencyLocks`; docs/howto/locks.md lists the differences.
 Times are whole milliseconds.
 """
 

@@ -46,7 +46,7 @@ def lose(dialect: Dialect, ids: Ids, now: float, *, forget_before: float) -> Scr
 def _is_silent(row: Any, now: float) -> bool:
     _, _, seen_at, info_json = row
     lease_seconds = rules.lease_seconds_of(codec.loads_object(info_json))
-    return not rules.is_live(seen_at, lease_seconds, now)
+    return rules.is_lost(seen_at, lease_seconds, now)
 
 
 def _tell(
