@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from holdfast.core.address import shown_url
 from holdfast.engine.meters import FAMILIES
 from holdfast.errors import BadConfig, MissingExtra
+from holdfast.gateway.metrics import FAMILIES as REQUEST_FAMILIES
 from holdfast.metrics import Metrics
 from holdfast.queue.queue import Queue
 
@@ -54,7 +55,7 @@ def new_metrics() -> Metrics:
     """The metrics of a server, for its queue."""
     from holdfast.gateway.feed.metrics import FAMILIES as FEED_FAMILIES
 
-    return Metrics(FAMILIES, FEED_FAMILIES)
+    return Metrics(FAMILIES, REQUEST_FAMILIES, FEED_FAMILIES)
 
 
 class Server:

@@ -12,7 +12,6 @@ from holdfast.core.wire import check_project
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call, missing
-from holdfast.store.script import Script
 from holdfast.sync.exchange import read_tasks
 from holdfast.sync.names import Found, find_task
 from holdfast.sync.nodes import Nodes
@@ -45,17 +44,14 @@ async def speaker(
 
 
 async def named_task(call: Call, name: str, project: str | None) -> Found:
-    """The task that a path names. A tombstone is told from a task that never was by `refusal_of_missing`."""
+    """The task that a path names."""
     projects = call.projects
     visible = {ALL_PROJECTS} if projects is None else projects
     return await find_task(call.hub.store, name, project=project, projects=visible)
 
 
 async def seen_task(call: Call, task_id: str) -> SyncTask:
-    def script() -> Script[list[SyncTask]]:
-        return (yield from read_tasks([task_id]))
-
-    tasks = await call.hub.store.read(script)
+    tasks = await call.hub.store.read(lambda: read_tasks([task_id]))
     if not tasks:
         raise NotFound(f"there is no task '{task_id}'")
     return tasks[0]

@@ -23,7 +23,7 @@ from holdfast.gateway.operations.sync_call import (
     seen_task,
     speaker,
 )
-from holdfast.store.scripts.audit import Act
+from holdfast.store.interventions import Act
 from holdfast.sync.claims import Sign, TaskClaims
 from holdfast.sync.errors import AlreadyLocked, NotClaimable
 

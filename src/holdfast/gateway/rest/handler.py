@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from holdfast.core.errors import Malformed
 from holdfast.errors import HoldfastError, NotFound
+from holdfast.gateway import metrics
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.operations.call import Answer, Call, replayed
 from holdfast.gateway.rest import body as bodies
@@ -27,6 +28,9 @@ from holdfast.sync.access.recorded import Replayed
 
 log = logging.getLogger("holdfast.gateway")
 _ETAG: Final = re.compile(r'(?:W/)?"v(\d{1,16})"')
+REST: Final = "rest"
+OTHER: Final = "other"
+"""The operation of a request that needs none, or that has no route."""
 LINES: Final = "application/x-ndjson"
 JSON: Final = "application/json"
 
@@ -54,13 +58,31 @@ class Api:
 
     async def respond(self, request: Request, path: str) -> Response:
         """The response to a request; never an exception."""
-        request_id = self._gateway.hub.request_id()
+        hub = self._gateway.hub
+        request_id, started_at = hub.request_id(), hub.clock.monotonic()
+        method = "GET" if request.method == "HEAD" else request.method
+        match = self._routes.find(method, path)
+        operation = str(match.route.operation) or OTHER if isinstance(match, Match) else OTHER
+        response = await self._safely(request, match, request_id)
+        seconds = hub.clock.monotonic() - started_at
+        meter, code = hub.metrics, str(response.status_code)
+        meter.count(metrics.REQUESTS, operation=operation, transport=REST, code=code)
+        meter.observe(metrics.SECONDS, seconds, operation=operation, transport=REST)
+        if response.status_code == 401:
+            meter.count(metrics.AUTH_FAILURES, transport=REST)
+        elif response.status_code == 429:
+            meter.count(metrics.RATE_LIMITED, transport=REST)
+        return response
+
+    async def _safely(
+        self, request: Request, match: Match | list[str], request_id: str
+    ) -> Response:
         try:
-            return await self._respond(request, path, request_id)
+            return await self._respond(request, match, request_id)
         except HoldfastError as error:
             return self.refuse(error, request_id)
         except Exception:
-            log.exception("request %s failed: %s %s", request_id, request.method, path[:200])
+            log.exception("request %s failed: %s", request_id, request.method)
             return self.refuse(
                 Internal(f"the server failed: its log has the cause under {request_id}"), request_id
             )
@@ -73,10 +95,10 @@ class Api:
         """The answer to a request with this body. Another API may add to it."""
         return answer
 
-    async def _respond(self, request: Request, path: str, request_id: str) -> Response:
+    async def _respond(
+        self, request: Request, match: Match | list[str], request_id: str
+    ) -> Response:
         who = await self._gateway.authenticate(request.headers.get("authorization"))
-        method = "GET" if request.method == "HEAD" else request.method
-        match = self._routes.find(method, path)
         if not isinstance(match, Match):
             return _no_route(match, request_id)
         route, values = match
@@ -87,7 +109,7 @@ class Api:
             given["body"] = bodies.decode_body(request, data, route.body)
         elif data.strip():
             raise Malformed("the call takes no body: leave it out")
-        key = None if method == "GET" else request.headers.get("idempotency-key")
+        key = None if route.method == "GET" else request.headers.get("idempotency-key")
         call = Call(
             self._gateway.hub,
             who.principal,
@@ -98,7 +120,7 @@ class Api:
             if_match=_if_match(request.headers.get("if-match")),
         )
         headers = {"Holdfast-Request": request_id}
-        if method == "GET":
+        if route.method == "GET":
             headers["Holdfast-Position"] = str(await self._gateway.hub.store.feed.head())
         if route.is_list and LINES in request.headers.get("accept", ""):
             pages = _lines(route, call, values, given)

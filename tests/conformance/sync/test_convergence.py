@@ -1,0 +1,187 @@
+"""Three nodes that work offline converge, under each strategy.
+
+Each node edits copies of the tasks, claims and ends them, pushes its mutations late, repeated and in any
+order, restarts, and loses answers. A node adopts the state of every refusal and pulls what changed. In the
+end all replicas equal the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from holdfast.clock import VirtualClock
+from holdfast.core.strategy import Strategy
+from holdfast.errors import Conflict, NotFound
+from holdfast.queue.by import By
+from holdfast.store.store import Store
+from holdfast.sync.items import Item, LabelChange
+from holdfast.sync.projects import Projects
+from holdfast.sync.sync_task import SyncTask
+from tests.backends import SqliteBench
+from tests.conformance.sync.support import PROJECT, Plugin
+
+NAMES = ("t0", "t1", "t2")
+NODES = ("n0", "n1", "n2")
+ACTS = ("payload", "metadata", "label", "unlabel", "claim", "complete", "fail", "report", "push", "repeat", "restart", "pull", "late")  # fmt: skip
+
+
+class Offline:
+    """A replica: copies of tasks, and mutations that the server has not acknowledged."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.plugin = Plugin(store, name)
+        self.copies: dict[str, SyncTask] = {}
+        self.pending: list[dict[str, Any]] = []
+        self.sent: list[dict[str, Any]] = []
+        self.cursor: str | None = None
+        self.count = 0
+
+    async def start(self) -> None:
+        await self.plugin.start()
+
+    def edit(self, name: str, **fields: Any) -> None:
+        """Writes offline: a mutation on the version that the replica has."""
+        self.count += 1
+        copy = self.copies.get(name)
+        item = {
+            "id": name,
+            "expected_version": copy.version if copy else 0,
+            "mutation_id": f"{self.plugin.name}-{self.count}",
+            **fields,
+        }
+        if not copy:
+            item = {"payload": 0, **item}
+        self.pending.append(item)
+
+    async def push(self, items: list[dict[str, Any]], *, is_answered: bool = True) -> None:
+        """Pushes. Without an answer the node learns nothing, and repeats later."""
+        if not items:
+            return
+        node = await self.plugin.row()
+        answer = await self.plugin.exchange.push(node, PROJECT, [Item(**item) for item in items])
+        self.sent += items
+        if not is_answered:
+            return
+        self.pending = [item for item in self.pending if item not in items]
+        for result in answer.pushed.results:
+            if result.state is not None:
+                self.adopt(result.state)
+
+    async def pull(self) -> None:
+        node = await self.plugin.row()
+        while True:
+            page = await self.plugin.exchange.pull(node, PROJECT, cursor=self.cursor, limit=2)
+            for task in page.tasks:
+                self.adopt(task)
+            if page.next_cursor is None:
+                self.cursor = str(page.cursor)
+                return
+            self.cursor = page.next_cursor
+
+    def adopt(self, state: SyncTask) -> None:
+        """Takes the server's state. An answer that arrives late does not replace a newer one."""
+        copy = self.copies.get(state.id)
+        if copy is None or state.version >= copy.version:
+            self.copies[state.id] = state
+
+
+async def act(node: Offline, name: str, what: str, draw: random.Random) -> None:
+    match what:
+        case "payload":
+            node.edit(name, payload=draw.randrange(5))
+        case "metadata":
+            node.edit(name, metadata={draw.choice("xy"): draw.randrange(5)})
+        case "label":
+            node.edit(name, labels=LabelChange((draw.choice("ab"),)))
+        case "unlabel":
+            node.edit(name, labels=LabelChange((), (draw.choice("ab"),)))
+        case "claim":
+            try:
+                locked = await node.plugin.claim(name, lease_seconds=10.0)
+            except (Conflict, NotFound, ValueError):
+                return
+            node.adopt(locked.task)
+        case "complete" | "fail":
+            status = "completed" if what == "complete" else "failed"
+            node.edit(name, status=status, result=draw.randrange(3))
+        case "report":
+            node.edit(name, progress=draw.random(), iteration=draw.randrange(4))
+        case "push":
+            await node.push(list(node.pending))
+        case "late":
+            await node.push(list(node.pending), is_answered=False)
+        case "repeat":
+            again = draw.sample(node.sent, k=min(3, len(node.sent)))
+            await node.push(again)
+        case "restart":
+            await node.start()
+        case "pull":
+            await node.pull()
+
+
+async def history(strategy: str, seed: int, steps: list[tuple[int, int, str]]) -> None:
+    clock = VirtualClock()
+    bench = SqliteBench(clock, "")
+    store = await bench.open()
+    draw = random.Random(seed)
+    try:
+        await Projects(store).put(PROJECT, By("user:ann"), strategy=strategy)
+        nodes = [Offline(store, name) for name in NODES]
+        for node in nodes:
+            await node.start()
+        for n, t, what in steps:
+            await act(nodes[n], NAMES[t], what, draw)
+            clock.set(clock.now() + draw.choice((0.0, 1.0, 12.0)))
+        await settle(nodes, draw)
+        await check(store, nodes)
+    finally:
+        await bench.close()
+
+
+async def settle(nodes: list[Offline], draw: random.Random) -> None:
+    """All nodes are online again: they push what is left, in any order, then pull."""
+    for node in draw.sample(nodes, k=len(nodes)):
+        items = list(node.pending)
+        draw.shuffle(items)
+        await node.push(items)
+        assert node.pending == []
+    for node in nodes:
+        await node.pull()
+
+
+async def check(store: Store, nodes: list[Offline]) -> None:
+    truth = Offline(store, NODES[0])
+    await truth.pull()
+    expected = {name: (seen.version, seen.content_hash) for name, seen in truth.copies.items()}
+    for node in nodes:
+        replica = {name: (seen.version, seen.content_hash) for name, seen in node.copies.items()}
+        assert replica == expected
+    for seen in truth.copies.values():
+        events = await store.feed.history(seen.task_id)
+        ends = [e for e in events if e.kind in ("task.completed", "task.aborted")]
+        assert len(ends) <= 1, "a terminal task never changes"
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    strategy=st.sampled_from([strategy.value for strategy in Strategy]),
+    seed=st.integers(0, 2**32),
+    steps=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from(ACTS)),
+        min_size=5,
+        max_size=40,
+    ),
+)
+def test_three_offline_nodes_converge(
+    strategy: str, seed: int, steps: list[tuple[int, int, str]]
+) -> None:
+    asyncio.run(history(strategy, seed, steps))
