@@ -47,6 +47,7 @@ def compose(basis: Basis) -> Engine:
 
     def committed(answers: Sequence[tuple[Task, Ruling]]) -> None:
         announcer.announce(answers)
+        heartbeat.taken.refused(answers)
 
     def describe() -> dict[str, object]:
         return engine.describe()
@@ -142,6 +143,7 @@ def _heartbeat(
         describe=describe,
         is_claiming=lambda: dispatcher.claiming.is_set,
         on_released=partial(basis.bus.publish, WORK),
+        claim_reserved=dispatcher.claim_reserved,
         defaults=basis.config.defaults,
     )
 

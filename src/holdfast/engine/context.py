@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
+
+from msgspec import UNSET
 
 from holdfast.core import codec, once as once_flow
 from holdfast.core.callables import PLAIN_EFFECT, answer_of, check_plain, plain
 from holdfast.core.check import check_callable, check_number, check_text
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, applied
+from holdfast.core.decision import Decision, DecisionState, Question, make_question
 from holdfast.core.ledger import (
     EntryLease,
     EntryRequest,
@@ -27,14 +30,17 @@ from holdfast.core.ledger import (
     step_key,
 )
 from holdfast.core.once import BeginStep, EndStep, ErrorPolicy, OnError, RunStep, Step
-from holdfast.core.steps import adrive, drive
+from holdfast.core.steps import adrive, drive, settled
 from holdfast.core.submit import PAYLOAD_BYTES_MAX, encode_payload
 from holdfast.core.task import Task
-from holdfast.errors import InvalidInput, LeaseLost
+from holdfast.errors import DecisionExpired, InvalidInput, LeaseLost
+from holdfast.store.decisions import Asked
 from holdfast.store.uncancelled import UncancelledWrites
 
 T = TypeVar("T")
 PROGRESS_BYTES_MAX = 4_096
+POSITION_MARK = "#"
+"""The first character of keys that name a question by its position."""
 
 
 class Services(Protocol):
@@ -52,16 +58,34 @@ class Services(Protocol):
 
     async def end_step(self, lease: EntryLease, outcome: Outcome | None, tx: object) -> None: ...
 
+    async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal: ...
+
+
+class Suspended(BaseException):
+    """Unwinds a handler whose task waits for a decision. It is no Exception, so that a handler which catches
+    all of those still ends; one that catches this ends without effect, because the run has ended."""
+
 
 class Context:
     """For handlers that run in the event loop."""
 
-    __slots__ = ("_cancelled", "_carrier", "_services", "_steps", "task")
+    __slots__ = (
+        "_cancelled",
+        "_carrier",
+        "_questions",
+        "_services",
+        "_steps",
+        "is_suspended",
+        "task",
+    )
 
     def __init__(self, task: Task, services: Services) -> None:
         self.task = task
         self._services = services
         self._steps = 0
+        self._questions = 0
+        self.is_suspended = False
+        """Whether the run has ended because the task waits for a decision."""
         self._cancelled: threading.Event | None = None
         self._carrier: object = None
         """The handler's connection of the latest step with `tx`."""
@@ -103,6 +127,64 @@ class Context:
         """Saves a checkpoint for the next attempt. It is durable when this returns."""
         text = encode_payload(checkpoint, what="checkpoint", limit=PAYLOAD_BYTES_MAX)
         await self._report(Report(checkpoint_json=text))
+
+    async def decide(
+        self,
+        question: str,
+        *,
+        options: Sequence[str] = (),
+        key: str | None = None,
+        deadline: float | None = None,
+        default: object = UNSET,
+        assignees: Sequence[str] = (),
+        schema: dict[str, Any] | None = None,
+        data: object = None,
+    ) -> Decision:
+        """Asks a person and returns the answer, in `choice`. The first call ends this run and gives its
+        worker back; the handler runs again from its top when the answer is there, on any node, and then the
+        same call returns it. Work before it belongs into `once`, or behind a saved checkpoint.
+
+        `options`: the choices; or `schema`, a JSON schema of the choice. `key` names the question within the
+        task; by default its position among the calls. `deadline`: seconds until `default` counts as the
+        choice, or DecisionExpired is raised if there is none. `assignees`: who may answer, `user:NAME` or
+        `role:NAME`. `data` is shown with the question."""
+        made = self._question(
+            key,
+            question,
+            options=options,
+            deadline=deadline,
+            default=default,
+            assignees=assignees,
+            schema=schema,
+            data=data,
+        )
+        self._check_held()
+        self._check_carrier()
+        task = self.task
+        answer = settled(await UncancelledWrites().finish(lambda: self._services.ask(task, made)))
+        match answer:
+            case Asked():
+                self.is_suspended = True
+                self.request_cancel()
+                raise Suspended
+            case Refusal():
+                self.request_cancel()
+                raise LeaseLost(answer.message)
+        assert isinstance(answer, Decision)
+        if answer.state is not DecisionState.DECIDED:
+            raise DecisionExpired(
+                f"the decision {made.key!r} of task {task.id} has expired: its deadline passed without "
+                "an answer, and it has no default"
+            )
+        return answer
+
+    def _question(self, key: str | None, question: str, **fields: Any) -> Question:
+        """A checked question, named by its position unless it has a key."""
+        self._questions += 1
+        if key is not None and key.startswith(POSITION_MARK):
+            raise InvalidInput(f"key {key!r} starts with {POSITION_MARK}, which names positions")
+        name = f"{POSITION_MARK}{self._questions}" if key is None else key
+        return make_question(question, key=name, **fields)
 
     async def parents(self) -> dict[str, Task]:
         """The tasks that this one depended on, by id, with their results."""
@@ -236,6 +318,10 @@ class BlockingContext:
     def save(self, checkpoint: object) -> None:
         """See `Context.save`."""
         self._wait(lambda: self._context.save(checkpoint))
+
+    def decide(self, question: str, **options: Any) -> Decision:
+        """See `Context.decide`."""
+        return self._wait(lambda: self._context.decide(question, **options))
 
     def parents(self) -> dict[str, Task]:
         """See `Context.parents`."""

@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from itertools import chain, repeat
 from typing import TypeVar
 
-from holdfast.bus.port import FEED, Bus
+from holdfast.bus.port import FEED, WORK, Bus
 from holdfast.clock import Clock
 from holdfast.core.command import Instruction
-from holdfast.core.decide import Ruling
+from holdfast.core.decide import Refusal, Ruling
+from holdfast.core.decision import Decision, Question
 from holdfast.core.ledger import EntryLease, EntryRequest, EntryVerdict, Outcome
 from holdfast.core.task import Task
 from holdfast.engine.loop import OUTAGE_SECONDS
 from holdfast.errors import LeaseLost, StoreUnavailable
+from holdfast.store.decisions import Asked
 from holdfast.store.ledger import EntryStore
 from holdfast.store.store import Store
 
@@ -64,6 +66,16 @@ class ContextServices:
                 await self.entries.end(lease, outcome, tx=tx)
             else:
                 await self._outlast(lambda: self.entries.end(lease, outcome))
+
+    async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal:
+        answer = await self._outlast(
+            lambda: self._store.decisions.ask(task.id, task.fence, question)
+        )
+        if isinstance(answer, Asked):
+            self._bus.publish(FEED)
+            if task.limits:
+                self._bus.publish(WORK)
+        return answer
 
     @contextmanager
     def _report_refused(self) -> Iterator[None]:

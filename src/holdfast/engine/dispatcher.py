@@ -230,6 +230,17 @@ class Dispatcher(Loop):
             self.wake()
         return inserted
 
+    async def claim_reserved(self) -> None:
+        """Claims tasks that an operator has reserved for this node, as many as there is room for."""
+        async with self.ticking:
+            limit = self._room()
+            if limit < 1:
+                return
+            with self._while_claiming():
+                claimed = await self._store.by_id.claim_assigned(self.request(limit))
+                self.claimed += len(claimed.tasks)
+                self._pool.give(claimed.tasks)
+
     @property
     def is_idle(self) -> bool:
         """Whether workers are free and no claim is in progress. A new task can then start at once."""

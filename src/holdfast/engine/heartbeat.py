@@ -7,7 +7,7 @@ its claim was lost) is given back without spending an attempt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from holdfast.clock import Clock
@@ -18,6 +18,7 @@ from holdfast.engine import outcome_log
 from holdfast.engine.handlers import Defaults, Handler, Handlers, resolved
 from holdfast.engine.loop import Loop
 from holdfast.engine.owned_runs import OwnedRuns
+from holdfast.engine.taken_runs import UNWIND_SECONDS, TakenRuns
 from holdfast.engine.type_conflicts import TypeConflicts
 from holdfast.store.rows import TypeRow
 from holdfast.store.store import Store
@@ -45,6 +46,7 @@ class Heartbeat(Loop):
         describe: Callable[[], dict[str, object]],
         is_claiming: Callable[[], bool],
         on_released: Callable[[], None],
+        claim_reserved: Callable[[], Awaitable[None]],
         defaults: Defaults,
     ) -> None:
         super().__init__(clock)
@@ -59,6 +61,8 @@ class Heartbeat(Loop):
         self._describe = describe
         self._is_claiming = is_claiming
         self._on_released = on_released
+        self._claim_reserved = claim_reserved
+        self.taken = TakenRuns(store)
         self._defaults = defaults
         self.lost = 0
         self.renewed_at = clock.monotonic()
@@ -79,13 +83,18 @@ class Heartbeat(Loop):
         if lost:
             self.lost += len(lost)
             tasks = [runs[run].task for run in sorted(lost)]
+            self.taken.add([runs[run] for run in sorted(lost)])
             self._runs.lose(lost)
             await self.guard("looking up what was lost", self._log_lost(tasks))
         before = now - min(UNKNOWN_AFTER_SECONDS, self._lease_seconds / 3)
         await self.guard("giving back what is unknown here", self._release(answer.owned, before))
         self.renewed_at = self.clock.monotonic()
+        await self.guard("acknowledging interventions", self.taken.acknowledge())
+        if answer.has_reserved:
+            await self.guard("claiming what is reserved", self._claim_reserved())
         await self.guard("comparing types with other nodes", self._compare())
-        return self._lease_seconds / (3 if answer.is_whole else 30)
+        seconds = self._lease_seconds / (3 if answer.is_whole else 30)
+        return min(seconds, UNWIND_SECONDS) if self.taken.is_unwinding else seconds
 
     async def _log_lost(self, tasks: Sequence[Task]) -> None:
         """Logs why leases were lost. An operator's abort or pause takes the lease too, and is no warning."""

@@ -54,6 +54,8 @@ class OwnedRun:
     @property
     def is_renewed(self) -> bool:
         """Whether to renew the lease."""
+        if self.context is not None and self.context.is_suspended:
+            return False
         return self.cancelled != LOST and not self.is_given_up
 
     @property

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, repeat
 from multiprocessing.process import BaseProcess
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from holdfast.core import once as once_flow
 from holdfast.core.callables import PLAIN_EFFECT, check_plain, plain
@@ -36,7 +36,7 @@ from holdfast.core.task import Task
 from holdfast.engine import boot, process_wire as wire
 from holdfast.engine.context import Context
 from holdfast.engine.handlers import Handler, Reject, import_path
-from holdfast.errors import InvalidInput, LeaseLost
+from holdfast.errors import InvalidInput, LeaseLost, NotSupported
 
 IDLE_MAX: Final = 4
 SEND_SECONDS_MAX: Final = 60.0
@@ -47,8 +47,7 @@ LAST_SECONDS: Final = 0.1
 EXIT_SECONDS: Final = 1.0
 """The wait for the exit code of a process that has closed its end of the socket."""
 KILL_SECONDS: Final = 5.0
-"""The wait for a killed process. One that the kernel cannot end yet, e.g. in disk I/O, is left to the
-kernel."""
+"""The wait for a killed process. One that the kernel cannot end yet is left to the kernel."""
 POLL_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02)
 
 
@@ -297,6 +296,9 @@ class PipeContext:
 
     def parents(self) -> Any:
         return self._ask("parents", None)
+
+    def decide(self, question: str, **options: Any) -> NoReturn:
+        raise NotSupported("a handler with isolation='process' cannot ask: run it in a thread")
 
     def once(
         self,

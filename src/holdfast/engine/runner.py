@@ -20,7 +20,7 @@ from holdfast.engine.execute import Executor, invoke
 from holdfast.engine.handlers import IN_LOOP, IN_THREAD, Handlers, Reject
 from holdfast.engine.owned_run import LOST, TIMEOUT, OwnedRun
 from holdfast.engine.process import ProcessDied, ResultRefused
-from holdfast.errors import HoldfastError, LeaseLost
+from holdfast.errors import DecisionExpired, HoldfastError, LeaseLost
 
 SNOOZE_SECONDS_MAX: Final = 366 * 86_400.0
 
@@ -69,6 +69,7 @@ class TaskRunner:
             else:
                 value = await self._executor.call(handler, context)
             command = _outcome(value, self._monotonic() - started_at)
+            owned.cancelled = owned.cancelled or (LOST if context.is_suspended else None)
         except asyncio.CancelledError as error:
             if owned.cancelled is None and _is_cancelled():
                 raise
@@ -77,8 +78,7 @@ class TaskRunner:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if isinstance(error, LeaseLost) and context.cancel_requested:
-                # The lease of the task itself. The lease of a lock or a ledger entry is the handler's error.
+            if _has_ended(context, error):
                 command, owned.cancelled = None, owned.cancelled or LOST
             else:
                 command = _failed(task, error, self._monotonic() - started_at)
@@ -100,6 +100,12 @@ class TaskRunner:
             return None
         message = f"it ran longer than its timeout of {seconds:g} s"
         return Fail(failures.plain(task.type, FailureKind.TIMEOUT, message), seconds)
+
+
+def _has_ended(context: Context, error: BaseException) -> bool:
+    """Whether the run is over: its task waits for a decision, or has lost its lease. The lease of a lock or a
+    ledger entry is the handler's error."""
+    return context.is_suspended or (isinstance(error, LeaseLost) and context.cancel_requested)
 
 
 def _outcome(value: object, duration: float) -> RunnerCommand:
@@ -134,6 +140,9 @@ def _described(task: Task, error: BaseException, duration: float) -> Fail:
         case ResultRefused():
             # The work is done. Another attempt would repeat it and get the same error.
             return Fail(failures.from_exception("result", error), duration, final=True)
+        case DecisionExpired():
+            # It is the kept answer: another attempt would get it again.
+            return Fail(failures.from_exception(task.type, error), duration, final=True)
         case ProcessDied():
             return Fail(failures.plain(task.type, FailureKind.LOST, str(error)), duration)
         case _:

@@ -1,8 +1,8 @@
 """Wires the parts of a queue together.
 
 Each part gets its dependencies in its constructor and has no other shared state. `TaskQueue`, the command
-line and the gateways call the same use cases: `tasks`, `queues`, `schedules`, `dead_letters`, `nodes` and
-`stats`.
+line and the gateways call the same use cases: `tasks`, `interventions`, `decisions`, `queues`,
+`schedules`, `dead_letters`, `nodes` and `stats`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Callable
 
 from holdfast.metrics import Meter
 from holdfast.queue.dead_letters import DeadLetters
+from holdfast.queue.decisions import Decisions
 from holdfast.queue.define import Definitions
 from holdfast.queue.enqueue import Producer
 from holdfast.queue.feed import Feed
+from holdfast.queue.interventions import Interventions
 from holdfast.queue.nodes import Nodes
 from holdfast.queue.pressure import Backpressure
 from holdfast.queue.queues import Queues
@@ -48,6 +50,8 @@ class Parts:
         self.queues = Queues(self.sessions, handlers)
         self.schedules = Schedules(self.sessions, types)
         self.dead_letters = DeadLetters(self.sessions, self.tasks)
+        self.interventions = Interventions(self.sessions, self.tasks)
+        self.decisions = Decisions(self.sessions)
         self.nodes = Nodes(self.sessions)
         self.stats = Statistics(self.sessions, self.nodes, handlers, meter)
         self.feed = Feed(self.sessions)

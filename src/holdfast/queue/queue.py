@@ -8,7 +8,9 @@ from typing import Any, Self, Unpack
 from msgspec import UNSET, UnsetType
 
 from holdfast.core.check import PAGE_MAX
+from holdfast.core.decision import Decision
 from holdfast.core.event import Event, Position
+from holdfast.core.intervention import Intervention
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Status, Task
 from holdfast.engine.handlers import for_task
@@ -16,10 +18,12 @@ from holdfast.errors import EngineFailed
 from holdfast.metrics import Meter
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
+from holdfast.queue.decisions import ChoiceOptions, DecisionFilter
 from holdfast.queue.define import Definitions, TypeOptions, type_config
 from holdfast.queue.feed import EventHandler
 from holdfast.queue.function import TaskDecorator
 from holdfast.queue.handle import TaskHandle
+from holdfast.queue.interventions import InterveneOptions
 from holdfast.queue.nodes import Node
 from holdfast.queue.parts import Parts
 from holdfast.queue.queues import QueueView
@@ -282,6 +286,22 @@ class Queue:
     ) -> Task:
         """Returns a paused task to the queue. `expected_version`: see `cancel`."""
         return await self.parts.tasks.resume(task_id, By(actor, "", expected_version))
+
+    async def intervene(
+        self, task_id: str, type: str, reason: str, **options: Unpack[InterveneOptions]
+    ) -> Intervention:
+        """Aborts, pauses, resumes, retries, reassigns, releases or forces a task, and follows its runner."""
+        return await self.parts.interventions.intervene(task_id, type, reason, **options)
+
+    async def decisions(self, **where: Unpack[DecisionFilter]) -> list[Decision]:
+        """Returns one page of the questions that handlers asked with `ctx.decide`, the latest first."""
+        return await self.parts.decisions.list(**where)
+
+    async def decide(
+        self, decision_id: str, choice: object, **options: Unpack[ChoiceOptions]
+    ) -> Decision:
+        """Answers a decision: its task goes on. Raises AlreadyDecided if another answer was first."""
+        return await self.parts.decisions.decide(decision_id, choice, **options)
 
     async def edit_task(
         self,

@@ -36,6 +36,8 @@ REFUSALS: Final[dict[str, type[errors.HoldfastError]]] = {
     "lease-lost": errors.LeaseLost,
     "invalid-input": errors.InvalidInput,
     "payload-too-large": errors.PayloadTooLarge,
+    "not-locked": errors.NotLocked,
+    "decision-needed": errors.DecisionNeeded,
 }
 """The error class for each refusal code of the core. Other codes raise Conflict."""
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast.core.ids import Ids
 from holdfast.store.port import Dialect, Driver
-from holdfast.store.script import Script, call, one
+from holdfast.store.script import Script, call, call_rows, one
 
 T = TypeVar("T")
 
@@ -39,3 +39,7 @@ class Access:
     async def rows(self, statement: str, **params: Any) -> list[Any]:
         """Runs a statement that only reads, and returns its rows."""
         return await self.driver.read(lambda: one(call(statement, **params)))
+
+    async def read_rows(self, statement: str, given: list[tuple[Any, ...]]) -> list[Any]:
+        """Like `rows`, for a statement that takes rows."""
+        return await self.driver.read(lambda: one(call_rows(statement, given)))

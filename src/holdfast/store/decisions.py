@@ -13,7 +13,7 @@ from holdfast.store.beside import Beside
 from holdfast.store.scripts import decisions as scripts
 from holdfast.store.scripts.audit import Act
 from holdfast.store.scripts.decision_rows import read_decision
-from holdfast.store.scripts.decisions import Suspended
+from holdfast.store.scripts.decisions import Asked
 
 ACT: Final = Act("decisions.decide")
 
@@ -35,9 +35,7 @@ class DecisionStore:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def ask(
-        self, task_id: str, fence: int, question: Question
-    ) -> Decision | Suspended | Refusal:
+    async def ask(self, task_id: str, fence: int, question: Question) -> Decision | Asked | Refusal:
         """Asks on behalf of a run: the kept answer, or the run ends and its task waits."""
         decision_id = self._new_id()
         return await self._access.run(
@@ -123,4 +121,4 @@ class DecisionStore:
         return rules.PREFIX + ids.task(now).replace("-", "")
 
 
-__all__ = ["Act", "AskedPoint", "DecisionStore", "Suspended"]
+__all__ = ["Act", "Asked", "AskedPoint", "DecisionStore"]

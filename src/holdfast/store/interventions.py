@@ -80,6 +80,9 @@ class InterventionStore:
 
     async def unwind(self, runs: Sequence[RunId], *, has_stopped: bool) -> list[Intervention]:
         """Notes that a process has learned of its lost runs, or that their handlers have stopped."""
+        pairs: list[tuple[object, ...]] = [(run.task_id, run.fence) for run in runs]
+        if not await self._access.read_rows("pending_for_runs", pairs):
+            return []
         return await self._access.run(
             lambda dialect, ids, now: scripts.unwind(
                 runs,

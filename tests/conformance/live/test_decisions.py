@@ -20,7 +20,7 @@ from holdfast.errors import (
     VersionConflict,
 )
 from holdfast.store.audit import AuditStore
-from holdfast.store.decisions import Suspended
+from holdfast.store.decisions import Asked
 from holdfast.store.store import Store
 from holdfast.testing import VirtualClock
 from tests.conformance.tasks.helpers import (
@@ -54,7 +54,7 @@ async def asking(store: Store, question: Question = QUESTION) -> tuple[Task, Dec
     await put(store, "a")
     task = await claim_one(store)
     answer = await store.decisions.ask(task.id, task.fence, question)
-    assert isinstance(answer, Suspended), answer
+    assert isinstance(answer, Asked), answer
     return task, answer.decision
 
 
@@ -180,7 +180,7 @@ async def test_a_cancelled_question_is_asked_again(store: Store) -> None:
     await order(store, "a", c.Force("ann", Status.QUEUED, "out of order"))
     again = await claim_one(store)
     answer = await store.decisions.ask("a", again.fence, QUESTION)
-    assert isinstance(answer, Suspended)
+    assert isinstance(answer, Asked)
     assert (answer.decision.id, answer.decision.state) == (decision.id, DecisionState.OPEN)
     assert (await store.decisions.decide(decision.id, choosing("no"))).choice == "no"
 
@@ -199,7 +199,7 @@ async def test_a_repeated_question_of_the_same_run_is_recognised(store: Store) -
     """The commit of the first one was not acknowledged."""
     task, decision = await asking(store)
     again = await store.decisions.ask("a", task.fence, QUESTION)
-    assert again == Suspended(decision)
+    assert again == Asked(decision)
     assert (await kinds(store, "a")).count("checkpoint.hitl_required") == 1
     other = await store.decisions.ask("a", task.fence, rules.make_question("And?", key="other"))
     assert isinstance(other, Refusal)
@@ -223,7 +223,7 @@ async def test_lists_filter_by_state_project_and_assignee(store: Store) -> None:
         task = await claim_one(store)
         question = rules.make_question("Go?", key="k", assignees=assignees)
         answer = await store.decisions.ask(task.id, task.fence, question)
-        assert isinstance(answer, Suspended)
+        assert isinstance(answer, Asked)
         asked.append(answer.decision.id)
 
     async def found(**where: Any) -> list[str]:

@@ -95,10 +95,15 @@ def claim_assigned(
 ) -> Script[Claimed]:
     """Claims tasks that are reserved for this node."""
     reserved: list[Task] = yield call("parked_tasks", gate=of_node(claim.node), limit=claim.limit)
+    paused = set[str]()
+    for queue in sorted({task.queue for task in reserved}):
+        if (yield call("paused_queue", name=queue)):
+            paused.add(queue)
     ready = [
         task
         for task in reserved
         if task.due_at <= now
+        and task.queue not in paused
         and task.type in claim.types
         and task.queue in claim.queues
         and (claim.projects is None or task.project in claim.projects)

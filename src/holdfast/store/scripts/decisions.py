@@ -33,7 +33,7 @@ CHECKPOINT: Final = "decision"
 """The type of a checkpoint that comes with a question."""
 
 
-class Suspended(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True):
     """The task waits for this decision; the run that asked has ended."""
 
     decision: Decision
@@ -48,7 +48,7 @@ def ask(
     now: float,
     record_id: int,
     recorder: Recorder,
-) -> Script[Decision | Suspended | Refusal]:
+) -> Script[Decision | Asked | Refusal]:
     """Asks on behalf of a run. A key that was answered gets its answer, and nothing is written. A repeat of a
     question whose commit was not acknowledged is recognised by the fence of the run."""
     work = Work(now)
@@ -59,7 +59,7 @@ def ask(
     existing = yield from _of_key(task_id, question.key)
     if task.fence != fence or task.status not in LEASED:
         if existing is not None and existing.fence == fence and _waits(task, existing):
-            return Suspended(existing)
+            return Asked(existing)
         text = f"the runner's fence {fence} of task {task_id} is old (now {task.fence})"
         return Refusal(task_id, "lease-lost", text, (), task)
     decision, refusal = yield from ask_loaded(
@@ -71,7 +71,7 @@ def ask(
         return decision
     yield from _add_checkpoint(work, task, decision, question.data_json)
     yield from apply.finish(work, record_id, recorder)
-    return Suspended(decision)
+    return Asked(decision)
 
 
 def ask_loaded(

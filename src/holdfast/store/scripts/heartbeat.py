@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from holdfast.core.gate import of_node
 from holdfast.core.task import RunId, Task
 from holdfast.store.script import Script, call, call_rows
 
@@ -27,6 +28,8 @@ class HeartbeatAnswer(msgspec.Struct, frozen=True):
     """The latest heartbeat of any node of this store, by that node's clock."""
     is_known: bool
     """False: the node has to register, because it is new or was declared lost."""
+    has_reserved: bool = False
+    """Whether tasks wait that only this node may claim."""
     is_whole: bool = True
     """False: another transaction held a task, so its lease was not renewed. The node should retry soon."""
 
@@ -50,8 +53,16 @@ def heartbeat(
     lost, is_whole = yield from _extend(runs, until)
     beat = yield call("beat_node", id=node, now=now, info_json=info_json)
     owned = yield from dialect.owned(node)
+    reserved = yield call("reserved_tasks", gate=of_node(node), now=now)
     latest = beat or (yield call("latest_seen"))
-    return HeartbeatAnswer(lost, owned, latest[0][0] or now, is_known=bool(beat), is_whole=is_whole)
+    return HeartbeatAnswer(
+        lost,
+        owned,
+        latest[0][0] or now,
+        is_known=bool(beat),
+        has_reserved=bool(reserved),
+        is_whole=is_whole,
+    )
 
 
 def _extend(runs: Sequence[RunId], until: float) -> Script[tuple[set[RunId], bool]]:

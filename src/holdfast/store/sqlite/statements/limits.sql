@@ -64,6 +64,12 @@ SELECT min(opens_at) AS opens_at FROM holdfast_limit WHERE opens_at IS NOT NULL;
 SELECT {task} FROM holdfast_task WHERE status = 'queued' AND gate = :gate
 ORDER BY priority, due_at LIMIT :limit;
 
+-- name: reserved_tasks
+-- Whether a task that is due waits at a gate.
+-- index: holdfast_task_gate
+-- returns: id
+SELECT id FROM holdfast_task WHERE status = 'queued' AND gate = :gate AND due_at <= :now LIMIT 1;
+
 -- name: limit_holders
 -- index: holdfast_task_lease
 -- returns: id node started_at

@@ -1,0 +1,174 @@
+"""Use cases of interventions: abort, pause, resume, retry, reassign, release or force a task.
+
+Promises: the task changes at once, in one transaction with the intervention, its events and the audit. The
+intervention shows how far the runner that lost the task has followed. A repeat of an id gets the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from holdfast import errors
+from holdfast.bus.port import FEED, WORK
+from holdfast.core import intervention as rules
+from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
+from holdfast.core.command import Evidence, Instruction
+from holdfast.core.decide import decide
+from holdfast.core.event import Event
+from holdfast.core.intervention import DryRun, Intervention, InterventionType, Request
+from holdfast.core.intervention_args import Wish, command_of, make_wish
+from holdfast.core.transition import Refusal, Transition
+from holdfast.core.wire import check_new_id
+from holdfast.queue.by import By
+from holdfast.queue.session import Sessions
+from holdfast.queue.tasks import REFUSALS, Tasks
+from holdfast.store.interventions import ACT, Act, Issued
+
+LATE: Final = "task.late"
+ALREADY: Final = "already-applied"
+
+
+class InterveneOptions(TypedDict, total=False):
+    """What an intervention may say beside its type and reason."""
+
+    args: Mapping[str, Any]
+    """REASSIGN: `to_node`, `fallback_seconds`; RETRY: `delay_seconds`, `payload`; FORCE_STATUS: `status`,
+    `result` or `evidence`; ABORT and PAUSE: `grace_seconds`."""
+    actor: str
+    expected_version: int
+    id: str
+    """A repeat with the same id gets the same answer."""
+    expires_seconds: float
+    """How long the command is sent to the runner."""
+
+
+class Details(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gateway adds to an intervention."""
+
+    id: str | None = None
+    expires_seconds: float = rules.EXPIRES_SECONDS
+    claimed_by: str = ""
+    act: Act = ACT
+
+
+NONE: Final = Details()
+
+
+class Interventions:
+    """The use cases of interventions."""
+
+    def __init__(self, sessions: Sessions, tasks: Tasks) -> None:
+        self._sessions = sessions
+        self._tasks = tasks
+
+    async def intervene(
+        self,
+        task_id: str,
+        type: InterventionType | str,
+        reason: str,
+        *,
+        args: Mapping[str, Any] | None = None,
+        actor: str = "api",
+        expected_version: int | None = None,
+        id: str | None = None,
+        expires_seconds: float = rules.EXPIRES_SECONDS,
+    ) -> Intervention:
+        """Intervenes on behalf of an embedded caller."""
+        wish = make_wish(type, reason, None if args is None else dict(args))
+        by = By(actor, reason, expected_version)
+        details = Details(id=id, expires_seconds=expires_seconds)
+        return (await self.issue(task_id, wish, by, details)).intervention
+
+    async def issue(self, task_id: str, wish: Wish, by: By, details: Details = NONE) -> Issued:
+        """Changes the task and records the intervention. Raises an error for a refusal of the core."""
+        check_name("task_id", task_id)
+        resources = await self._sessions.open()
+        store = resources.store
+        request = Request(
+            id=store.interventions.new_id()
+            if details.id is None
+            else check_new_id("id", details.id),
+            task_id=task_id,
+            type=wish.type,
+            command=command_of(wish, by.actor, await self._evidence(task_id, wish)),
+            actor=by.actor,
+            reason=wish.reason,
+            args_json=wish.args_json,
+            claimed_by=details.claimed_by,
+            expected_version=by.expected_version,
+            expires_seconds=check_number("expires_seconds", details.expires_seconds),
+        )
+        answer = await store.interventions.issue(request, act=details.act, beside=by.beside)
+        if isinstance(answer, Refusal):
+            raise _error(answer)
+        if answer.is_cut_short:
+            store.cascades.on_cut_short()
+        if not answer.is_repeat:
+            resources.bus.publish(WORK)
+            resources.bus.publish(FEED)
+            self._sessions.here.ended([answer.task])
+            # A runner in this process notices the change at once, one elsewhere with its next heartbeat.
+            self._sessions.call_engine(lambda engine: engine.heartbeat.wake())
+        return answer
+
+    async def foresee(self, task_id: str, wish: Wish, by: By) -> DryRun:
+        """What the intervention would do now. Changes nothing."""
+        task = await self._tasks.get(task_id)
+        store = (await self._sessions.open()).store
+        if wish.to_node is not None and not await store.reads.node_exists(wish.to_node):
+            raise errors.InvalidInput(
+                f"to_node {wish.to_node!r} is not known: see the list of nodes"
+            )
+        command = command_of(wish, by.actor, await self._evidence(task_id, wish))
+        now = store.now()
+        ruling = decide(task, Instruction(task_id, command, version=by.expected_version), now)
+        if isinstance(ruling, Refusal) and ruling.code != ALREADY:
+            raise _error(ruling)
+        dependents = len(await store.reads.dependents(task_id, PAGE_MAX))
+        moved = ruling if isinstance(ruling, Transition) else None
+        return rules.foreseen(task, moved, dependents=dependents, now=now)
+
+    async def list(
+        self, task_id: str, *, after: str | None = None, limit: int = 50
+    ) -> list[Intervention]:
+        """Returns one page of the interventions on a task, the latest first."""
+        await self._tasks.get(task_id)
+        store = (await self._sessions.open()).store
+        return await store.interventions.of_task(task_id, after=after, limit=check_page(limit))
+
+    async def get(self, intervention_id: str) -> Intervention:
+        """Returns one intervention. Raises NotFound if it does not exist."""
+        check_name("intervention_id", intervention_id)
+        store = (await self._sessions.open()).store
+        intervention = await store.interventions.get(intervention_id)
+        if intervention is None:
+            raise errors.NotFound(f"there is no intervention {intervention_id}")
+        return intervention
+
+    async def _evidence(self, task_id: str, wish: Wish) -> Evidence | None:
+        """The late result at the position that the wish names."""
+        if wish.evidence is None:
+            return None
+        for event in await self._tasks.history(task_id):
+            if str(event.position) == wish.evidence and event.kind == LATE:
+                return _evidence_of(event)
+        raise errors.InvalidInput(
+            f"evidence {wish.evidence} is not a late result of task {task_id}: give the position of an event "
+            "task.late of its history"
+        )
+
+
+def _evidence_of(event: Event) -> Evidence:
+    if "result" not in event.data:
+        raise errors.InvalidInput(
+            f"the late result at {event.position} is an error, or was too long to be kept: give a result"
+        )
+    result_json = msgspec.json.encode(event.data["result"]).decode()
+    return Evidence(int(event.data["fence"]), result_json)
+
+
+def _error(refusal: Refusal) -> errors.HoldfastError:
+    return REFUSALS.get(refusal.code, errors.Conflict)(refusal.message)
