@@ -48,6 +48,14 @@ class DecisionState(StrEnum):
     CANCELLED = "cancelled"
 
 
+ENDED_EVENTS: Final = {
+    DecisionState.DECIDED: "decision.decided",
+    DecisionState.EXPIRED: "decision.expired",
+    DecisionState.CANCELLED: "decision.cancelled",
+}
+"""The kinds of the events of decisions that have ended."""
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """What a task asks. The texts in `..._json` are canonical."""
 

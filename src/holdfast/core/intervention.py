@@ -106,6 +106,14 @@ STEPS: Final[dict[InterventionState, frozenset[InterventionState]]] = {
     S.REFUSED: frozenset(),
     S.EXPIRED: frozenset(),
 }
+EVENTS: Final = {
+    S.ISSUED: "intervention.issued",
+    S.DELIVERED: "intervention.delivered",
+    S.APPLIED: "intervention.applied",
+    S.REFUSED: "intervention.refused",
+    S.EXPIRED: "intervention.expired",
+}
+"""The kind of the event with which each state begins."""
 NO_RUNNER: Final = "no runner"
 FENCED: Final = "fenced"
 LEASE_ENDED: Final = "the lease of the runner has ended"
@@ -233,11 +241,11 @@ def event_data(row: Intervention) -> dict[str, Any]:
 def events_between(before: Intervention | None, after: Intervention) -> tuple[str, ...]:
     """The kinds of the events of a step. A row that starts as applied was issued too."""
     if before is None:
-        kinds = ["intervention.issued"]
+        kinds = [EVENTS[S.ISSUED]]
         if after.state is not S.ISSUED:
-            kinds.append(f"intervention.{after.state.value}")
+            kinds.append(EVENTS[after.state])
         return tuple(kinds)
-    return () if before.state is after.state else (f"intervention.{after.state.value}",)
+    return () if before.state is after.state else (EVENTS[after.state],)
 
 
 def _ended(row: Intervention, state: InterventionState, detail: str, now: float) -> Intervention:

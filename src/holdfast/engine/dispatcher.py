@@ -236,7 +236,7 @@ class Dispatcher(Loop):
             limit = self._room()
             if limit < 1:
                 return
-            with self._while_claiming():
+            with self.claiming:
                 claimed = await self._store.by_id.claim_assigned(self.request(limit))
                 self.claimed += len(claimed.tasks)
                 self._pool.give(claimed.tasks)

@@ -12,7 +12,9 @@ import msgspec
 
 from holdfast.core import codec
 from holdfast.core.audit import AuditRow
+from holdfast.core.decision import Decision
 from holdfast.core.event import Event
+from holdfast.core.intervention import DryRun, Effect, Intervention
 from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Task
 from holdfast.core.wire import preview, time_text
@@ -20,6 +22,7 @@ from holdfast.primitives.locks import LeaseInfo
 from holdfast.queue.dead_letters import DeadGroup
 from holdfast.queue.nodes import Node
 from holdfast.queue.queues import QueueView
+from holdfast.store.decisions import AskedPoint
 from holdfast.store.rows import Dependency
 from holdfast.store.search import TaskRow
 from holdfast.sync.access.token import Token
@@ -232,3 +235,74 @@ def audit(of: AuditRow) -> View:
     view: View = msgspec.structs.asdict(of)
     del view["detail_json"]
     return {**view, "at": at(of.at), "detail": codec.loads(of.detail_json)}
+
+
+def intervention(of: Intervention) -> View:
+    """An intervention with the step that its runner has reached."""
+    return {
+        "id": of.id,
+        "type": of.type.value,
+        "task_id": of.task_id,
+        "project": of.project,
+        "args": codec.loads(of.args_json),
+        "reason": of.reason,
+        "actor": of.actor,
+        "claimed_by": of.claimed_by or None,
+        "state": of.state.value,
+        "effect": effect(of.effect),
+        "target_node": of.target_node,
+        "target_fence": of.target_fence,
+        "issued_at": at(of.issued_at),
+        "delivered_at": at(of.delivered_at),
+        "ended_at": at(of.ended_at),
+        "expires_at": at(of.expires_at),
+        "detail": of.detail,
+    }
+
+
+def effect(of: Effect | None) -> View | None:
+    """How a task changed; None if it was already so."""
+    return None if of is None else {"from": of.before, "to": of.after, "fence": of.fence}
+
+
+def dry_run(of: DryRun) -> View:
+    """What an intervention would do."""
+    return {
+        "task_id": of.task_id,
+        "effect": effect(of.effect),
+        "runner": of.runner,
+        "dependents": of.dependents,
+        "would_run_next": of.would_run_next,
+    }
+
+
+def decision(of: Decision, now: float) -> View:
+    """A decision. `choice` is null until it is decided."""
+    return {
+        "id": of.id,
+        "task_id": of.task_id,
+        "job_id": None,
+        "project": of.project,
+        "key": of.key,
+        "question": of.question,
+        "options": list(of.options),
+        "schema": None if of.schema_json is None else codec.loads(of.schema_json),
+        "default": None if of.default_json is None else codec.loads(of.default_json),
+        "assignees": list(of.assignees),
+        "deadline_at": at(of.deadline_at),
+        "remaining_seconds": None if of.deadline_at is None else max(0.0, of.deadline_at - now),
+        "state": of.state.value,
+        "choice": of.choice,
+        "data": of.data,
+        "by": of.by or None,
+        "reason": of.reason,
+        "at": at(of.at),
+        "version": of.version,
+    }
+
+
+def asked_point(of: AskedPoint | None) -> View | None:
+    """The checkpoint with which a task asked."""
+    if of is None:
+        return None
+    return {"type": of.type, "note": of.note, "data": of.data, "created_at": at(of.created_at)}

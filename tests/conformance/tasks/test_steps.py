@@ -10,7 +10,8 @@ import pytest
 
 from holdfast.clock import VirtualClock
 from holdfast.core.command import Instruction
-from holdfast.core.decide import Ruling
+from holdfast.core.decide import Refusal, Ruling
+from holdfast.core.decision import Decision, Question
 from holdfast.core.ledger import (
     STEP_SCOPE,
     EntryKey,
@@ -30,6 +31,7 @@ from holdfast.errors import (
     InvalidInput,
     LeaseLost,
 )
+from holdfast.store.decisions import Asked
 from holdfast.store.ledger import EntryStore
 from holdfast.store.sqlite.driver import SqliteDriver
 from holdfast.store.store import Store
@@ -58,6 +60,9 @@ class Desk:
 
     async def end_step(self, turn: EntryLease, outcome: Outcome | None, tx: object) -> None:
         await self.entries.end(turn, outcome, tx=tx)
+
+    async def ask(self, task: Task, question: Question) -> Decision | Asked | Refusal:
+        return await self._store.decisions.ask(task.id, task.fence, question)
 
 
 class Effect:

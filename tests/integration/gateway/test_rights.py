@@ -23,6 +23,8 @@ BODIES: dict[str, Any] = {
     "/tasks": {"type": "mail"},
     "/tasks/batch": {"tasks": [{"type": "mail"}]},
     "/tasks/{task_id}": {"payload": {"n": 2}},
+    "/tasks/{task_id}/interventions": {"type": "PAUSE", "reason": "r"},
+    "/decisions/{decision_id}": {"choice": 1},
     "/operations": {"action": "replay", "ids": []},
     "/schedules/{name}": {"spec": "0 3 * * *", "type": "mail"},
     "/tokens": {"name": "x", "roles": ["viewer"]},
@@ -55,7 +57,7 @@ async def test_each_cell_of_the_table(role: Role) -> None:
         for route in ROUTES:
             path = route.path.replace("{task_id}", task).replace("{node_id}", NODE)
             path = path.replace("{name}", "default").replace("{resource}", "r")
-            path = path.replace("{token_id}", "tok_none")
+            path = path.replace("{token_id}", "tok_none").replace("{decision_id}", "dec_none")
             answer = await site.ask(route.method, path, body_of(route), token=secret)
             right = Right.ALLOWED
             if route.operation:

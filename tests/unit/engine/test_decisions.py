@@ -89,7 +89,7 @@ async def test_an_expired_decision_raises(queue: TaskQueue, catches: bool) -> No
         except DecisionExpired:
             if not catches:
                 raise
-            return "nobody answered"
+            return "no answer"
         return "answered"
 
     queue.register_handler("ask", ask, max_attempts=5)
@@ -98,7 +98,7 @@ async def test_an_expired_decision_raises(queue: TaskQueue, catches: bool) -> No
         await h.advance(72)
         task = await handle.get()
         if catches:
-            assert task.result == "nobody answered"
+            assert task.result == "no answer"
         else:
             assert task.status is Status.FAILED
             assert task.attempts == 1  # Another attempt would get the same.
@@ -225,7 +225,7 @@ async def test_a_reserved_task_is_claimed_by_its_node(queue: TaskQueue) -> None:
 async def test_an_intervention_is_applied_when_the_handler_has_stopped(queue: TaskQueue) -> None:
     async def slow(task: Task, ctx: Context) -> None:
         try:
-            await asyncio.sleep(1_000)
+            await h.clock.sleep(1_000)
         finally:
             await h.clock.sleep(2)
 

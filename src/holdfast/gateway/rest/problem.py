@@ -12,10 +12,11 @@ from typing import Any, Final
 import msgspec
 from starlette.responses import Response
 
+from holdfast.core.decision import Decision
 from holdfast.core.errors import RateLimited, Unauthenticated
 from holdfast.core.search import QueryError
 from holdfast.core.token import redact
-from holdfast.errors import FeedReset, HoldfastError, InProgress, VersionConflict
+from holdfast.errors import AlreadyDecided, FeedReset, HoldfastError, InProgress, VersionConflict
 
 MEDIA: Final = "application/problem+json"
 TYPE: Final = "urn:holdfast:error:"
@@ -40,6 +41,8 @@ def problem(error: HoldfastError, request_id: str) -> dict[str, Any]:
         body["expected"] = getattr(error, "expected", None)
     if isinstance(error, VersionConflict) and error.current is not None:
         body["current"] = error.current
+    if isinstance(error, AlreadyDecided) and isinstance(error.decision, Decision):
+        body["current"] = decision_state(error.decision)
     if isinstance(error, FeedReset):
         body["reset"] = {"reason": error.reason, "oldest": error.oldest, "head": error.head}
     return body
@@ -59,6 +62,16 @@ def problem_response(error: HoldfastError, request_id: str) -> Response:
         headers,
         media_type=MEDIA,
     )
+
+
+def decision_state(decision: Decision) -> dict[str, Any]:
+    """What a refused answer says about the decision."""
+    return {
+        "state": decision.state.value,
+        "choice": decision.choice,
+        "by": decision.by or None,
+        "version": decision.version,
+    }
 
 
 def _title(kind: type[HoldfastError]) -> str:

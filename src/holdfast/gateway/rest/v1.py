@@ -7,7 +7,14 @@ from typing import Final
 import msgspec
 
 from holdfast.core.rights import Operation as O  # noqa: N817
-from holdfast.gateway.operations import admin, dead, system, tasks
+from holdfast.gateway.operations import (
+    admin,
+    dead,
+    decisions,
+    interventions,
+    system,
+    tasks,
+)
 from holdfast.gateway.rest.route import Route
 
 PREFIX: Final = "/api/v1"
@@ -107,6 +114,54 @@ ROUTES: Final = (
         body=tasks.CopyBody,
         operation=O.TASKS_COPY,
         status=201,
+    ),
+    Route(
+        "GET",
+        "/tasks/{task_id}/interventions",
+        interventions.find,
+        "What operators did to a task",
+        Paged,
+        operation=O.TASKS_READ,
+        is_list=True,
+    ),
+    Route(
+        "POST",
+        "/tasks/{task_id}/interventions",
+        interventions.intervene,
+        "Abort, pause, resume, retry, reassign, release or force a task",
+        body=interventions.InterventionBody,
+        operation=O.TASKS_INTERVENE,
+    ),
+    Route(
+        "GET",
+        "/interventions/{intervention_id}",
+        interventions.get,
+        "One intervention, and how far its runner has followed",
+        operation=O.TASKS_READ,
+    ),
+    Route(
+        "GET",
+        "/decisions",
+        decisions.find,
+        "List decisions",
+        Found,
+        operation=O.DECISIONS_READ,
+        is_list=True,
+    ),
+    Route(
+        "GET",
+        "/decisions/{decision_id}",
+        decisions.get,
+        "One decision with its checkpoint",
+        operation=O.DECISIONS_READ,
+    ),
+    Route(
+        "POST",
+        "/decisions/{decision_id}",
+        decisions.answer,
+        "Answer a decision",
+        body=decisions.ChoiceBody,
+        operation=O.DECISIONS_DECIDE,
     ),
     Route("GET", "/queues", admin.list_queues, "List queues", operation=O.QUEUES_READ),
     Route("GET", "/queues/{name}", admin.get_queue, "One queue", operation=O.QUEUES_READ),

@@ -174,7 +174,7 @@ def _wake(work: Work, decision: Decision) -> None:
     wake = Wake(decision.id, actor, decision.state.value)
     apply.carry_out(work, Instruction(task.id, wake))
     data = rules.event_data(decision)
-    kind = f"decision.{decision.state.value}"
+    kind = rules.ENDED_EVENTS[decision.state]
     work.mention([event_of(kind, work.tasks[task.id], work.now, data)])
 
 

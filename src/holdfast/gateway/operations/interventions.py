@@ -1,0 +1,124 @@
+"""Operations on single tasks by operators: intervene, and the interventions of a task."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core import codec
+from holdfast.core.check import check_page, check_text
+from holdfast.core.intervention import EXPIRES_SECONDS, Intervention, InterventionType
+from holdfast.core.intervention_args import Wish, make_wish
+from holdfast.core.rights import Operation
+from holdfast.core.wire import make_cursor, parse_cursor
+from holdfast.errors import InvalidInput
+from holdfast.gateway import views
+from holdfast.gateway.operations.call import Answer, Call, stored
+from holdfast.gateway.operations.tasks import readable
+from holdfast.queue.by import By
+from holdfast.queue.interventions import Details
+from holdfast.store.interventions import Act, Issued
+from holdfast.sync.access.recorded import Recorded
+
+O: Final = Operation  # noqa: E741
+
+
+class InterventionBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An intervention to make."""
+
+    type: str
+    reason: str
+    args: dict[str, Any] | None = None
+    intervention_id: str | None = None
+    requested_by: str = ""
+    expected_version: int | None = None
+    expires_in_seconds: float = EXPIRES_SECONDS
+    dry_run: bool = False
+
+
+def operation_of(wish: Wish) -> Operation:
+    """The right that an intervention needs."""
+    is_force = wish.type is InterventionType.FORCE_STATUS
+    return O.TASKS_FORCE if is_force else O.TASKS_INTERVENE
+
+
+async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
+    """Changes a task, and follows the runner that loses it."""
+    wish = make_wish(body.type, body.reason, body.args)
+    operation = operation_of(wish)
+    task = await readable(call, operation, task_id)
+    actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
+    parts = call.hub.parts.interventions
+    by = _by(call, operation, actor, body)
+    if body.dry_run:
+        foreseen = await parts.foresee(task_id, wish, by)
+        return Answer({"dry_run": True, **views.dry_run(foreseen)})
+    issued = await parts.issue(
+        task_id,
+        wish,
+        by,
+        Details(
+            id=body.intervention_id,
+            expires_seconds=body.expires_in_seconds,
+            claimed_by=check_text("requested_by", body.requested_by, most=200),
+            act=Act(operation.value, call.request_id),
+        ),
+    )
+    return _answer(call, issued)
+
+
+def _by(call: Call, operation: Operation, actor: str, body: InterventionBody) -> By:
+    """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
+    if call.if_match is not None and body.expected_version not in (None, call.if_match):
+        raise InvalidInput("expected_version and If-Match name different versions: give one")
+    version = body.expected_version if call.if_match is None else call.if_match
+    repeatable = call.repeatable(operation)
+    if repeatable is None or body.dry_run:
+        return By(actor, body.reason, version)
+
+    def answer(outcome: object) -> codec.Json:
+        return stored(_answer(call, outcome)) if isinstance(outcome, Issued) else None
+
+    beside = Recorded(lambda _outcome, _now: (), repeatable=repeatable, answer=answer)
+    return By(actor, body.reason, version, beside)
+
+
+def _answer(call: Call, issued: Issued) -> Answer:
+    body = {
+        "intervention": views.intervention(issued.intervention),
+        "task": views.task(issued.task, call.hub.now()),
+        "dry_run": False,
+    }
+    return Answer(body, version=issued.task.version)
+
+
+async def find(call: Call, task_id: str, *, after: str | None = None, limit: int = 100) -> Answer:
+    """The interventions on a task, the latest first."""
+    await readable(call, O.TASKS_READ, task_id)
+    name = f"interventions {task_id}"
+    last = None if after is None else _id_of(parse_cursor(after, of=name))
+    rows = await call.hub.parts.interventions.list(task_id, after=last, limit=check_page(limit))
+    items = [views.intervention(row) for row in rows]
+    more = make_cursor((rows[-1].id,), of=name) if len(rows) == limit else None
+    return Answer({"items": items, "next": more})
+
+
+async def get(call: Call, intervention_id: str) -> Answer:
+    """One intervention, with the step that its runner has reached."""
+    row = await of_readable_task(call, intervention_id)
+    return Answer(views.intervention(row))
+
+
+async def of_readable_task(call: Call, intervention_id: str) -> Intervention:
+    call.authorise_any(O.TASKS_READ)
+    row = await call.hub.parts.interventions.get(intervention_id)
+    call.authorise(O.TASKS_READ, project=row.project, noun="intervention", id=intervention_id)
+    return row
+
+
+def _id_of(values: tuple[Any, ...]) -> str:
+    match values:
+        case (str() as id_,):
+            return id_
+    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")
