@@ -18,7 +18,9 @@ from holdfast.testing import harness
 from tests.pages import DOCS, ROOT, SRC, page
 from tests.test_tidy import NOT_PLAIN
 
-KIND = re.compile(r"^(?:checkpoint|conflict|decision|intervention|task|queue|node|schedule|lock|token)\.[a-z_]+$")
+KIND = re.compile(
+    r"^(?:checkpoint|conflict|decision|intervention|task|queue|node|schedule|lock|token)\.[a-z_]+$"
+)
 
 
 def rows(text: str) -> dict[str, list[str]]:
