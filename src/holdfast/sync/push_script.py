@@ -93,7 +93,7 @@ def push(dialect: Dialect, ids: Ids, now: float, *, request: Push) -> Script[Pus
         return ()
 
     yield from apply.finish(state.work, ids.record(now), dialect, then=beside)
-    results = [_with_clock(state, result) for result in results]
+    results = [_with_state(state, result) for result in results]
     return Pushed(results, tick.clock, tick.is_clamped, bool(state.written))
 
 
@@ -349,9 +349,9 @@ def write_tally(project: str, figures: Mapping[str, int]) -> Script[None]:
         yield call_rows(own("add_tally"), rows, project=project)
 
 
-def _with_clock(state: PushState, result: ItemResult) -> ItemResult:
+def _with_state(state: PushState, result: ItemResult) -> ItemResult:
     """The result with the state after the whole push."""
-    return result if result.state is None else replace(result, state=state.seen(result.task_id))
+    return replace(result, state=state.seen(result.task_id))
 
 
 def _atomic(state: PushState, result: ItemResult) -> ItemResult:

@@ -26,7 +26,8 @@ from tests.conformance.sync.support import PROJECT, Plugin
 
 NAMES = ("t0", "t1", "t2")
 NODES = ("n0", "n1", "n2")
-ACTS = ("payload", "metadata", "label", "unlabel", "claim", "complete", "fail", "report", "push", "repeat", "restart", "pull", "late")  # fmt: skip
+EDITS = ("payload", "metadata", "label", "unlabel", "complete", "fail", "report")
+ACTS = (*EDITS, "claim", "push", "late", "repeat", "restart", "pull")
 
 
 class Offline:
@@ -67,8 +68,15 @@ class Offline:
         if not is_answered:
             return
         self.pending = [item for item in self.pending if item not in items]
+        names = [item["id"] for item in items]
+        there = (await self.plugin.exchange.pull(node, PROJECT, names=names)).tasks
+        truth = {task.id: task for task in there}
         for result in answer.pushed.results:
+            assert (result.state is None) == (result.task_id not in truth)
             if result.state is not None:
+                assert result.state == truth[result.task_id], (
+                    "an answer has the state of the server"
+                )
                 self.adopt(result.state)
 
     async def pull(self) -> None:
@@ -89,38 +97,40 @@ class Offline:
             self.copies[state.id] = state
 
 
+def edit(node: Offline, name: str, what: str, draw: random.Random) -> None:
+    """Writes offline."""
+    fields: dict[str, dict[str, Any]] = {
+        "payload": {"payload": draw.randrange(5)},
+        "metadata": {"metadata": {draw.choice("xy"): draw.randrange(5)}},
+        "label": {"labels": LabelChange((draw.choice("ab"),))},
+        "unlabel": {"labels": LabelChange((), (draw.choice("ab"),))},
+        "complete": {"status": "completed", "result": draw.randrange(3)},
+        "fail": {"status": "failed", "result": None},
+        "report": {"progress": draw.random(), "iteration": draw.randrange(4)},
+    }
+    node.edit(name, **fields[what])
+
+
 async def act(node: Offline, name: str, what: str, draw: random.Random) -> None:
     match what:
-        case "payload":
-            node.edit(name, payload=draw.randrange(5))
-        case "metadata":
-            node.edit(name, metadata={draw.choice("xy"): draw.randrange(5)})
-        case "label":
-            node.edit(name, labels=LabelChange((draw.choice("ab"),)))
-        case "unlabel":
-            node.edit(name, labels=LabelChange((), (draw.choice("ab"),)))
         case "claim":
             try:
                 locked = await node.plugin.claim(name, lease_seconds=10.0)
             except (Conflict, NotFound, ValueError):
                 return
             node.adopt(locked.task)
-        case "complete" | "fail":
-            status = "completed" if what == "complete" else "failed"
-            node.edit(name, status=status, result=draw.randrange(3))
-        case "report":
-            node.edit(name, progress=draw.random(), iteration=draw.randrange(4))
         case "push":
             await node.push(list(node.pending))
         case "late":
             await node.push(list(node.pending), is_answered=False)
         case "repeat":
-            again = draw.sample(node.sent, k=min(3, len(node.sent)))
-            await node.push(again)
+            await node.push(draw.sample(node.sent, k=min(3, len(node.sent))))
         case "restart":
             await node.start()
         case "pull":
             await node.pull()
+        case _:
+            edit(node, name, what, draw)
 
 
 async def history(strategy: str, seed: int, steps: list[tuple[int, int, str]]) -> None:
