@@ -7,6 +7,7 @@ import json
 import pytest
 
 from holdfast.core.command import Abort, Instruction
+from holdfast.core.decision import Choice
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
 from holdfast.core.task import Status
 from holdfast.core.worker_protocol import Reception
@@ -21,6 +22,7 @@ from holdfast.core.worker_wire import (
 )
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
+from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.live_rows import CHECKPOINTS_MAX
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import WorkerSync
@@ -183,7 +185,7 @@ async def test_each_status_is_a_command(
         (CheckpointChange(task_id="t", fence=1), "invalid-input"),
         (
             CheckpointChange(task_id="t", fence=1, checkpoint_id="c", decision=DecisionAsk()),
-            "not-supported",
+            "invalid-input",
         ),
     ],
 )
@@ -357,3 +359,20 @@ async def test_output_is_stored_before_the_end_of_its_run(store: Store, sync: Wo
     assert ack.refused == ()
     assert await output_of(store, "t", 1) == b"last words"
     assert (await one(store, "t")).status is Status.COMPLETED
+
+
+async def test_a_checkpoint_with_a_question_pauses_the_task(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    asked = DecisionAsk(key="go", question="Go?", options=("yes", "no"), deadline_ms=60_000)
+    ack = await worker.send(
+        CheckpointChange(task_id="t", fence=1, checkpoint_id="c", data_json="1", decision=asked)
+    )
+    assert ack.refused == ()
+    task = (await store.reads.get(["t"]))["t"]
+    assert (task.status, task.gate) == (Status.PAUSED, "!decision:c")
+    decision = await store.decisions.get("c")
+    assert decision is not None
+    assert (decision.key, decision.options) == ("go", ("yes", "no"))
+    await store.decisions.decide("c", Choice(choice_json='"yes"', actor="user:ann"))
+    answers = json.loads(answers_json(await store.decisions.of_tasks(["t"])))
+    assert answers["go"]["choice"] == "yes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.claim_by_id import ClaimById
+from holdfast.core.decision import Decision
 from holdfast.core.event import Position
 from holdfast.core.task import Task, timeout_of
 from holdfast.core.transition import Refusal
@@ -19,6 +21,7 @@ from holdfast.gateway.worker.ports import CommandSource, NoCommands, WaitForWork
 from holdfast.queue.by import By
 from holdfast.store.store import Store
 from holdfast.sync.nodes import Nodes, Registration
+from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
 from holdfast.sync.worker.worker_sync import (
     LEASE_SECONDS,
@@ -127,8 +130,17 @@ class WorkerHub:
         )
         return claimed if isinstance(claimed, Refusal) else [claimed]
 
-    def offered(self, task: Task) -> ClaimedTask:
-        """A claimed task as it travels: with the rest of its lease, not its end."""
+    async def offered(self, tasks: Sequence[Task]) -> tuple[ClaimedTask, ...]:
+        """Claimed tasks as they travel, with the answers to what their earlier runs asked."""
+        again = [task.id for task in tasks if task.fence > 1]
+        decisions = await self._store.decisions.of_tasks(again) if again else []
+        answers: dict[str, list[Decision]] = {}
+        for decision in decisions:
+            answers.setdefault(decision.task_id, []).append(decision)
+        return tuple(self._offered(task, answers_json(answers.get(task.id, ()))) for task in tasks)
+
+    def _offered(self, task: Task, decisions_json: str) -> ClaimedTask:
+        """A claimed task with the rest of its lease, not its end."""
         until = task.lease_until if task.lease_until is not None else self._store.now()
         return ClaimedTask(
             task_id=task.id,
@@ -136,6 +148,7 @@ class WorkerHub:
             lease_ms=max(0, int((until - self._store.now()) * 1000)),
             task_json=codec.dumps(_task_view(task)),
             checkpoint_json=task.checkpoint_json or "",
+            decisions_json=decisions_json,
             attempt=task.attempts,
         )
 

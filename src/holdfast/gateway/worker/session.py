@@ -262,7 +262,7 @@ class WorkerSession:
                 self._put(Offer(claim_id=ask.claim_id))
                 return
             if tasks or remaining <= 0:
-                offered = tuple(self._hub.offered(task) for task in tasks)
+                offered = await self._hub.offered(tasks)
                 self._put(Offer(claim_id=ask.claim_id, tasks=offered))
                 return
             await self._hub.wait_for_work(remaining)

@@ -24,6 +24,7 @@ from holdfast.store.script import Script, call
 from holdfast.store.scripts.claim import Wait, claim_limited
 from holdfast.store.store import Store
 from holdfast.sync.worker import receivers
+from holdfast.sync.worker.decisions import ask_decision
 from holdfast.sync.worker.group_commit import GATHER_SECONDS, GroupCommit
 from holdfast.sync.worker.live_rows import own
 from holdfast.sync.worker.messages import (
@@ -72,7 +73,7 @@ class WorkerSync:
         clock: Clock,
         *,
         gather_seconds: float = GATHER_SECONDS,
-        ask_decision: AskDecision | None = None,
+        ask_decision: AskDecision | None = ask_decision,
     ) -> None:
         self._store = store
         self._ask_decision = ask_decision
