@@ -1,22 +1,27 @@
 """The composition root: the only module that chooses backends.
 
-`TaskQueue("sqlite:///file.db")`, `TaskQueue("sqlite://")` in memory, `TaskQueue("postgresql://...")`.
+`TaskQueue("sqlite:///file.db")`, `TaskQueue("sqlite://")` in memory, `TaskQueue("postgresql://...")`,
+`TaskQueue("holdfast://gateway:8787", token=...)` without a database.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from holdfast.bus.backends import bus_for
 from holdfast.clock import Clock, SystemClock
-from holdfast.core.address import Scheme, scheme_of
+from holdfast.core.address import Scheme, check_address, is_gateway, scheme_of
 from holdfast.core.ids import Ids
+from holdfast.errors import BadConfig
 from holdfast.metrics import Meter
+from holdfast.queue.define import Definitions
+from holdfast.queue.parts import Parts
 from holdfast.queue.queue import Queue
 from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
-from holdfast.store.backends import sqlite_path, store_for
+from holdfast.remote.gateways import gateways_of
+from holdfast.store.backends import fresh_ids, sqlite_path, store_for
 
 __all__ = ["TaskQueue", "resources_for", "sqlite_path"]
 T = TypeVar("T")
@@ -28,7 +33,7 @@ class TaskQueue(Queue):
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
     `meter` receives the metrics of the queue (docs/reference/metrics.md). With `create=False`, a store that
-    does not exist is an error, and an old one is not upgraded."""
+    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway."""
 
     def __init__(
         self,
@@ -37,11 +42,43 @@ class TaskQueue(Queue):
         clock: Clock | None = None,
         meter: Meter | None = None,
         create: bool = True,
+        token: str | None = None,
         **settings: Any,
     ) -> None:
         self.url = url
+        if is_gateway(check_address(url)):
+            given = Settings().changed(settings)
+            parts = remote_parts(url, token, given, clock or SystemClock(), meter)
+            super().__init__(None, given, meter, make_parts=parts)
+            return
+        if token is not None:
+            raise BadConfig("a token is for a gateway: write holdfast://host:8787, or leave it out")
         make = resources_for(url, clock or SystemClock(), server_time=clock is None, create=create)
         super().__init__(make, Settings().changed(settings), meter)
+
+
+def remote_parts(
+    url: str, token: str | None, settings: Settings, clock: Clock, meter: Meter | None = None
+) -> Callable[[Definitions], Parts]:
+    """A function that makes the parts of a queue behind a gateway. A bad URL is refused at once."""
+    gateways = gateways_of(url, token)
+
+    def make(definitions: Definitions) -> Parts:
+        from holdfast.remote.parts import RemoteParts
+
+        # The same calls, without a store.
+        parts: Any = RemoteParts(gateways, clock, fresh_ids(), settings, definitions, meter=meter)
+        return cast("Parts", parts)
+
+    return make
+
+
+def use_gateway(queue: Queue, url: str, token: str | None) -> None:
+    """Makes a queue that is not open use a gateway in place of its store. Its handlers stay."""
+    make = remote_parts(url, token, queue.settings, SystemClock(), queue.parts.meter)
+    queue.parts = make(queue.definitions)
+    if isinstance(queue, TaskQueue):
+        queue.url = url
 
 
 def resources_for(

@@ -39,6 +39,7 @@ class Scheme(StrEnum):
     REDIS = "redis"
     REDIS_SOCKET = "unix"
     MEMORY = "memory"
+    GATEWAY = "gateway"
 
 
 _PREFIXES: Final = {
@@ -49,6 +50,10 @@ _PREFIXES: Final = {
     "rediss://": Scheme.REDIS,
     "unix://": Scheme.REDIS_SOCKET,
     "memory:": Scheme.MEMORY,
+    "holdfast://": Scheme.GATEWAY,
+    "holdfasts://": Scheme.GATEWAY,
+    "http://": Scheme.GATEWAY,
+    "https://": Scheme.GATEWAY,
 }
 
 
@@ -59,6 +64,10 @@ def scheme_of(url: str) -> Scheme | None:
 
 def is_redis(url: str) -> bool:
     return scheme_of(url) in (Scheme.REDIS, Scheme.REDIS_SOCKET)
+
+
+def is_gateway(url: str) -> bool:
+    return scheme_of(url) is Scheme.GATEWAY
 
 
 def after_scheme(url: str) -> str:

@@ -37,8 +37,14 @@ METRICS_MAX: Final = 50
 """Names of metrics in one change."""
 METRIC_MAX: Final = 1e15
 JSON_DEPTH_MAX: Final = 32
-REPORTED_KINDS: Final = (FailureKind.ERROR, FailureKind.TIMEOUT, FailureKind.REJECTED)
-"""The kinds of failure that a worker may report. The others are the store's own findings."""
+REPORTED_KINDS: Final = (
+    FailureKind.ERROR,
+    FailureKind.TIMEOUT,
+    FailureKind.REJECTED,
+    FailureKind.LOST,
+)
+"""The kinds of failure that a worker may report: `lost` when the process of a handler died. `dependency` is
+the store's own finding."""
 
 
 class Reporter(NamedTuple):

@@ -43,6 +43,14 @@ class HeldRunState(_Message, frozen=True, kw_only=True):
     output_end: dict[str, int] = {}
 
 
+class TypeDefinition(_Message, frozen=True, kw_only=True):
+    """A task type of a worker: where its tasks go, and the options that they are enqueued with."""
+
+    name: str
+    queue: str = "default"
+    options: dict[str, object] = {}
+
+
 class Hello(_Message, frozen=True, kw_only=True, tag="hello"):
     """The first message of a connection. Incarnation 0: a new start."""
 
@@ -55,6 +63,8 @@ class Hello(_Message, frozen=True, kw_only=True, tag="hello"):
     capabilities: tuple[str, ...] = ()
     held: tuple[HeldRunState, ...] = ()
     protocol: str = ""
+    definitions_json: str = ""
+    """The types with their queue and options, as `TypeDefinition`s. Empty: they are not changed."""
 
 
 class FailureReport(_Message, frozen=True, kw_only=True):
@@ -195,7 +205,19 @@ class Goodbye(_Message, frozen=True, kw_only=True, tag="goodbye"):
     reason: str = ""
 
 
-WorkerMessage: TypeAlias = Hello | SyncMessage | Ask | Renew | CommandAck | Ping | Goodbye
+class CallFrame(_Message, frozen=True, kw_only=True, tag="call"):
+    """A request of a running handler that is not a change of its task. `AnswerFrame` has the same `n`."""
+
+    n: int = 0
+    verb: str = ""
+    task_id: str = ""
+    fence: int = 0
+    args_json: str = ""
+
+
+WorkerMessage: TypeAlias = (
+    Hello | SyncMessage | Ask | Renew | CommandAck | Ping | Goodbye | CallFrame
+)
 
 
 class LostRun(_Message, frozen=True, kw_only=True, tag="lost"):
@@ -218,6 +240,10 @@ class Welcome(_Message, frozen=True, kw_only=True, tag="welcome", omit_defaults=
     gateway: str = ""
     lost: tuple[LostRun, ...] = ()
     incarnation: int = 0
+    node: str = ""
+    """The name that the worker speaks under."""
+    credential: str = ""
+    """Given once, to a worker that joined with a join token: it connects with this one from now on."""
 
 
 class ChangeRefused(_Message, frozen=True, kw_only=True):
@@ -228,6 +254,8 @@ class ChangeRefused(_Message, frozen=True, kw_only=True):
     detail: str = ""
     what: str = ""
     state_json: str = ""
+    fence: int = 0
+    """The fence that the change named."""
 
 
 class SyncAck(_Message, frozen=True, kw_only=True, tag="ack"):
@@ -311,6 +339,15 @@ class Decided(_Message, frozen=True, kw_only=True, tag="decided"):
     by: str = ""
 
 
+class AnswerFrame(_Message, frozen=True, kw_only=True, tag="answer"):
+    """The answer to a `CallFrame`. `code`: that of the error, or empty."""
+
+    n: int = 0
+    value_json: str = ""
+    code: str = ""
+    detail: str = ""
+
+
 GatewayMessage: TypeAlias = (
     Welcome
     | SyncAck
@@ -322,6 +359,7 @@ GatewayMessage: TypeAlias = (
     | ErrorFrame
     | DrainFrame
     | Decided
+    | AnswerFrame
 )
 
 

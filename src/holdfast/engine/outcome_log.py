@@ -91,6 +91,15 @@ def taken(task: Task, now: Task | None) -> None:
         )
 
 
+def cut_off(task: Task) -> None:
+    """Logs a run that a worker without a database does not hold any more."""
+    log.warning(
+        "%s attempt %d: this worker does not hold it any more, because an operator took it, another node has "
+        "it, or its lease could not be renewed in time; the handler is cancelled",
+        *(_named(task), task.attempts),
+    )
+
+
 def stuck(task: Task, seconds: float, stack: str) -> None:
     """Logs a handler that goes on after its cancellation."""
     log.error(

@@ -86,6 +86,7 @@ class Server:
         from holdfast.gateway.hub import Hub
         from holdfast.gateway.rest.app import NO_MOUNTS, make_app
         from holdfast.gateway.rest.live import Live
+        from holdfast.gateway.worker.mount import WorkerMount
 
         hub = await Hub.open(self._queue, self._metrics)
         try:
@@ -94,9 +95,11 @@ class Server:
             gateway = Gateway(hub, self._settings)
             live = Live(gateway)
             mounts = self._mounts or NO_MOUNTS
-            mounts = replace(mounts, extend=(live.extend, *mounts.extend))
+            workers = WorkerMount(gateway)
+            mounts = replace(mounts, extend=(live.extend, workers.extend, *mounts.extend))
             async with AsyncExitStack() as services:
-                for service in (live.running, *(make(gateway) for make in mounts.services)):
+                parts = (live.running, workers.running)
+                for service in (*parts, *(make(gateway) for make in mounts.services)):
                     await services.enter_async_context(service())
                 await self._serve(gateway, make_app(gateway, mounts), services, on_ready)
         finally:

@@ -22,6 +22,7 @@ WORKER: Final[dict[str, type]] = {
     "command_ack": wire.CommandAck,
     "ping": wire.Ping,
     "goodbye": wire.Goodbye,
+    "call": wire.CallFrame,
 }
 """Bodies of a worker's message, by the field of the oneof."""
 GATEWAY: Final[dict[str, type]] = {
@@ -35,6 +36,7 @@ GATEWAY: Final[dict[str, type]] = {
     "error": wire.ErrorFrame,
     "drain": wire.DrainFrame,
     "decided": wire.Decided,
+    "answer": wire.AnswerFrame,
 }
 _RENAMED: Final = {(wire.CommandFrame, "kind"): "type"}
 """Fields whose name in JSON would be that of the message's type."""

@@ -116,7 +116,7 @@ class Feed:
         while True:
             try:
                 async for event in self.events(position):
-                    await _hand_over(event, handler)
+                    await call_handler(event, handler)
                 return
             except FeedReset as error:
                 # The missed events are gone. The handler continues with those that are still stored.
@@ -141,7 +141,7 @@ class Feed:
             started.set()
 
 
-async def _hand_over(event: Event, handler: EventHandler) -> None:
+async def call_handler(event: Event, handler: EventHandler) -> None:
     """Calls the handler. If it fails, it misses this event only."""
     try:
         answer = handler(event)

@@ -39,10 +39,21 @@ class Queue:
     """Defines, enqueues, runs, inspects and changes tasks."""
 
     def __init__(
-        self, resources: Callable[[], Resources], settings: Settings, meter: Meter | None = None
+        self,
+        resources: Callable[[], Resources] | None,
+        settings: Settings,
+        meter: Meter | None = None,
+        *,
+        make_parts: Callable[[Definitions], Parts] | None = None,
     ) -> None:
+        """`make_parts` makes the parts of a queue without a store."""
         self.definitions = Definitions()
-        self.parts = Parts(resources, settings, self.definitions, meter=meter)
+        if make_parts is not None:
+            parts = make_parts(self.definitions)
+        else:
+            assert resources is not None
+            parts = Parts(resources, settings, self.definitions, meter=meter)
+        self.parts = parts
         """For the command line, the gateways, the simulator and tests."""
 
     async def __aenter__(self) -> Self:

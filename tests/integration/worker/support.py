@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 
 from holdfast.clock import SystemClock
 from holdfast.core import worker_wire as wire
-from holdfast.core.errors import Unauthenticated
+from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws
 from holdfast.gateway.worker.hub import WorkerHub
@@ -38,6 +38,12 @@ class Node(NamedTuple):
     node: str
     project: str = "default"
     kind: str = "worker"
+    join_token_id: str | None = None
+
+    def named(self, worker_id: str) -> Node:
+        if worker_id not in ("", self.node):
+            raise Forbidden(f"this credential is of node '{self.node}', not of '{worker_id}'")
+        return self
 
 
 async def authenticate(token: str) -> Node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from enum import StrEnum
 from typing import Annotated, Any
@@ -13,6 +14,7 @@ from holdfast.cli import values
 from holdfast.cli.problem import Usage
 
 PROCESSES_MAX = 256
+TOKEN_VARIABLE = "HOLDFAST_TOKEN"
 
 
 class LogLevel(StrEnum):
@@ -38,6 +40,15 @@ def worker(
     task_timeout: Annotated[str | None, Parameter(help="How long an attempt may take.")] = None,
     shutdown_timeout: Annotated[str | None, Parameter(help="How long a stop waits.")] = None,
     lease: Annotated[str | None, Parameter(help="How soon a dead worker is noticed.")] = None,
+    gateway: Annotated[
+        str | None,
+        Parameter(
+            env_var="HOLDFAST_GATEWAY", help="Run without the database, e.g. holdfast://host:8787."
+        ),
+    ] = None,
+    token: Annotated[
+        str | None, Parameter(env_var="HOLDFAST_TOKEN", help="The token for the gateway.")
+    ] = None,
     log_level: LogLevel = LogLevel.INFO,
 ) -> int:
     """Run the tasks of a queue until SIGTERM or Ctrl-C; a second signal stops at once.
@@ -61,12 +72,18 @@ def worker(
     if processes == 1:
         from holdfast.cli.worker.serve import serve
 
-        return serve(target, {name: value for name, value in given.values() if value is not None})
+        settings = {name: value for name, value in given.values() if value is not None}
+        return serve(target, settings, gateway=gateway, token=token)
     from holdfast.cli.worker.supervise import supervise
 
     options = [
         f"{option}={_text(value)}" for option, (_, value) in given.items() if value is not None
     ]
+    if gateway is not None:
+        options.append(f"--gateway={gateway}")
+    if token is not None:
+        # Not as an argument: other users of the machine see those.
+        os.environ[TOKEN_VARIABLE] = token
     return supervise([target, *options, f"--log-level={log_level}"], processes)
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.app import sqlite_path
+from holdfast.app import sqlite_path, use_gateway
 from holdfast.cli.problem import report
 from holdfast.cli.session import shown_store
 from holdfast.cli.worker import ending
@@ -26,9 +26,17 @@ from holdfast.queue.queue import Queue
 log = logging.getLogger("holdfast.worker")
 
 
-def serve(target: str, settings: dict[str, Any]) -> int:
-    """Loads the queue and runs it in this process."""
+def serve(
+    target: str,
+    settings: dict[str, Any],
+    *,
+    gateway: str | None = None,
+    token: str | None = None,
+) -> int:
+    """Loads the queue and runs it in this process, with its store or through a gateway."""
     queue = load_queue(target)
+    if gateway is not None:
+        use_gateway(queue, gateway, token)
     if PARENT_VARIABLE in os.environ:
         _check_shared(target, queue)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -53,15 +61,15 @@ def _check_shared(target: str, queue: Queue) -> None:
 async def _run(target: str, queue: Queue, settings: dict[str, Any]) -> int:
     stops = Stops()
     await queue.start(**settings)
-    stats = await queue.get_stats()
-    if not stats.registered_handlers:
+    types = queue.definitions.handlers.types()
+    if not types:
         await queue.stop()
         raise BadConfig(f"'{target}' has no tasks: define some with @queue.task in its module")
     log.info(
         "ready: pid %d, store %s, tasks %s",
         os.getpid(),
         shown_store(getattr(queue, "url", "?")),
-        ", ".join(stats.registered_handlers),
+        ", ".join(types),
     )
     failure = await _until_stopped(queue, stops)
     await _stop(queue, stops)

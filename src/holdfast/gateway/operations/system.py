@@ -23,6 +23,7 @@ from holdfast.queue.by import By
 from holdfast.store.store import Reset
 from holdfast.sync.access.token import Token
 from holdfast.sync.access.tokens import TICKET_SECONDS, NewToken, Ticket
+from holdfast.sync.worker.types import register_types
 
 O: Final = Operation  # noqa: E741
 WAIT_SECONDS_MAX: Final = 30.0
@@ -137,6 +138,19 @@ async def stats(call: Call) -> Answer:
         for _, status, n in await call.hub.store.feed.project_counters(project):
             counts[status] = counts.get(status, 0) + n
     return Answer({"by_project": by_project, "feed_head": str(head)})
+
+
+class TypesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Task types of a process without a database: a JSON list of {name, queue, options}."""
+
+    definitions_json: str
+
+
+async def put_types(call: Call, body: TypesBody) -> Answer:
+    """Registers task types, so that tasks of them can be enqueued with their options."""
+    actor = call.authorise_any(O.TASKS_SUBMIT).actor
+    await register_types(call.hub.store, actor, body.definitions_json)
+    return await list_types(call)
 
 
 async def list_types(call: Call) -> Answer:

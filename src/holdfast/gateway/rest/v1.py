@@ -328,6 +328,14 @@ ROUTES: Final = (
     Route("GET", "/projects", system.list_projects, "List projects", operation=O.TASKS_READ),
     Route("GET", "/types", system.list_types, "List task types", operation=O.QUEUES_READ),
     Route(
+        "PUT",
+        "/types",
+        system.put_types,
+        "Register task types",
+        body=system.TypesBody,
+        operation=O.TASKS_SUBMIT,
+    ),
+    Route(
         "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ
     ),
     Route(

@@ -17,13 +17,14 @@ from holdfast.core.errors import Unauthenticated
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.worker.hub import WorkerHub
-from holdfast.gateway.worker.ports import Authenticate
+from holdfast.gateway.worker.ports import Authenticate, rechecking
 from holdfast.gateway.worker.session import Received, WorkerSession
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 
 SERVICE: Final = "holdfast.sync.v1.WorkerSync"
-MESSAGE_BYTES_MAX: Final = 1_048_576
+MESSAGE_BYTES_MAX: Final = 4_194_304
+"""Above the largest result with its escapes."""
 STREAMS_MAX: Final = 20_000
 _BEARER: Final = "bearer "
 
@@ -50,8 +51,11 @@ class WorkerGrpc:
     ) -> None:
         """Serves one stream."""
         try:
-            principal = await self._authenticate(_bearer(context.invocation_metadata()))
-            session = WorkerSession(self._hub, principal)
+            secret = _bearer(context.invocation_metadata())
+            principal = await self._authenticate(secret)
+            session = WorkerSession(
+                self._hub, principal, recheck=rechecking(self._authenticate, principal, secret)
+            )
 
             async def send(message: GatewayMessage) -> None:
                 await context.write(codec.encode_gateway(message))

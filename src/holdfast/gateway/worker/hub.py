@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Protocol
 
 import msgspec
@@ -12,20 +13,27 @@ from holdfast.clock import Clock
 from holdfast.core import codec
 from holdfast.core.claim_by_id import ClaimById
 from holdfast.core.decision import Decision
+from holdfast.core.errors import Forbidden, GatewayUnavailable
 from holdfast.core.event import Position
 from holdfast.core.task import Task, timeout_of
 from holdfast.core.transition import Refusal
 from holdfast.core.worker_protocol import Greeting
-from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun
-from holdfast.gateway.worker.ports import CommandSource, NoCommands, WaitForWork, WorkerPrincipal
+from holdfast.core.worker_wire import Ask, ClaimedTask, HeldRunState, Hello, LostRun, Renew
+from holdfast.errors import HoldfastError
+from holdfast.gateway.worker.calls import WorkerCalls
+from holdfast.gateway.worker.ports import CommandSource, Listen, NoCommands, WorkerPrincipal
+from holdfast.gateway.worker.work_news import WorkNews
 from holdfast.queue.by import By
 from holdfast.store.store import Store
+from holdfast.sync.errors import Replaced, UnknownNode
 from holdfast.sync.nodes import Nodes, Registration
 from holdfast.sync.worker.decisions import answers_json
 from holdfast.sync.worker.receivers import Start
+from holdfast.sync.worker.types import register_types
 from holdfast.sync.worker.worker_sync import (
     LEASE_SECONDS,
     NamedClaim,
+    RenewedRuns,
     WorkerSync,
     lease_seconds,
     loss_reason,
@@ -39,8 +47,8 @@ ASK_WAIT_SECONDS_MAX: Final = 30.0
 class Ending(Protocol):
     """A session that can be ended from outside."""
 
-    def replace(self) -> None:
-        """A newer connection of the same worker speaks now."""
+    def end(self, error: HoldfastError) -> None:
+        """Ends the session after what is queued was sent."""
         ...
 
 
@@ -56,20 +64,25 @@ class WorkerHub:
         nodes: Nodes | None = None,
         gateway: str = "",
         commands: CommandSource | None = None,
-        wait_for_work: WaitForWork | None = None,
+        listen: Listen | None = None,
     ) -> None:
+        """`listen`: hints of new work. Without it the hub polls."""
         self.clock = clock
         self.sync = sync
         self.gateway = gateway
         self.commands: CommandSource = commands or NoCommands()
-        self.wait_for_work = wait_for_work or self._poll
+        self.calls = WorkerCalls(store, sync.on_changed)
+        self._work = WorkNews(store, clock, listen)
         self._store = store
         self._nodes = nodes or Nodes(store)
         self._sessions: dict[str, Ending] = {}
 
-    async def hello(self, principal: WorkerPrincipal, hello: Hello) -> Greeting:
-        """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak."""
-        incarnation = hello.incarnation
+    async def hello(self, principal: WorkerPrincipal, hello: Hello) -> tuple[Greeting, str]:
+        """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
+        returns the credential of a node that has joined."""
+        incarnation, credential = hello.incarnation, ""
+        if principal.join_token_id is not None:
+            await self._check_joins(principal.node, incarnation)
         if incarnation:
             await self._nodes.check_speaks(principal.node, incarnation)
         else:
@@ -83,11 +96,26 @@ class WorkerHub:
                     resume=[(held.task_id, held.fence) for held in hello.held],
                 ),
                 By(f"node:{principal.node}"),
+                join_token_id=principal.join_token_id,
             )
             incarnation = registered.incarnation
-        return await self.sync.hello(
+            if principal.join_token_id is not None:
+                credential = registered.credential or ""
+        await register_types(self._store, principal.node, hello.definitions_json)
+        greeting = await self.sync.hello(
             Start(principal.node, incarnation, hello.boot_id, registered=incarnation)
         )
+        return greeting, credential
+
+    async def _check_joins(self, node: str, incarnation: int) -> None:
+        """A join token makes new nodes. It never speaks for one that exists."""
+        if incarnation:
+            raise Forbidden(
+                "a join token only registers: connect with the credential of the welcome"
+            )
+        with suppress(UnknownNode):
+            await self._nodes.get(node)
+            raise Forbidden(f"node '{node}' exists: join under another name")
 
     async def losses(
         self, principal: WorkerPrincipal, held: tuple[HeldRunState, ...]
@@ -104,6 +132,20 @@ class WorkerHub:
                 lost.append(LostRun(task_id=run.task_id, fence=run.fence, reason=reason))
         return tuple(lost)
 
+    async def wait_for_tasks(
+        self, principal: WorkerPrincipal, hello: Hello, ask: Ask, ended: asyncio.Event
+    ) -> list[Task] | Refusal:
+        """The tasks of an `Ask`. Waits for work up to its `wait_ms`, or until `ended`."""
+        deadline = self.clock.monotonic() + min(ask.wait_ms / 1000, ASK_WAIT_SECONDS_MAX)
+        with self._work.listening(ended) as stir:
+            while True:
+                stir.clear()
+                tasks = await self.claim(principal, hello, ask)
+                remaining = deadline - self.clock.monotonic()
+                if isinstance(tasks, Refusal) or tasks or remaining <= 0 or ended.is_set():
+                    return tasks
+                await self._work.wait(queues_of(hello), stir, ended, remaining)
+
     async def claim(
         self, principal: WorkerPrincipal, hello: Hello, ask: Ask
     ) -> list[Task] | Refusal:
@@ -115,7 +157,7 @@ class WorkerHub:
                     node=principal.node,
                     claim_id=ask.claim_id,
                     types=hello.types,
-                    queues=hello.queues or ("default",),
+                    queues=queues_of(hello),
                     slots=ask.slots,
                     lease_seconds=seconds,
                     project=principal.project,
@@ -129,6 +171,13 @@ class WorkerHub:
             ClaimById(ask.task_id, principal.node, ask.claim_id, seconds)
         )
         return claimed if isinstance(claimed, Refusal) else [claimed]
+
+    async def renew(
+        self, principal: WorkerPrincipal, hello: Hello | None, renew: Renew
+    ) -> RenewedRuns:
+        """Renews leases. The row of the node says what it serves."""
+        served = {"types": list(hello.types), "queues": list(queues_of(hello))} if hello else {}
+        return await self.sync.renew(principal.node, renew, principal.project, served)
 
     async def offered(self, tasks: Sequence[Task]) -> tuple[ClaimedTask, ...]:
         """Claimed tasks as they travel, with the answers to what their earlier runs asked."""
@@ -164,11 +213,16 @@ class WorkerHub:
         earlier = self._sessions.get(node)
         self._sessions[node] = session
         if earlier is not None and earlier is not session:
-            earlier.replace()
+            earlier.end(Replaced("a newer connection of this worker speaks now"))
 
     def leave(self, node: str, session: Ending) -> None:
         if self._sessions.get(node) is session:
             del self._sessions[node]
+
+    def end_sessions(self) -> None:
+        """Ends all sessions because the gateway stops."""
+        for session in list(self._sessions.values()):
+            session.end(GatewayUnavailable("this gateway stops: connect to another one"))
 
     async def wait_for_commands(self, node: str, seconds: float) -> None:
         """Waits until there may be a command for the node, at most these seconds."""
@@ -180,13 +234,6 @@ class WorkerHub:
             waiting.cancel()
             timer.cancel()
             await asyncio.gather(waiting, timer, return_exceptions=True)
-
-    async def _poll(self, seconds: float) -> None:
-        """Waits for work where no hints arrive."""
-        await self.clock.sleep(min(seconds, _POLL_SECONDS))
-
-
-_POLL_SECONDS: Final = 0.25
 
 
 def _task_view(task: Task) -> dict[str, object]:
@@ -202,4 +249,17 @@ def _task_view(task: Task) -> dict[str, object]:
         "max_attempts": task.max_attempts,
         "version": task.version,
         "timeout_seconds": timeout_of(task.options, None),
+        "options": msgspec.Raw(task.options_json.encode()),
+        "deaths": task.deaths,
+        "created_at": task.created_at,
+        "due_at": task.due_at,
+        "started_at": task.started_at,
+        "limits": task.limits,
+        "has_dependents": task.has_dependents,
+        "idempotency_key": task.idempotency_key,
     }
+
+
+def queues_of(hello: Hello) -> tuple[str, ...]:
+    """The queues that a worker serves."""
+    return hello.queues or ("default",)

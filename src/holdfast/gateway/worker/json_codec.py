@@ -17,6 +17,7 @@ from holdfast.core.errors import Malformed, TooLarge
 from holdfast.core.worker_wire import (
     JSON_CHUNK_BYTES_MAX,
     Ask,
+    CallFrame,
     CommandAck,
     GatewayMessage,
     Goodbye,
@@ -37,6 +38,7 @@ _KINDS: Final[dict[str, type]] = {
     "commandAck": CommandAck,
     "ping": Ping,
     "goodbye": Goodbye,
+    "call": CallFrame,
 }
 _LISTS: Final = ("task", "output", "checkpoint", "metrics")
 

@@ -10,10 +10,13 @@ from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
 
 
 class WorkerPrincipal(Protocol):
-    """The node behind a credential. Node and project never come from a message."""
+    """The node behind a credential. The project never comes from a message, and the node only where the
+    credential may speak for any node."""
 
     @property
-    def node(self) -> str: ...
+    def node(self) -> str:
+        """Empty until `named`, for a credential that is not bound to a node."""
+        ...
 
     @property
     def project(self) -> str: ...
@@ -23,11 +26,34 @@ class WorkerPrincipal(Protocol):
         """The kind that the node registers as: `worker` or `plugin`."""
         ...
 
+    @property
+    def join_token_id(self) -> str | None:
+        """The id of the join token that pays for the registration of a new node."""
+        ...
+
+    def named(self, worker_id: str) -> WorkerPrincipal:
+        """The principal of a `Hello` that names a worker. Forbidden if it may not speak for it."""
+        ...
+
 
 Authenticate: TypeAlias = Callable[[str], Awaitable[WorkerPrincipal]]
 """The principal of a bearer token that may call `sync.run`. Raises Unauthenticated or Forbidden."""
-WaitForWork: TypeAlias = Callable[[float], Awaitable[None]]
-"""Waits until there may be new work, at most these seconds."""
+Listen: TypeAlias = Callable[[Callable[[], None]], Callable[[], None]]
+"""Calls a function whenever there may be new work. Returns what ends that."""
+
+
+def rechecking(
+    authenticate: Authenticate, principal: WorkerPrincipal, secret: str
+) -> Callable[[str], Awaitable[object]]:
+    """Checks the credential of a connection again. A join token may be used up by then: the node's own
+    credential, which the connection was given, counts in its place."""
+
+    async def recheck(issued: str) -> object:
+        if issued:
+            return await authenticate(issued)
+        return None if principal.join_token_id is not None else await authenticate(secret)
+
+    return recheck
 
 
 class CommandSource(Protocol):

@@ -14,14 +14,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
-from holdfast.core.errors import Forbidden, Malformed, RateLimited
+from holdfast.core.errors import Forbidden, Malformed, RateLimited, Unauthenticated
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_protocol import Reception, Window, merge_acks
 from holdfast.core.worker_wire import (
     CHANGES_MAX,
     PROTOCOL,
+    AnswerFrame,
     Ask,
+    CallFrame,
     CommandAck,
     ErrorFrame,
     GatewayMessage,
@@ -39,20 +41,24 @@ from holdfast.core.worker_wire import (
     change_count,
 )
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
-from holdfast.gateway.worker.hub import ASK_WAIT_SECONDS_MAX, WorkerHub
+from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import WorkerPrincipal
-from holdfast.sync.errors import NodeFenced, Replaced, UnknownNode
+from holdfast.sync.errors import NodeFenced, UnknownNode
 from holdfast.sync.worker.messages import Inbound, MessageAnswer
 
 REQUESTS_MAX: Final = 16
 """Asks and renewals that a session answers at the same time."""
 FLUSH_SECONDS: Final = 5.0
 """How long the end of a session waits for the peer to take what is queued."""
+_ENDS: Final = (Malformed, Forbidden, RateLimited, NodeFenced, UnknownNode)
+"""Errors of a message that end the session."""
 PROTOCOLS: Final = ("", PROTOCOL, "holdfast.sync.v1")
 
 Received = tuple[WorkerMessage | HoldfastError, int]
 """A message, or why it could not be read, and its size in bytes."""
 Send = Callable[[GatewayMessage], Awaitable[None]]
+Recheck = Callable[[str], Awaitable[object]]
+"""Checks the credential of the connection again, or the one that it got in `Welcome` (empty: none)."""
 
 
 class WorkerSession:
@@ -65,12 +71,18 @@ class WorkerSession:
         *,
         window: Window | None = None,
         is_lasting: bool = True,
+        recheck: Recheck | None = None,
     ) -> None:
+        """`recheck` is called with each renewal: it raises when the credential does not count any more."""
         self._hub = hub
         self._principal = principal
         self._window = window or Window()
         self._is_lasting = is_lasting
+        self._recheck = recheck
+        self._asks: dict[str, asyncio.Event] = {}
+        """Asks that wait for work, by claim id. The event ends the wait."""
         self._hello: Hello | None = None
+        self._credential = ""
         self._incarnation = 0
         self._out: deque[GatewayMessage] = deque()
         self._ready = asyncio.Event()
@@ -111,9 +123,9 @@ class WorkerSession:
             else:
                 self._end.cancel()
 
-    def replace(self) -> None:
+    def end(self, error: HoldfastError) -> None:
         """See `hub.Ending`."""
-        self._fail(Replaced("a newer connection of this worker speaks now"))
+        self._fail(error)
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -125,7 +137,7 @@ class WorkerSession:
                 if isinstance(message, Goodbye):
                     return
                 await self._receive(message, size)
-            except (Malformed, Forbidden, RateLimited, NodeFenced, UnknownNode):
+            except _ENDS:
                 raise
             except StoreUnavailable as error:
                 if isinstance(message, Hello):
@@ -140,6 +152,8 @@ class WorkerSession:
                 await self._greet(message)
             case SyncMessage():
                 self._sync(message, size)
+            case Ask(slots=0, task_id="") if message.claim_id in self._asks:
+                self._asks[message.claim_id].set()
             case Ask():
                 self._start(self._ask(message))
             case Renew():
@@ -149,20 +163,23 @@ class WorkerSession:
                 await self._hub.commands.acknowledge(self._principal.node, message)
             case Ping():
                 self._put(Pong(n=message.n, position=str(await self._hub.position())))
+            case CallFrame():
+                self._start(self._call(message))
             case Goodbye():
                 pass
 
     async def _greet(self, hello: Hello) -> None:
-        self._check_name(hello.worker_id)
+        self._principal = self._principal.named(hello.worker_id)
         if hello.protocol not in PROTOCOLS:
             raise Malformed(f"protocol '{hello.protocol}' is not served: use {PROTOCOL}")
         check_whole("incarnation", hello.incarnation, least=0, most=WHOLE_MAX)
-        greeting = await self._hub.hello(self._principal, hello)
+        greeting, credential = await self._hub.hello(self._principal, hello)
         if greeting.refused is not None or greeting.receiver is None:
             raise _not_speaking(greeting.refused or Reception.UNKNOWN, self._principal.node)
         is_first = self._hello is None
         self._hello = hello
         self._incarnation = greeting.receiver.incarnation
+        self._credential = credential or self._credential
         if self._is_lasting:
             self._hub.enter(self._principal.node, self)
         position = await self._hub.position()
@@ -177,6 +194,8 @@ class WorkerSession:
                 gateway=self._hub.gateway,
                 lost=await self._hub.losses(self._principal, hello.held),
                 incarnation=self._incarnation,
+                node=self._principal.node,
+                credential=credential,
             )
         )
         if is_first and self._is_lasting:
@@ -252,25 +271,36 @@ class WorkerSession:
         hello = self._hello
         if hello is None:
             raise UnknownNode("say hello first: it names the types that this worker runs")
-        clock = self._hub.clock
-        deadline = clock.monotonic() + min(ask.wait_ms / 1000, ASK_WAIT_SECONDS_MAX)
-        while True:
-            tasks = await self._hub.claim(self._principal, hello, ask)
-            remaining = deadline - clock.monotonic()
-            if isinstance(tasks, Refusal):
-                self._put(ErrorFrame(code=tasks.code, detail=tasks.message))
-                self._put(Offer(claim_id=ask.claim_id))
-                return
-            if tasks or remaining <= 0:
-                offered = await self._hub.offered(tasks)
-                self._put(Offer(claim_id=ask.claim_id, tasks=offered))
-                return
-            await self._hub.wait_for_work(remaining)
+        ended = self._asks.setdefault(ask.claim_id, asyncio.Event())
+        try:
+            tasks = await self._hub.wait_for_tasks(self._principal, hello, ask, ended)
+        finally:
+            self._asks.pop(ask.claim_id, None)
+        if isinstance(tasks, Refusal):
+            self._put(ErrorFrame(code=tasks.code, detail=tasks.message))
+            tasks = []
+        offered = await self._hub.offered(tasks)
+        self._put(Offer(claim_id=ask.claim_id, tasks=offered))
+
+    async def _call(self, call: CallFrame) -> None:
+        try:
+            if not self._incarnation:
+                raise UnknownNode("say hello first: runs belong to an incarnation")
+            value = await self._hub.calls.answer(self._principal, call)
+            self._put(AnswerFrame(n=call.n, value_json=value))
+        except HoldfastError as error:
+            self._put(AnswerFrame(n=call.n, code=error.code, detail=str(error)))
 
     async def _renew(self, renew: Renew) -> None:
         if not self._incarnation:
             raise UnknownNode("say hello first: leases belong to an incarnation")
-        answer = await self._hub.sync.renew(self._principal.node, renew, self._principal.project)
+        if self._recheck is not None:
+            try:
+                await self._recheck(self._credential)
+            except (Unauthenticated, Forbidden) as error:
+                self._fail(error)
+                return
+        answer = await self._hub.renew(self._principal, self._hello, renew)
         position = await self._hub.position()
         self._put(
             Renewed(

@@ -18,10 +18,11 @@ from holdfast.core.worker_wire import PROTOCOL, ErrorFrame, GatewayMessage, Work
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import json_codec
 from holdfast.gateway.worker.hub import WorkerHub
-from holdfast.gateway.worker.ports import Authenticate
+from holdfast.gateway.worker.ports import Authenticate, rechecking
 from holdfast.gateway.worker.session import Received, WorkerSession
 
-FRAME_BYTES_MAX: Final = 65_536
+FRAME_BYTES_MAX: Final = 4_194_304
+"""Above the largest result with its escapes."""
 CLOSE_CODES: Final = {
     "malformed": 4400,
     "unauthenticated": 4401,
@@ -34,6 +35,7 @@ CLOSE_CODES: Final = {
     "store-unavailable": 4503,
     "store-busy": 4503,
     "disk-full": 4503,
+    "gateway-unavailable": 4503,
 }
 """Codes of a close, by code of the error; another error closes with 4500."""
 _BEARER: Final = "bearer "
@@ -48,12 +50,14 @@ async def serve_websocket(hub: WorkerHub, authenticate: Authenticate, websocket:
         return
     await websocket.accept(subprotocol=PROTOCOL)
     try:
-        principal = await authenticate(bearer(websocket.headers.get("authorization", "")))
+        secret = bearer(websocket.headers.get("authorization", ""))
+        principal = await authenticate(secret)
+        recheck = rechecking(authenticate, principal, secret)
 
         async def send(message: GatewayMessage) -> None:
             await websocket.send_text(json_codec.encode(message).decode())
 
-        await WorkerSession(hub, principal).run(_messages(websocket), send)
+        await WorkerSession(hub, principal, recheck=recheck).run(_messages(websocket), send)
     except WebSocketDisconnect:
         return
     except HoldfastError as error:

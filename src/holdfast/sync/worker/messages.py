@@ -274,6 +274,7 @@ class _Effect:
             code=refusal.code,
             detail=refusal.message,
             what=_WHAT[type(change)],
+            fence=change.fence,
             state_json=codec.dumps(state_of(task)) if task is not None and may_see else "",
         )
 

@@ -6,7 +6,8 @@ times do not. Never: knows a transport or a credential; the caller names the nod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -74,8 +75,11 @@ class WorkerSync:
         *,
         gather_seconds: float = GATHER_SECONDS,
         ask_decision: AskDecision | None = ask_decision,
+        on_changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_changed` is called after commits that changed tasks: others may wait for their events."""
         self._store = store
+        self.on_changed = on_changed
         self._ask_decision = ask_decision
         self._commits = GroupCommit(self.apply, clock, gather_seconds=gather_seconds)
         self.put = self._commits.put
@@ -105,6 +109,7 @@ class WorkerSync:
         )
         if is_cut_short:
             store.cascades.on_cut_short()
+        self.on_changed()
         return answers
 
     async def claim(self, request: NamedClaim) -> list[Task]:
@@ -118,8 +123,15 @@ class WorkerSync:
             lambda dialect, _, now: _claim(request, dialect, now, (first, second))
         )
 
-    async def renew(self, node: str, renew: Renew, project: str = DEFAULT_PROJECT) -> RenewedRuns:
-        """Renews the leases of the runs that the node holds, and names those that it lost."""
+    async def renew(
+        self,
+        node: str,
+        renew: Renew,
+        project: str = DEFAULT_PROJECT,
+        served: Mapping[str, object] = MappingProxyType({}),
+    ) -> RenewedRuns:
+        """Renews the leases of the runs that the node holds, and names those that it lost. `served`: what its
+        row says besides its load."""
         if len(renew.held) > HELD_MAX:
             raise BatchTooLarge(f"a renewal has at most {HELD_MAX} runs, not {len(renew.held)}")
         seconds = lease_seconds(renew.lease_ms)
@@ -132,7 +144,8 @@ class WorkerSync:
                 runs.append(task.run)
             else:
                 lost.append(LostRun(task_id=held.task_id, fence=held.fence, reason=reason or ""))
-        info = msgspec.json.encode({"running": renew.running, "slots": renew.slots}).decode()
+        load = {"busy": renew.running, "workers": renew.slots, "lease_seconds": seconds}
+        info = msgspec.json.encode({**served, **load}).decode()
         answer = await self._store.heartbeat(node, info, runs, seconds)
         if answer.lost:
             again = await self._store.reads.get(sorted({run.task_id for run in answer.lost}))

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class WorkerMessage(_message.Message):
-    __slots__ = ("hello", "sync", "ask", "renew", "command_ack", "ping", "goodbye")
+    __slots__ = ("hello", "sync", "ask", "renew", "command_ack", "ping", "goodbye", "call")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     SYNC_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
@@ -15,6 +15,7 @@ class WorkerMessage(_message.Message):
     COMMAND_ACK_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     sync: WorkerSyncMessage
     ask: Ask
@@ -22,10 +23,11 @@ class WorkerMessage(_message.Message):
     command_ack: CommandAck
     ping: Ping
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., sync: _Optional[_Union[WorkerSyncMessage, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., command_ack: _Optional[_Union[CommandAck, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    call: Call
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., sync: _Optional[_Union[WorkerSyncMessage, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., renew: _Optional[_Union[Renew, _Mapping]] = ..., command_ack: _Optional[_Union[CommandAck, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., call: _Optional[_Union[Call, _Mapping]] = ...) -> None: ...
 
 class GatewayMessage(_message.Message):
-    __slots__ = ("welcome", "ack", "offer", "renewed", "command", "lost", "pong", "error", "drain", "decided")
+    __slots__ = ("welcome", "ack", "offer", "renewed", "command", "lost", "pong", "error", "drain", "decided", "answer")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ACK_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +38,7 @@ class GatewayMessage(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     DECIDED_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     ack: SyncAck
     offer: Offer
@@ -46,10 +49,11 @@ class GatewayMessage(_message.Message):
     error: Error
     drain: Drain
     decided: Decided
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[SyncAck, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., decided: _Optional[_Union[Decided, _Mapping]] = ...) -> None: ...
+    answer: Answer
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ack: _Optional[_Union[SyncAck, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., renewed: _Optional[_Union[Renewed, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., decided: _Optional[_Union[Decided, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("worker_id", "incarnation", "boot_id", "types", "queues", "slots", "capabilities", "held", "protocol")
+    __slots__ = ("worker_id", "incarnation", "boot_id", "types", "queues", "slots", "capabilities", "held", "protocol", "definitions_json")
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +63,7 @@ class Hello(_message.Message):
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    DEFINITIONS_JSON_FIELD_NUMBER: _ClassVar[int]
     worker_id: str
     incarnation: int
     boot_id: str
@@ -68,7 +73,8 @@ class Hello(_message.Message):
     capabilities: _containers.RepeatedScalarFieldContainer[str]
     held: _containers.RepeatedCompositeFieldContainer[Held]
     protocol: str
-    def __init__(self, worker_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., capabilities: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., protocol: _Optional[str] = ...) -> None: ...
+    definitions_json: str
+    def __init__(self, worker_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., boot_id: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., capabilities: _Optional[_Iterable[str]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., protocol: _Optional[str] = ..., definitions_json: _Optional[str] = ...) -> None: ...
 
 class Held(_message.Message):
     __slots__ = ("task_id", "fence", "output_end")
@@ -88,7 +94,7 @@ class Held(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., fence: _Optional[int] = ..., output_end: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("applied_through", "window_frames", "window_bytes", "heartbeat_ms", "position", "epoch", "gateway", "lost", "incarnation")
+    __slots__ = ("applied_through", "window_frames", "window_bytes", "heartbeat_ms", "position", "epoch", "gateway", "lost", "incarnation", "node", "credential")
     APPLIED_THROUGH_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FRAMES_FIELD_NUMBER: _ClassVar[int]
     WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +104,8 @@ class Welcome(_message.Message):
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
     applied_through: int
     window_frames: int
     window_bytes: int
@@ -107,7 +115,9 @@ class Welcome(_message.Message):
     gateway: str
     lost: _containers.RepeatedCompositeFieldContainer[Lost]
     incarnation: int
-    def __init__(self, applied_through: _Optional[int] = ..., window_frames: _Optional[int] = ..., window_bytes: _Optional[int] = ..., heartbeat_ms: _Optional[int] = ..., position: _Optional[str] = ..., epoch: _Optional[str] = ..., gateway: _Optional[str] = ..., lost: _Optional[_Iterable[_Union[Lost, _Mapping]]] = ..., incarnation: _Optional[int] = ...) -> None: ...
+    node: str
+    credential: str
+    def __init__(self, applied_through: _Optional[int] = ..., window_frames: _Optional[int] = ..., window_bytes: _Optional[int] = ..., heartbeat_ms: _Optional[int] = ..., position: _Optional[str] = ..., epoch: _Optional[str] = ..., gateway: _Optional[str] = ..., lost: _Optional[_Iterable[_Union[Lost, _Mapping]]] = ..., incarnation: _Optional[int] = ..., node: _Optional[str] = ..., credential: _Optional[str] = ...) -> None: ...
 
 class WorkerSyncMessage(_message.Message):
     __slots__ = ("worker_id", "sequence", "changes", "timestamp", "incarnation")
@@ -288,18 +298,20 @@ class SyncAck(_message.Message):
     def __init__(self, accepted: bool = ..., reason: _Optional[str] = ..., expected_sequence: _Optional[int] = ..., sequence: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[ChangeRefused, _Mapping]]] = ..., output_next: _Optional[_Mapping[str, int]] = ..., position: _Optional[str] = ...) -> None: ...
 
 class ChangeRefused(_message.Message):
-    __slots__ = ("task_id", "code", "detail", "what", "state_json")
+    __slots__ = ("task_id", "code", "detail", "what", "state_json", "fence")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     WHAT_FIELD_NUMBER: _ClassVar[int]
     STATE_JSON_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     code: str
     detail: str
     what: str
     state_json: str
-    def __init__(self, task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., what: _Optional[str] = ..., state_json: _Optional[str] = ...) -> None: ...
+    fence: int
+    def __init__(self, task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., what: _Optional[str] = ..., state_json: _Optional[str] = ..., fence: _Optional[int] = ...) -> None: ...
 
 class Ask(_message.Message):
     __slots__ = ("slots", "lease_ms", "claim_id", "task_id", "wait_ms")
@@ -454,3 +466,29 @@ class Error(_message.Message):
     retryable: bool
     retry_after_ms: int
     def __init__(self, code: _Optional[str] = ..., detail: _Optional[str] = ..., retryable: bool = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
+
+class Call(_message.Message):
+    __slots__ = ("n", "verb", "task_id", "fence", "args_json")
+    N_FIELD_NUMBER: _ClassVar[int]
+    VERB_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    FENCE_FIELD_NUMBER: _ClassVar[int]
+    ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    verb: str
+    task_id: str
+    fence: int
+    args_json: str
+    def __init__(self, n: _Optional[int] = ..., verb: _Optional[str] = ..., task_id: _Optional[str] = ..., fence: _Optional[int] = ..., args_json: _Optional[str] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("n", "value_json", "code", "detail")
+    N_FIELD_NUMBER: _ClassVar[int]
+    VALUE_JSON_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    value_json: str
+    code: str
+    detail: str
+    def __init__(self, n: _Optional[int] = ..., value_json: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""Workers and producers without a database: the engine's parts over a connection to a gateway."""

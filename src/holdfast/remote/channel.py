@@ -1,0 +1,144 @@
+"""One connection to one gateway: messages out, messages in.
+
+Promises: a refusal by the gateway raises its typed error, every other end GatewayUnavailable. Never: retries
+(`link.py` does).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from holdfast.client.problems import problem
+from holdfast.core.address import shown_url
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.worker_wire import (
+    PROTOCOL,
+    ErrorFrame,
+    GatewayMessage,
+    Hello,
+    Welcome,
+    WorkerMessage,
+)
+from holdfast.errors import HoldfastError
+
+CONNECT_SECONDS: Final = 5.0
+WELCOME_SECONDS: Final = 10.0
+"""How long a gateway may take for its answer to `Hello`."""
+FRAME_BYTES_MAX: Final = 64 * 1_048_576
+"""An offer carries up to 100 tasks with their payloads."""
+_STATUSES: Final = {
+    4400: (400, "malformed"),
+    4401: (401, "unauthenticated"),
+    4403: (403, "forbidden"),
+    4409: (409, "node-fenced"),
+    4413: (413, "too-large"),
+    4429: (429, "rate-limited"),
+}
+"""The status and the code of a close that no error message came before."""
+_messages: Final = msgspec.json.Decoder(GatewayMessage)
+log = logging.getLogger("holdfast.worker")
+
+
+class Channel(Protocol):
+    async def send(self, message: WorkerMessage) -> None: ...
+
+    async def receive(self) -> GatewayMessage: ...
+
+    async def close(self) -> None: ...
+
+
+class WebSocketChannel:
+    """A connection over WebSocket."""
+
+    def __init__(self, connection: Any, url: str) -> None:
+        self._connection = connection
+        self._url = url
+
+    async def send(self, message: WorkerMessage) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            await self._connection.send(msgspec.json.encode(message), text=True)
+        except ConnectionClosed as error:
+            raise self._ended(error) from None
+
+    async def receive(self) -> GatewayMessage:
+        """The next message. Those of a newer protocol are skipped."""
+        from websockets.exceptions import ConnectionClosed
+
+        while True:
+            try:
+                data = await self._connection.recv(decode=False)
+            except ConnectionClosed as error:
+                raise self._ended(error) from None
+            try:
+                message: GatewayMessage = _messages.decode(data)
+            except msgspec.DecodeError as error:
+                log.warning("a message of gateway %s cannot be read: %s", self._url, error)
+            else:
+                return message
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    def _ended(self, closed: Any) -> Exception:
+        code = closed.rcvd.code if closed.rcvd is not None else 0
+        if code in _STATUSES:
+            status, name = _STATUSES[code]
+            return problem(status, {"code": name, "detail": f"the gateway refused: {name}"})
+        return GatewayUnavailable(f"the connection to {self._url} ended: {closed}")
+
+
+async def connect(url: str, token: str, ping_seconds: float) -> WebSocketChannel:
+    """Connects to worker sync at a gateway."""
+    from websockets.asyncio.client import connect as open_websocket
+    from websockets.exceptions import InvalidStatus, WebSocketException
+    from websockets.typing import Subprotocol
+
+    shown = shown_url(url)
+    try:
+        connection = await open_websocket(
+            url,
+            subprotocols=[Subprotocol(PROTOCOL)],
+            additional_headers={"Authorization": f"Bearer {token}"},
+            open_timeout=CONNECT_SECONDS,
+            close_timeout=1.0,
+            ping_interval=ping_seconds,
+            ping_timeout=ping_seconds,
+            max_size=FRAME_BYTES_MAX,
+            compression=None,
+            proxy=None,
+        )
+    except InvalidStatus as error:
+        raise problem(error.response.status_code, None) from None
+    except (OSError, TimeoutError, WebSocketException) as error:
+        raise GatewayUnavailable(
+            f"no gateway answers at {shown}: {error!r}; is `holdfast server` running there?"
+        ) from None
+    return WebSocketChannel(connection, shown)
+
+
+async def greet(channel: Channel, hello: Hello) -> Welcome:
+    """Says hello and waits for the welcome. The channel is closed if there is none."""
+    try:
+        async with asyncio.timeout(WELCOME_SECONDS):
+            await channel.send(hello)
+            while not isinstance(message := await channel.receive(), Welcome):
+                if isinstance(message, ErrorFrame):
+                    raise error_of(message)
+            return message
+    except TimeoutError:
+        await channel.close()
+        raise GatewayUnavailable("the gateway did not answer hello in time") from None
+    except BaseException:
+        await channel.close()
+        raise
+
+
+def error_of(frame: ErrorFrame) -> HoldfastError:
+    """The error that a gateway sent."""
+    return problem(500, {"code": frame.code, "detail": frame.detail})

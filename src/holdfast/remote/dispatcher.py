@@ -1,0 +1,82 @@
+"""Asks the gateway for tasks for free workers.
+
+Promises: an ask with the free slots is outstanding while workers are free; the gateway answers when there is
+work. An answer that was lost with a connection is given again. A stop ends the wait at once.
+Never: runs or finishes a task.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from holdfast.clock import Clock
+from holdfast.core import claiming
+from holdfast.core.task import Task
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.loop import Loop
+from holdfast.engine.pool import WorkerPool
+from holdfast.remote.leases import Leases
+from holdfast.remote.link import Link
+from holdfast.remote.offers import task_of
+
+WAIT_SECONDS_MAX: Final = 20.0
+
+
+class RemoteDispatcher(Loop):
+    """One for each remote engine. Implements `engine.ports.Claims`."""
+
+    name = "dispatcher"
+
+    def __init__(
+        self,
+        clock: Clock,
+        link: Link,
+        pool: WorkerPool,
+        leases: Leases,
+        handlers: Handlers,
+        *,
+        lease_seconds: float,
+    ) -> None:
+        super().__init__(clock)
+        self._link = link
+        self._pool = pool
+        self._leases = leases
+        self._handlers = handlers
+        # The lease counts from the ask: a long wait would leave little of it.
+        self._wait_seconds = min(lease_seconds / 3, WAIT_SECONDS_MAX)
+        self._ending = False
+        self.stopping = False
+        self.claimed = 0
+        self.claiming = False
+
+    @property
+    def ending(self) -> bool:
+        """No further ask after the one in progress, whose wait ends at once."""
+        return self._ending
+
+    @ending.setter
+    def ending(self, is_ending: bool) -> None:
+        self._ending = is_ending
+        if is_ending:
+            self._link.withdraw()
+
+    def worker_freed(self) -> None:
+        self.wake()
+
+    async def tick(self) -> float:
+        free = claiming.room(self._pool.load())
+        if self.stopping or self._ending or free < 1 or not len(self._handlers):
+            return claiming.PUSHED_POLL_SECONDS
+        self.claiming = True
+        try:
+            offered = await self._link.ask(free, self._wait_seconds)
+        finally:
+            self.claiming = False
+        tasks: list[Task] = []
+        for claimed in offered.tasks:
+            task = task_of(claimed, self._link.node)
+            tasks.append(task)
+            self._leases.grant([task.run], offered.asked_at, claimed.lease_ms / 1000)
+        self.claimed += len(tasks)
+        self._pool.give(tasks)
+        return 0.0

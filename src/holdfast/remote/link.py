@@ -1,0 +1,386 @@
+"""The link of a worker to its gateways: one connection at a time, to any of them.
+
+Promises: after any interruption the link connects again, to the next gateway, and goes on where it was: what
+was not acknowledged is sent again, asks and calls too. A claim whose answer was lost gets the same offer. A
+credential that does not count any more, or a newer incarnation of the node, ends the link for good.
+Never: judges a run; its owner does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast.clock import Clock
+from holdfast.core import codec
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.ids import Ids
+from holdfast.core.task import RunId
+from holdfast.core.token import TokenKind, token_kind
+from holdfast.core.watching import backoff_seconds
+from holdfast.core.worker_log import Change
+from holdfast.core.worker_protocol import Window
+from holdfast.core.worker_wire import (
+    PROTOCOL,
+    AnswerFrame,
+    Ask,
+    CallFrame,
+    CommandAck,
+    CommandFrame,
+    DrainFrame,
+    ErrorFrame,
+    GatewayMessage,
+    Goodbye,
+    HeldRunState,
+    Hello,
+    LostRun,
+    Offer,
+    Renew,
+    Renewed,
+    SyncAck,
+    Welcome,
+    WorkerMessage,
+)
+from holdfast.errors import HoldfastError
+from holdfast.remote.channel import Channel, connect, error_of, greet
+from holdfast.remote.gateways import Gateways
+from holdfast.remote.outbox import Fate, Outbox
+from holdfast.remote.owner import LinkOwner, Served
+from holdfast.remote.requests import Asked, Called, Offered, Pending, Renewal
+
+GOODBYE_SECONDS: Final = 1.0
+RECONNECT_SECONDS_MAX: Final = 2.0
+"""The longest pause between two connections: leases go on meanwhile."""
+_FATAL: Final = frozenset({"unauthenticated", "forbidden", "node-fenced"})
+"""Codes of errors after which a new connection would be refused as well."""
+_UNKNOWN_NODE: Final = "unknown-node"
+log = logging.getLogger("holdfast.worker")
+
+
+Connect = Callable[[str, str, float], Awaitable[Channel]]
+
+
+class Link:
+    """One for each remote engine."""
+
+    def __init__(
+        self,
+        gateways: Gateways,
+        clock: Clock,
+        ids: Ids,
+        *,
+        name: str,
+        lease_seconds: float,
+        owner: LinkOwner,
+        open_channel: Connect = connect,
+    ) -> None:
+        """`name`: of the node, if the token may name one."""
+        self._gateways = gateways
+        self._clock = clock
+        self._ids = ids
+        self._name = name
+        self._token = gateways.token
+        self._lease_seconds = lease_seconds
+        self._owner = owner
+        self._open_channel = open_channel
+        self._boot_id = ids.secret()
+        self._turn = 0
+        self._outbox = Outbox()
+        self._channel: Channel | None = None
+        self._out: deque[WorkerMessage] = deque()
+        self._ready = asyncio.Event()
+        self._pending = Pending()
+        self._calls = 0
+        self._served: Served | None = None
+        self.failure: HoldfastError | None = None
+        """Why the link has ended for good."""
+        self.node = ""
+        self.gateway = ""
+        self.connections = 0
+        """How often the link was established."""
+
+    @property
+    def is_connected(self) -> bool:
+        return self._channel is not None
+
+    @property
+    def has_failed(self) -> bool:
+        return self.failure is not None
+
+    # -- for the engine ----------------------------------------------------------------------------
+
+    async def ask(self, slots: int, wait_seconds: float) -> Offered:
+        """Asks for tasks and waits for the offer, across reconnects."""
+        ask = Ask(
+            slots=slots,
+            lease_ms=int(self._lease_seconds * 1000),
+            claim_id=f"{self._boot_id[:8]}-{self._ids.secret()}",
+            wait_ms=int(wait_seconds * 1000),
+        )
+        asked = Asked(ask, asyncio.get_running_loop().create_future())
+        self._check()
+        self._pending.asked[ask.claim_id] = asked
+        try:
+            if self.is_connected:
+                self._announce()
+                self._send_ask(asked)
+            return await asked.future
+        finally:
+            self._pending.asked.pop(ask.claim_id, None)
+
+    def withdraw(self) -> None:
+        """Ends the waiting of asks: the gateway answers them now."""
+        for asked in self._pending.asked.values():
+            asked.is_withdrawn = True
+            if self.is_connected:
+                self._post(Ask(claim_id=asked.ask.claim_id))
+            else:
+                asked.end()
+
+    async def renew(self, held: Sequence[RunId], running: int, slots: int) -> Renewal:
+        """Renews the leases of these runs. GatewayUnavailable while there is no connection."""
+        self._check()
+        if not self.is_connected or self._pending.is_renewing:
+            raise GatewayUnavailable("no gateway is connected")
+        self._announce()
+        sent_at = self._clock.monotonic()
+        self._post(
+            Renew(
+                held=tuple(HeldRunState(task_id=run.task_id, fence=run.fence) for run in held),
+                lease_ms=int(self._lease_seconds * 1000),
+                running=running,
+                slots=slots,
+            )
+        )
+        try:
+            renewed = await self._pending.renewal(self._lease_seconds / 3)
+        except TimeoutError:
+            await self._hang_up()
+            raise GatewayUnavailable("the gateway did not answer a renewal in time") from None
+        kept = {RunId(run.task_id, run.fence) for run in renewed.kept}
+        lost = {run for run in held if run not in kept}
+        return Renewal(sent_at, kept, lost, renewed.lease_ms / 1000)
+
+    async def report(self, changes: Sequence[Change]) -> list[Fate]:
+        """Sends changes and waits until they are committed or refused, across reconnects."""
+        self._check()
+        futures = self._outbox.put(changes)
+        self._flush()
+        return [await future for future in futures]
+
+    async def call(self, verb: str, run: RunId, **arguments: object) -> Any:
+        """A request that is not a change. It is repeated after a reconnect: the gateway knows repeats."""
+        self._check()
+        self._calls += 1
+        frame = CallFrame(
+            n=self._calls,
+            verb=verb,
+            task_id=run.task_id,
+            fence=run.fence,
+            args_json=codec.dumps(arguments),
+        )
+        called = Called(frame, asyncio.get_running_loop().create_future())
+        self._pending.called[frame.n] = called
+        try:
+            self._post(frame)
+            return await called.future
+        finally:
+            self._pending.called.pop(frame.n, None)
+
+    def acknowledge(self, ack: CommandAck) -> None:
+        """What became of a command. Without a connection the gateway sends the command again."""
+        self._post(ack)
+
+    # -- the connection ----------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connects for the first time. Raises why no gateway accepts this worker."""
+        failure: HoldfastError | None = None
+        for _ in self._gateways.urls:
+            try:
+                await self._connect()
+                return
+            except GatewayUnavailable as error:
+                failure = error
+                self._turn += 1
+        assert failure is not None
+        raise failure
+
+    async def run(self) -> None:
+        """Serves the connection, and connects again when it ends. Returns after a refusal for good."""
+        attempt = 0
+        while self.failure is None:
+            try:
+                if self._channel is None:
+                    await self._connect()
+                attempt = 0
+                await self._serve()
+            except HoldfastError as error:
+                await self._hang_up()
+                if error.code in _FATAL:
+                    self._fail(error)
+                    return
+                if error.code == _UNKNOWN_NODE:
+                    self._start_over()
+                log.warning("gateway %s: %s; connecting again", self.gateway or "?", error)
+            self._turn += 1
+            pause = backoff_seconds(attempt, self._ids.random_unit())
+            await self._clock.sleep(min(pause, RECONNECT_SECONDS_MAX))
+            attempt += 1
+
+    async def close(self) -> None:
+        """Says goodbye. What was reported before has been acknowledged."""
+        self.failure = self.failure or GatewayUnavailable("the link is closed")
+        if self._channel is not None:
+            with suppress(HoldfastError, TimeoutError, OSError):
+                async with asyncio.timeout(GOODBYE_SECONDS):
+                    await self._channel.send(Goodbye(reason="the worker stops"))
+        await self._hang_up()
+
+    async def _connect(self) -> None:
+        url = self._gateways.websocket_url(self._turn)
+        channel = await self._open_channel(url, self._token, max(1.0, self._lease_seconds / 3))
+        served = self._owner.served()
+        held = [] if not self._outbox.incarnation else list(self._owner.held())
+        welcome = await greet(channel, self._hello(served, held))
+        self._welcomed(channel, welcome, served, held)
+
+    def _hello(self, served: Served, held: Sequence[RunId]) -> Hello:
+        return Hello(
+            worker_id=self.node or self._new_name(),
+            incarnation=self._outbox.incarnation,
+            boot_id=self._boot_id,
+            types=served.types,
+            queues=served.queues,
+            slots=served.slots,
+            held=tuple(HeldRunState(task_id=run.task_id, fence=run.fence) for run in held),
+            protocol=PROTOCOL,
+            definitions_json=served.definitions_json,
+        )
+
+    def _new_name(self) -> str:
+        """A credential of a node names it. For another token each try has a new name: a join whose answer was
+        lost has registered the one before."""
+        is_bound = token_kind(self._token) is TokenKind.NODE
+        return "" if is_bound else f"{self._name}:{self._ids.token()}"
+
+    def _welcomed(
+        self, channel: Channel, welcome: Welcome, served: Served, held: Sequence[RunId]
+    ) -> None:
+        """The connection is established: everything that waits is sent."""
+        is_new = welcome.incarnation != self._outbox.incarnation
+        self.node, self.gateway = welcome.node, welcome.gateway
+        if welcome.credential:
+            self._token = welcome.credential
+            self._owner.joined(welcome.credential)
+        self._served, self._channel = served, channel
+        self.connections += 1
+        self._out.clear()
+        window = Window(welcome.window_frames, welcome.window_bytes)
+        lost = {RunId(run.task_id, run.fence) for run in welcome.lost}
+        self._owner.lose(set(held) if is_new else lost)
+        self._outbox.welcome(welcome.incarnation, welcome.applied_through, window)
+        self._flush()
+        for asked in self._pending.asked.values():
+            self._send_ask(asked)
+        for called in self._pending.called.values():
+            self._post(called.frame)
+        self._owner.connected()
+
+    async def _serve(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        writer = asyncio.create_task(self._write(channel), name="holdfast-link-writer")
+        try:
+            while True:
+                self._receive(await channel.receive())
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _write(self, channel: Channel) -> None:
+        while True:
+            while self._out:
+                await channel.send(self._out.popleft())
+            self._ready.clear()
+            await self._ready.wait()
+
+    def _receive(self, message: GatewayMessage) -> None:
+        match message:
+            case SyncAck():
+                self._outbox.acknowledge(message)
+                self._flush()
+            case Offer():
+                if unclaimed := self._pending.offered(message):
+                    self._outbox.put(unclaimed)
+                    self._flush()
+            case Renewed():
+                self._pending.renewed(message)
+            case LostRun():
+                self._owner.lose({RunId(message.task_id, message.fence)})
+            case CommandFrame():
+                if (ack := self._owner.obey(message)) is not None:
+                    self._post(ack)
+            case AnswerFrame():
+                self._pending.answered(message)
+            case ErrorFrame():
+                raise error_of(message)
+            case DrainFrame():
+                self._owner.drain()
+            case _:
+                log.debug("the gateway sent %s", type(message).__name__)
+
+    # -- out ---------------------------------------------------------------------------------------
+
+    def _announce(self) -> None:
+        """Says hello again when this worker serves other types than before."""
+        served = self._owner.served()
+        if served != self._served:
+            self._served = served
+            self._post(self._hello(served, ()))
+
+    def _send_ask(self, asked: Asked) -> None:
+        asked.sent_at = self._clock.monotonic()
+        self._post(asked.ask)
+
+    def _flush(self) -> None:
+        for message in self._outbox.to_send() if self.is_connected else ():
+            self._post(message)
+
+    def _post(self, message: WorkerMessage) -> None:
+        if self.is_connected:
+            self._out.append(message)
+            self._ready.set()
+
+    # -- ends --------------------------------------------------------------------------------------
+
+    async def _hang_up(self) -> None:
+        """Ends the connection. What waits for an answer goes on waiting, except renewals."""
+        channel, self._channel = self._channel, None
+        self._out.clear()
+        self._pending.disconnected()
+        if channel is not None:
+            await channel.close()
+
+    def _start_over(self) -> None:
+        """The gateways do not know this incarnation: the next connection starts another one."""
+        self._owner.lose(set(self._owner.held()))
+        self._boot_id = self._ids.secret()
+        self._outbox.drop()
+        self._outbox.incarnation = 0
+
+    def _fail(self, error: HoldfastError) -> None:
+        """No gateway accepts this worker any more."""
+        self.failure = error
+        self._owner.lose(set(self._owner.held()))
+        self._outbox.drop()
+        self._pending.fail(error)
+        self._owner.failed(error)
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise GatewayUnavailable(f"the link to the gateway has ended: {self.failure}")

@@ -1,0 +1,159 @@
+"""Outcomes and reports of runs as changes of worker sync, and the gateway's answers as rulings.
+
+Promises: an outcome that the gateway applied is ruled as `core.decide` rules it, so that a remote engine
+counts, logs and announces like one with a database. A refusal keeps its code. An outcome that the gateway
+cannot store makes its task a dead letter, as it does with a database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, assert_never
+
+from holdfast.clock import Clock
+from holdfast.core import codec, failure as failures
+from holdfast.core.command import (
+    Cancel,
+    Complete,
+    Fail,
+    GetStuck,
+    Instruction,
+    Release,
+    Report,
+    RunnerCommand,
+    Snooze,
+    Suspend,
+)
+from holdfast.core.decide import Refusal, Ruling, decide
+from holdfast.core.ids import Ids
+from holdfast.core.task import Failure, FailureKind, Task
+from holdfast.core.worker_log import Change
+from holdfast.core.worker_wire import (
+    ChangeRefused,
+    CheckpointChange,
+    FailureReport,
+    TaskChange,
+)
+from holdfast.remote.link import Link
+from holdfast.remote.outbox import Fate, Unknown
+
+UNSTORABLE: Final = frozenset({"invalid-input", "payload-too-large", "unserialisable-payload"})
+"""Refusals of an outcome's value, not of its run."""
+ANSWER_LOST: Final = "answer-lost"
+
+
+class RemoteOutcomes:
+    """Implements `engine.ports.Outcomes` on a link."""
+
+    def __init__(self, link: Link, clock: Clock) -> None:
+        self._link = link
+        self._clock = clock
+
+    async def finish(
+        self, ended: Sequence[tuple[Task, Instruction]], *, brief: bool = False
+    ) -> list[Ruling]:
+        """Reports outcomes and waits for their commit. After the end of the link they are refused."""
+        if self._link.has_failed:
+            text = "this worker was shut out: its outcome is not written"
+            return [Refusal(task.id, "lease-lost", text, (), None) for task, _ in ended]
+        fates = await self._link.report([outcome_change(task, i) for task, i in ended])
+        pairs = list(zip(ended, fates, strict=True))
+        unstorable = [
+            _dead(task, fate)
+            for (task, _), fate in pairs
+            if isinstance(fate, ChangeRefused) and fate.code in UNSTORABLE
+        ]
+        if unstorable:
+            await self._link.report(unstorable)
+        return [self.ruling(task, instruction, fate) for (task, instruction), fate in pairs]
+
+    async def finish_held(self, ended: Sequence[tuple[Task, Instruction]]) -> list[Ruling]:
+        return await self.finish(ended)
+
+    async def give_back(self, instructions: Sequence[Instruction]) -> None:
+        """See `engine.ports.GiveBack`."""
+        await self._link.report(
+            [_change(i.task_id, i.fence or 0, i.command) for i in instructions]  # type: ignore[arg-type]
+        )
+
+    def ruling(self, task: Task, instruction: Instruction, fate: Fate) -> Ruling:
+        """What the gateway's answer means for the task."""
+        if isinstance(fate, Unknown):
+            text = "the gateway has it, but its answer was lost: read the task"
+            return Refusal(task.id, ANSWER_LOST, text, (), None)
+        if fate is not None:
+            return Refusal(task.id, fate.code, fate.detail, (), None)
+        return decide(task, instruction, self._clock.now())
+
+
+def outcome_change(task: Task, instruction: Instruction) -> TaskChange:
+    """The change that stands for the end of a run."""
+    return _change(task.id, instruction.fence or task.fence, instruction.command)  # type: ignore[arg-type]
+
+
+def report_change(instruction: Instruction, report: Report, ids: Ids) -> Change:
+    """The change that stands for progress or a checkpoint."""
+    fence = instruction.fence or 0
+    if report.checkpoint_json is not None:
+        return CheckpointChange(
+            task_id=instruction.task_id,
+            fence=fence,
+            checkpoint_id=ids.secret(),
+            data_json=report.checkpoint_json,
+        )
+    progress = codec.loads_object(report.progress_json or "{}")
+    return TaskChange(
+        task_id=instruction.task_id,
+        fence=fence,
+        progress=progress.get("done"),
+        note=progress.get("note"),
+    )
+
+
+def _change(task_id: str, fence: int, command: RunnerCommand) -> TaskChange:
+    match command:
+        case Complete():
+            return TaskChange(
+                task_id=task_id, fence=fence, status="completed", result_json=command.result_json
+            )
+        case Fail():
+            report = _failure(command.failure, is_final=command.final)
+            return TaskChange(task_id=task_id, fence=fence, status="failed", failure=report)
+        case Snooze():
+            return TaskChange(
+                task_id=task_id,
+                fence=fence,
+                status="queued",
+                delay_ms=int(command.delay_seconds * 1000),
+                reason=command.reason,
+            )
+        case Cancel():
+            return TaskChange(task_id=task_id, fence=fence, status="aborted", reason=command.reason)
+        case Release():
+            return TaskChange(task_id=task_id, fence=fence, status="queued", reason=command.reason)
+        case Suspend():
+            return TaskChange(task_id=task_id, fence=fence, status="paused", reason=command.reason)
+        case GetStuck():
+            return TaskChange(task_id=task_id, fence=fence, status="stuck", reason=command.reason)
+        case Report():
+            raise AssertionError("a report does not end a run")
+        case _:
+            assert_never(command)
+
+
+def _failure(failure: Failure, *, is_final: bool) -> FailureReport:
+    return FailureReport(
+        message=failure.message,
+        error_type=failure.error_type,
+        traceback=failure.traceback,
+        kind=failure.kind.value,
+        final=is_final,
+    )
+
+
+def _dead(task: Task, refused: ChangeRefused) -> TaskChange:
+    """The end of a task whose outcome cannot be stored. Another attempt would get the same error."""
+    message = f"its outcome could not be written: {refused.detail}"
+    failure = failures.plain(task.type, FailureKind.ERROR, message)
+    report = _failure(failure, is_final=True)
+    return TaskChange(task_id=task.id, fence=task.fence, status="failed", failure=report)

@@ -1,0 +1,55 @@
+"""Wires the parts of a queue behind a gateway together: those of `queue.parts.Parts`, over the wire."""
+
+from __future__ import annotations
+
+from holdfast.client.http import Http
+from holdfast.clock import Clock
+from holdfast.core.ids import Ids
+from holdfast.metrics import Meter
+from holdfast.queue.define import Definitions
+from holdfast.queue.settings import Settings, SettingsInForce
+from holdfast.remote.admin import (
+    RemoteDeadLetters,
+    RemoteFeed,
+    RemoteNodes,
+    RemoteQueues,
+    RemoteSchedules,
+    RemoteStatistics,
+)
+from holdfast.remote.gateways import Gateways
+from holdfast.remote.producer import RemoteProducer
+from holdfast.remote.runtime import RemoteRuntime
+from holdfast.remote.tasks import RemoteTasks
+
+
+class RemoteParts:
+    """The parts of a queue behind a gateway."""
+
+    def __init__(
+        self,
+        gateways: Gateways,
+        clock: Clock,
+        ids: Ids,
+        settings: Settings,
+        definitions: Definitions,
+        *,
+        meter: Meter | None = None,
+    ) -> None:
+        handlers = definitions.handlers
+        http = Http(gateways.urls, gateways.token, clock, ids)
+        self.meter = meter
+        self.settings = SettingsInForce(settings)
+        self.runtime = self.sessions = RemoteRuntime(
+            gateways, http, self.settings, definitions, meter=meter
+        )
+        runtime = self.runtime
+        self.tasks = RemoteTasks(http, runtime.waiters)
+        self.queues = RemoteQueues(http)
+        self.schedules = RemoteSchedules(http)
+        self.dead_letters = RemoteDeadLetters(http, self.tasks)
+        self.nodes = RemoteNodes(http)
+        self.stats = RemoteStatistics(http, handlers, lambda: runtime.engine)
+        self.feed = RemoteFeed(http, lambda: runtime.readers)
+        self.producer = RemoteProducer(
+            http, handlers, self.settings, self.tasks, lambda: runtime.is_stopping
+        )

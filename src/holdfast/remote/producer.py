@@ -1,0 +1,178 @@
+"""Enqueues tasks through a gateway.
+
+Promises: an acknowledged enqueue is durable, with its event. Concurrent callers share a request. A request
+whose answer was lost is repeated under its idempotency key, so it takes effect once.
+Never: takes a caller's transaction: there is no database here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from holdfast.client.http import Http, path_of
+from holdfast.core.dependency import Edge
+from holdfast.core.pressure import Pressure
+from holdfast.core.submit import BATCH_MAX, encode_payload
+from holdfast.core.task import DEFAULT_PROJECT, Priority, Status
+from holdfast.engine.handlers import Handlers
+from holdfast.engine.parameters import check_payload
+from holdfast.errors import BatchTooLarge, InvalidInput, NotSupported, QueueStopping
+from holdfast.queue.batcher import Batcher
+from holdfast.queue.enqueue import check_options
+from holdfast.queue.handle import Source, TaskHandle
+from holdfast.queue.settings import SettingsInForce
+from holdfast.queue.types import EnqueueOptions
+from holdfast.remote.compose import definitions_json
+from holdfast.store.store import Inserted
+
+GROUP_MAX: Final = 500
+NO_TX: Final = (
+    "a queue behind a gateway has no database, so a task cannot be enqueued in your transaction (tx=): leave "
+    "tx out and give an idempotency_key, or use a TaskQueue with the URL of the database"
+)
+Answered = tuple[Inserted, Pressure]
+
+
+class RemoteProducer:
+    """Enqueues one task or many."""
+
+    def __init__(
+        self,
+        http: Http,
+        handlers: Handlers,
+        settings: SettingsInForce,
+        source: Source,
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self._http = http
+        self._handlers = handlers
+        self._settings = settings
+        self._source = source
+        self._is_stopping = is_stopping
+        self._registered: object = None
+        self._put = Batcher(self._insert_one, self._insert_alike, GROUP_MAX).put
+
+    async def enqueue(
+        self, type: str, payload: object, id: str | None, options: EnqueueOptions, tx: object
+    ) -> TaskHandle:
+        """Enqueues one task."""
+        self._check(tx)
+        await self._register()
+        body = self._body(type, payload, id, options)
+        inserted, pressure = await self._put(body)
+        return TaskHandle(inserted, pressure, self._source)
+
+    async def enqueue_many(
+        self, tasks: Iterable[Mapping[str, Any]], tx: object
+    ) -> list[TaskHandle]:
+        """Enqueues all tasks, or none."""
+        self._check(tx)
+        items = list(tasks)
+        if len(items) > BATCH_MAX:
+            raise BatchTooLarge(
+                f"{len(items)} tasks in one batch: at most {BATCH_MAX} are allowed, split it"
+            )
+        await self._register()
+        bodies = [self._item(item) for item in items]
+        if not bodies:
+            return []
+        answers = await self._insert_many(bodies)
+        return [TaskHandle(inserted, pressure, self._source) for inserted, pressure in answers]
+
+    def _check(self, tx: object) -> None:
+        if tx is not None:
+            raise NotSupported(NO_TX)
+        if self._is_stopping():
+            raise QueueStopping(
+                "the queue is stopping and takes no new work: send it elsewhere or later"
+            )
+
+    async def _register(self) -> None:
+        """Tells the gateway the types of this process, when they have changed: it has no other way to know
+        the options that their tasks are enqueued with."""
+        handlers = tuple(self._handlers)
+        if handlers and handlers != self._registered:
+            text = definitions_json(self._handlers, self._settings.current.defaults)
+            await self._http.call("PUT", path_of("types"), {"definitions_json": text})
+            self._registered = handlers
+
+    def _item(self, item: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(item, Mapping) or "type" not in item:
+            raise InvalidInput("a task of the batch is a mapping with a 'type'")
+        fields = dict(item)
+        kind, payload, task_id = (
+            fields.pop("type"),
+            fields.pop("payload", None),
+            fields.pop("id", None),
+        )
+        check_options(fields)
+        return self._body(kind, payload, task_id, EnqueueOptions(**fields))
+
+    def _body(
+        self, type: str, payload: object, id: str | None, options: EnqueueOptions
+    ) -> dict[str, Any]:
+        """The task as the API takes it. What cannot be written as JSON is refused here."""
+        handler = self._handlers.get(type) if isinstance(type, str) else None
+        if handler is not None and handler.parameters is not None:
+            check_payload(handler.parameters, payload)
+        text = encode_payload(payload)
+        body: dict[str, Any] = {"type": type, "payload": msgspec.Raw(text.encode())}
+        home = self._settings.current.project
+        given = {
+            "project": options.project or (None if home == DEFAULT_PROJECT else home),
+            "id": id,
+            "queue": options.queue,
+            "priority": _priority(options.priority),
+            "max_attempts": options.max_attempts,
+            "metadata": options.metadata,
+            "key": options.key,
+            "idempotency_key": options.idempotency_key,
+        }
+        body |= {name: value for name, value in given.items() if value is not None}
+        if options.depends_on:
+            body["depends_on"] = _edges(options.depends_on)
+        if options.delay:
+            body["delay_seconds"] = options.delay
+        if options.timeout is not UNSET:
+            body["timeout_seconds"] = options.timeout
+        return body
+
+    async def _insert_one(self, body: dict[str, Any]) -> Answered:
+        answer = (await self._http.call("POST", path_of("tasks"), body)).body
+        task = answer["task"]
+        inserted = Inserted(task["id"], Status(task["status"]), answer["created"])
+        return inserted, Pressure(answer["pressure"])
+
+    async def _insert_alike(self, bodies: list[dict[str, Any]]) -> list[Answered]:
+        """Tasks of several callers. One that is refused must not fail the others: then each goes alone."""
+        try:
+            return await self._insert_many(bodies)
+        except InvalidInput:
+            if len(bodies) == 1:
+                raise
+            return [await self._insert_one(body) for body in bodies]
+
+    async def _insert_many(self, bodies: list[dict[str, Any]]) -> list[Answered]:
+        answer = (await self._http.call("POST", path_of("tasks", "batch"), {"tasks": bodies})).body
+        pressure = Pressure(answer["pressure"])
+        return [
+            (Inserted(item["id"], Status(item["status"]), item["created"]), pressure)
+            for item in answer["items"]
+        ]
+
+
+def _priority(given: Priority | str | int | None) -> str | int | None:
+    return given.name.lower() if isinstance(given, Priority) else given
+
+
+def _edges(depends_on: Any) -> list[Any]:
+    if isinstance(depends_on, Mapping):
+        return [{"id": str(parent), "policy": policy} for parent, policy in depends_on.items()]
+    return [
+        {"id": edge.parent_id, "policy": edge.policy.value} if isinstance(edge, Edge) else str(edge)
+        for edge in depends_on
+    ]

@@ -1,0 +1,123 @@
+"""Requests of a link that wait for their answer."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from holdfast.client.problems import problem
+from holdfast.core import codec
+from holdfast.core.errors import GatewayUnavailable
+from holdfast.core.task import RunId
+from holdfast.core.worker_wire import (
+    AnswerFrame,
+    Ask,
+    CallFrame,
+    ClaimedTask,
+    Offer,
+    Renewed,
+    TaskChange,
+)
+from holdfast.errors import HoldfastError, LeaseLost
+
+
+class Offered(NamedTuple):
+    """The tasks of an offer, with the monotonic time before they were asked for."""
+
+    tasks: tuple[ClaimedTask, ...]
+    asked_at: float
+
+
+class Renewal(NamedTuple):
+    """The answer to a renewal, with the monotonic time before it was sent."""
+
+    sent_at: float
+    kept: set[RunId]
+    lost: set[RunId]
+    lease_seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    ask: Ask
+    future: asyncio.Future[Offered]
+    sent_at: float = 0.0
+    is_withdrawn: bool = False
+
+    def end(self) -> None:
+        """Ends the ask without tasks."""
+        if not self.future.done():
+            self.future.set_result(Offered((), self.sent_at))
+
+
+@dataclass(slots=True, eq=False)
+class Called:
+    frame: CallFrame
+    future: asyncio.Future[Any] = field(repr=False)
+
+
+class Pending:
+    """The requests of one link. Asks and calls survive a connection, renewals do not."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, Asked] = {}
+        self.called: dict[int, Called] = {}
+        self._renewing: asyncio.Future[Renewed] | None = None
+
+    def offered(self, offer: Offer) -> list[TaskChange]:
+        """Ends the ask of an offer. Returns the tasks to give back, if no dispatcher waits for them."""
+        asked = self.asked.get(offer.claim_id)
+        if asked is None or asked.future.done():
+            return [_given_back(task) for task in offer.tasks]
+        asked.future.set_result(Offered(offer.tasks, asked.sent_at))
+        return []
+
+    def answered(self, answer: AnswerFrame) -> None:
+        called = self.called.get(answer.n)
+        if called is None or called.future.done():
+            return
+        if answer.code:
+            fields = {"code": answer.code, "detail": answer.detail}
+            called.future.set_exception(problem(500, fields))
+        else:
+            called.future.set_result(codec.loads(answer.value_json))
+
+    @property
+    def is_renewing(self) -> bool:
+        return self._renewing is not None
+
+    async def renewal(self, seconds: float) -> Renewed:
+        """Waits for the answer to a renewal. TimeoutError if there is none in time."""
+        self._renewing = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._renewing
+        finally:
+            self._renewing = None
+
+    def renewed(self, answer: Renewed) -> None:
+        if self._renewing is not None and not self._renewing.done():
+            self._renewing.set_result(answer)
+
+    def disconnected(self) -> None:
+        """Ends what does not survive the connection."""
+        if self._renewing is not None and not self._renewing.done():
+            self._renewing.set_exception(GatewayUnavailable("the connection ended"))
+        for asked in self.asked.values():
+            if asked.is_withdrawn:
+                asked.end()
+
+    def fail(self, error: HoldfastError) -> None:
+        """Ends everything: there will be no connection any more."""
+        for asked in self.asked.values():
+            asked.end()
+        for called in self.called.values():
+            if not called.future.done():
+                called.future.set_exception(LeaseLost(f"this worker was shut out: {error}"))
+
+
+def _given_back(task: ClaimedTask) -> TaskChange:
+    """Returns a task that was offered but not started."""
+    reason = "the worker did not wait for the offer any more"
+    return TaskChange(task_id=task.task_id, fence=task.fence, status="queued", reason=reason)

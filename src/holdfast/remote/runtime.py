@@ -1,0 +1,220 @@
+"""Opens, starts and stops a queue behind a gateway. The same calls as `queue.runtime.Runtime`.
+
+Promises: `start` runs workers in this process; `stop` refuses new work with a typed error, then drains. Both
+may be called twice, and a queue may be started again after a stop. Workers run in one event loop at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from typing import Any
+
+import msgspec
+
+from holdfast.client.http import Http, path_of
+from holdfast.core.check import check_whole
+from holdfast.core.task import ENDED, Task
+from holdfast.engine.basis import EngineConfig
+from holdfast.engine.boot import refuse_second_run
+from holdfast.engine.handlers import Handler
+from holdfast.errors import Conflict, EngineFailed, NotRunning, WrongLoop
+from holdfast.metrics import Meter
+from holdfast.queue.define import Definitions, TypeOptions
+from holdfast.queue.settings import WORKERS_MAX, Settings, SettingsInForce
+from holdfast.remote.compose import RemoteBasis, compose_remote
+from holdfast.remote.engine import RemoteEngine
+from holdfast.remote.gateways import Gateways
+from holdfast.remote.waiters import RemoteWaiters
+
+log = logging.getLogger("holdfast.worker")
+
+
+class RemoteRuntime:
+    """Runs workers in this process."""
+
+    def __init__(
+        self,
+        gateways: Gateways,
+        http: Http,
+        settings: SettingsInForce,
+        definitions: Definitions,
+        *,
+        meter: Meter | None = None,
+    ) -> None:
+        self._gateways = gateways
+        self._http = http
+        self._settings = settings
+        self._definitions = definitions
+        self._meter = meter
+        self._waiters: dict[asyncio.AbstractEventLoop, RemoteWaiters] = {}
+        self._starting: asyncio.Lock | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._entered = 0
+        self._failed: asyncio.Event | None = None
+        self._failure: EngineFailed | None = None
+        self.engine: RemoteEngine | None = None
+        self.is_stopping = False
+        self.readers: set[asyncio.Task[None]] = set()
+        """Event handlers that run."""
+
+    def is_running(self) -> bool:
+        """Whether workers run in this process."""
+        return self.engine is not None and self._failure is None
+
+    def waiters(self) -> RemoteWaiters:
+        """The waiting callers of this event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._waiters:
+            self._waiters = {
+                one: kept for one, kept in self._waiters.items() if not one.is_closed()
+            }
+            self._waiters[loop] = RemoteWaiters(self._http)
+        return self._waiters[loop]
+
+    def define(self, handler: Handler, options: TypeOptions) -> None:
+        """Adds a handler. Running workers announce it to the gateway."""
+        self._definitions.add(handler, options)
+        if self.engine is not None and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.engine.announce_soon)
+
+    async def open(self) -> None:
+        """Checks that a gateway answers and accepts the token."""
+        refuse_second_run()
+        await self._http.call("GET", path_of("whoami"))
+
+    async def start(self, settings: dict[str, Any]) -> None:
+        """Starts workers in this loop. Raises Conflict if workers already run with other settings."""
+        refuse_second_run()
+        self._check_loop("start and stop them there")
+        self._starting = self._starting or asyncio.Lock()
+        async with self._starting:
+            if self.engine is not None:
+                if self._settings.current.changed(settings) != self._settings.current:
+                    raise Conflict(
+                        "the queue is already running with other settings: stop it first"
+                    )
+                return
+            self._settings.current = self._settings.current.changed(settings)
+            if self._definitions.schedules:
+                names = ", ".join(schedule.name for schedule in self._definitions.schedules)
+                log.warning(
+                    "schedules of the code are not added through a gateway: add them with `holdfast schedule "
+                    "add`, or run a worker with the database: %s",
+                    names,
+                )
+            self._failed, self._failure = asyncio.Event(), None
+            engine = compose_remote(
+                RemoteBasis(
+                    config=_engine_config(self._settings.current),
+                    gateways=self._gateways,
+                    clock=self._http.clock,
+                    ids=self._http.ids,
+                    handlers=self._definitions.handlers,
+                    on_ended=self._ended,
+                    on_failed=self._fail,
+                    on_joined=self._joined,
+                    meter=self._meter,
+                )
+            )
+            await engine.start()
+            self._loop, self.engine = asyncio.get_running_loop(), engine
+
+    async def stop(self) -> None:
+        """Stops the workers of this loop and closes its connections."""
+        self._check_loop("stop them there")
+        self._starting = self._starting or asyncio.Lock()
+        async with self._starting:
+            self.is_stopping = True
+            try:
+                engine = self.engine
+                if engine is not None:
+                    await engine.stop()
+                for reader in list(self.readers):
+                    reader.cancel()
+                await asyncio.gather(*self.readers, return_exceptions=True)
+                waiters = self._waiters.pop(asyncio.get_running_loop(), None)
+                if waiters is not None:
+                    await waiters.close()
+                await self._http.close()
+            finally:
+                self.engine, self._loop, self.is_stopping = None, None, False
+                self._starting = None
+
+    async def enter(self) -> None:
+        """Enters an `async with` block, which starts the queue."""
+        self._entered += 1
+        try:
+            await self.start({})
+        except BaseException:
+            self._entered -= 1
+            raise
+
+    async def leave(self) -> None:
+        """Leaves an `async with` block. The last one stops the queue."""
+        self._entered = max(0, self._entered - 1)
+        if not self._entered:
+            await self.stop()
+
+    def hurry(self) -> None:
+        """Cancels the running tasks that `stop` waits for."""
+        if self.engine is not None and self._loop is not None:
+            self._loop.call_soon_threadsafe(self.engine.hurry)
+
+    async def wait_failed(self) -> EngineFailed:
+        """Waits until the engine has failed permanently, and returns the error."""
+        if self._failed is None:
+            raise NotRunning("no workers run in this process: start the queue first")
+        await self._failed.wait()
+        assert self._failure is not None
+        return self._failure
+
+    async def scale_workers(self, count: int) -> int:
+        """Adds workers, or removes some if `count` is negative. Returns the new number."""
+        check_whole("count", count, least=-WORKERS_MAX, most=WORKERS_MAX)
+        self._check_loop("change them there")
+        if self.engine is None:
+            raise NotRunning("no workers run in this process: start the queue first")
+        return self.engine.resize(count)
+
+    def _check_loop(self, what_to_do: str) -> None:
+        if self._loop not in (None, asyncio.get_running_loop()):
+            if self._loop is not None and self._loop.is_closed():
+                self.engine = self._loop = self._starting = None
+                return
+            raise WrongLoop(
+                f"the workers of this queue run in another event loop of this process: {what_to_do}"
+            )
+
+    def _ended(self, tasks: list[Task]) -> None:
+        waiters = self._waiters.get(asyncio.get_running_loop())
+        if waiters is not None:
+            for task in tasks:
+                if task.status in ENDED:
+                    waiters.ended(task)
+
+    def _joined(self, credential: str) -> None:
+        """A join token registers only: from now on this process is the node."""
+        self._http.token = credential
+        self._gateways = msgspec.structs.replace(self._gateways, token=credential)
+
+    def _fail(self, failure: EngineFailed) -> None:
+        log.error("%s", failure)
+        self._failure = failure
+        if self._failed is not None:
+            self._failed.set()
+
+
+def _engine_config(settings: Settings) -> EngineConfig:
+    return EngineConfig(
+        node=f"{socket.gethostname()}:{os.getpid()}",
+        min_workers=settings.min_workers,
+        max_workers=settings.max_workers,
+        lease_seconds=settings.lease_seconds,
+        task_timeout=settings.task_timeout,
+        shutdown_timeout=settings.shutdown_timeout,
+        queues=settings.queues,
+        defaults=settings.defaults,
+    )

@@ -1,0 +1,150 @@
+"""Use cases of tasks through a gateway. The same calls as `queue.tasks.Tasks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.client.http import Http, path_of
+from holdfast.core import codec
+from holdfast.core.check import PAGE_MAX, check_name, check_number, check_page
+from holdfast.core.event import Event
+from holdfast.core.submit import encode_payload
+from holdfast.core.task import Status, Task
+from holdfast.errors import Conflict, IllegalTransition, NotFound
+from holdfast.queue.by import By
+from holdfast.queue.tasks import REFUSALS
+from holdfast.queue.why import Why
+from holdfast.remote import views
+from holdfast.remote.waiters import RemoteWaiters
+
+ROWS_MAX: Final = 1_000
+
+
+class RemoteTasks:
+    """The use cases of tasks."""
+
+    def __init__(self, http: Http, waiters: Callable[[], RemoteWaiters]) -> None:
+        self._http = http
+        self._waiters = waiters
+
+    async def look_up(self, task_id: str) -> Task | None:
+        """Returns the task, or None if it does not exist."""
+        check_name("task_id", task_id)
+        try:
+            return views.task((await self._http.call("GET", path_of("tasks", task_id))).body)
+        except NotFound:
+            return None
+
+    async def get(self, task_id: str) -> Task:
+        """Returns the task. Raises NotFound if it does not exist."""
+        task = await self.look_up(task_id)
+        if task is None:
+            raise NotFound(f"task {task_id} does not exist: it may have been pruned")
+        return task
+
+    async def wait(self, task_id: str, timeout: float | None = None) -> Task:
+        """Waits until the task has ended, with or without success, and returns it."""
+        check_name("task_id", task_id)
+        if timeout is not None:
+            check_number("timeout", timeout)
+        return await self._waiters().wait(task_id, timeout)
+
+    async def find(
+        self,
+        *,
+        status: Status | str | None = None,
+        type: str | None = None,
+        queue: str | None = None,
+        prefix: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> list[Task]:
+        """One page of the tasks that match, newest first. Each is read with its bodies."""
+        terms = {"status": status, "type": type, "queue": queue}
+        words = [f"{name}:{_quoted(str(value))}" for name, value in terms.items() if value]
+        if prefix:
+            words.append(f"id:{_quoted(prefix)}*")
+        query = {"q": " ".join([*words, "sort:-created"]), "limit": ROWS_MAX}
+        rows = await self._rows(query, after, check_page(limit))
+        return [task for item in rows if (task := await self.look_up(item["id"])) is not None]
+
+    async def _rows(
+        self, query: dict[str, Any], after: str | None, limit: int
+    ) -> list[dict[str, Any]]:
+        """Rows behind the id `after`: pages of the API continue at a cursor, not at an id."""
+        rows: list[dict[str, Any]] = []
+        is_behind = after is None
+        while True:
+            body = (await self._http.call("GET", path_of("tasks"), query=query)).body
+            for item in body["items"]:
+                if is_behind:
+                    rows.append(item)
+                    if len(rows) == limit:
+                        return rows
+                is_behind = is_behind or item["id"] == after
+            if body["next"] is None:
+                return rows
+            query = {**query, "after": body["next"]}
+
+    async def dependents(self, task_id: str, *, limit: int = PAGE_MAX) -> list[str]:
+        """The ids of the tasks that depend on this one."""
+        body = (await self._http.call("GET", path_of("tasks", task_id))).body
+        return list(body["dependents"])[: check_page(limit)]
+
+    async def history(self, task_id: str) -> list[Event]:
+        """The stored events of the task, oldest first."""
+        body = (await self._http.call("GET", path_of("tasks", task_id, "history"))).body
+        return [views.event(item) for item in body["items"]]
+
+    async def why(self, task_id: str) -> Why:
+        """Explains why the task is not running."""
+        body = (await self._http.call("GET", path_of("tasks", task_id, "why"))).body
+        return msgspec.convert(body, Why)
+
+    # -- changing ----------------------------------------------------------------------------------
+
+    async def cancel(self, task_id: str, by: By) -> Task:
+        """Aborts the task. A running handler is cancelled."""
+        return await self.operate("abort", task_id, by)
+
+    async def pause(self, task_id: str, by: By) -> Task:
+        return await self.operate("pause", task_id, by)
+
+    async def resume(self, task_id: str, by: By) -> Task:
+        return await self.operate("resume", task_id, by)
+
+    async def edit(self, task_id: str, payload: object, by: By, *, merge: bool = False) -> Task:
+        """Replaces the payload of a waiting or dead task. With `merge`, replaces only these fields."""
+        new = codec.loads(encode_payload(payload))
+        if not merge and isinstance(new, dict):
+            # The API merges (RFC 7396): null removes the fields that the new payload does not have.
+            old = (await self.get(task_id)).payload
+            if isinstance(old, dict):
+                new = dict.fromkeys(old) | new
+        body = {"payload": new, "reason": by.reason, "expected_version": by.expected_version}
+        return views.task((await self._http.call("PATCH", path_of("tasks", task_id), body)).body)
+
+    async def operate(self, action: str, task_id: str, by: By) -> Task:
+        """Changes one task. The actor is the principal of the token."""
+        check_name("task_id", task_id)
+        task = await self.get(task_id)
+        if by.expected_version is not None and task.version != by.expected_version:
+            raise REFUSALS["version-conflict"](
+                f"task {task_id} is at version {task.version}, not {by.expected_version}"
+            )
+        body = {"action": action, "ids": [str(task_id)], "reason": by.reason}
+        answer = (await self._http.call("POST", path_of("operations"), body)).body
+        now = await self.get(task_id)
+        if not answer["done"]:
+            code = answer["skipped"][0]["reason"] if answer["skipped"] else "illegal-transition"
+            if code != "already-applied":
+                kind = IllegalTransition if not answer["skipped"] else REFUSALS.get(code, Conflict)
+                raise kind(f"task {task_id} is {now.status}: it cannot {action}")
+        return now
+
+
+def _quoted(text: str) -> str:
+    return codec.dumps(text) if any(sign in text for sign in ' ":,()*') else text

@@ -1,0 +1,130 @@
+"""Callers that wait for tasks to end, on a queue without a database.
+
+Promises: a task that ends in this process wakes its waiters at once; one that ends elsewhere after its event.
+One request that waits for events serves all callers. A wait leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from holdfast.client.http import Answer, Http, path_of
+from holdfast.core.task import ENDED, Task
+from holdfast.errors import FeedReset, HoldfastError, NotFound, QueueFull, WaitTimeout
+from holdfast.remote import views
+
+WAITS_MAX: Final = 100_000
+READS_MAX: Final = 8
+"""Tasks that are read at the same time."""
+POLL_SECONDS: Final = 20.0
+PAUSE_SECONDS: Final = 1.0
+"""The pause after a request that failed."""
+EVENTS_PAGE: Final = 500
+KINDS: Final = "task.completed,task.dead,task.aborted"
+"""The events of a task that ends."""
+log = logging.getLogger("holdfast.queue")
+
+
+class RemoteWaiters:
+    """The waiting callers of one event loop."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._futures: dict[str, set[asyncio.Future[Task]]] = {}
+        self._count = 0
+        self._reading = asyncio.Semaphore(READS_MAX)
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait(self, task_id: str, seconds: float | None) -> Task:
+        """Returns the task when it has ended. Raises WaitTimeout after `seconds`."""
+        if self._count >= WAITS_MAX:
+            raise QueueFull(f"{WAITS_MAX} callers of this queue already wait: try again later")
+        future: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        self._futures.setdefault(task_id, set()).add(future)
+        self._count += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._look_first(task_id)
+                return await future
+        except TimeoutError:
+            raise WaitTimeout(
+                f"task {task_id} has not ended within {seconds:g} s: wait longer, or ask why() it waits"
+            ) from None
+        finally:
+            self._drop(task_id, future)
+
+    def ended(self, task: Task) -> None:
+        """Wakes the callers that wait for a task that has ended."""
+        for future in self._futures.get(task.id, ()):
+            if not future.done():
+                future.set_result(task)
+
+    async def close(self) -> None:
+        """Ends the request that waits for events."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _look_first(self, task_id: str) -> None:
+        answer = await self._read(task_id)
+        if answer is None:
+            raise NotFound(f"task {task_id} does not exist: it may have been pruned")
+        task = views.task(answer.body)
+        if task.status in ENDED:
+            self.ended(task)
+        elif self._task is None:
+            # The position was read before the task: its end comes after it.
+            follow = self._follow(answer.position)
+            self._task = asyncio.create_task(follow, name="holdfast-waiters")
+
+    async def _read(self, task_id: str) -> Answer | None:
+        try:
+            async with self._reading:
+                return await self._http.call("GET", path_of("tasks", task_id))
+        except NotFound:
+            return None
+
+    async def _follow(self, position: str | None) -> None:
+        """Reads events of ended tasks while callers wait."""
+        while self._futures:
+            try:
+                position = await self._page(position)
+            except FeedReset as reset:
+                position = reset.head
+                await self._look_all()
+            except HoldfastError as error:
+                log.warning("reading events of awaited tasks failed and is retried: %s", error)
+                await self._http.clock.sleep(PAUSE_SECONDS)
+        self._task = None
+
+    async def _page(self, position: str | None) -> str:
+        query = {
+            "after": position,
+            "kinds": KINDS,
+            "limit": EVENTS_PAGE,
+            "wait_seconds": POLL_SECONDS,
+        }
+        body = (await self._http.call("GET", path_of("events"), query=query)).body
+        for item in body["items"]:
+            if item["task_id"] in self._futures:
+                await self._look(item["task_id"])
+        return str(body["next"])
+
+    async def _look_all(self) -> None:
+        for task_id in list(self._futures):
+            await self._look(task_id)
+
+    async def _look(self, task_id: str) -> None:
+        answer = await self._read(task_id)
+        if answer is not None and (task := views.task(answer.body)).status in ENDED:
+            self.ended(task)
+
+    def _drop(self, task_id: str, future: asyncio.Future[Task]) -> None:
+        futures = self._futures[task_id]
+        futures.remove(future)
+        self._count -= 1
+        if not futures:
+            del self._futures[task_id]

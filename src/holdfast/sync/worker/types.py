@@ -1,0 +1,40 @@
+"""Registers the task types of remote workers, so that producers can enqueue them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.check import check_id
+from holdfast.core.codec import dumps
+from holdfast.core.worker_wire import TypeDefinition
+from holdfast.engine.handlers import TypeConfig
+from holdfast.errors import BatchTooLarge, InvalidInput
+from holdfast.store.rows import TypeRow
+from holdfast.store.store import Store
+
+TYPES_MAX: Final = 1_000
+"""Types that one worker defines."""
+_definitions: Final = msgspec.json.Decoder(list[TypeDefinition])
+
+
+async def register_types(store: Store, node: str, definitions_json: str) -> None:
+    """Registers the types of a worker. Empty text: none. InvalidInput if they cannot be read."""
+    if not definitions_json:
+        return
+    try:
+        definitions = _definitions.decode(definitions_json)
+        rows = [_row(definition) for definition in definitions]
+    except msgspec.DecodeError as error:
+        raise InvalidInput(f"definitionsJson: {error}") from None
+    if len(rows) > TYPES_MAX:
+        raise BatchTooLarge(f"a worker defines at most {TYPES_MAX} types, not {len(rows)}")
+    await store.upkeep.register_types(rows, now=store.now(), node=node)
+
+
+def _row(definition: TypeDefinition) -> TypeRow:
+    check_id("definitions.name", definition.name)
+    check_id("definitions.queue", definition.queue)
+    config = msgspec.convert(definition.options, TypeConfig)
+    return TypeRow(definition.name, definition.queue, dumps(config))
