@@ -293,6 +293,11 @@ class Store:
         await self.run(
             partial(retention.prune_named, before=before, dead_before=dead_before, limit=limit)
         )
+        prune_output = partial(
+            retention.prune_output, before=before, dead_before=dead_before, limit=limit
+        )
+        while await self._driver.write_one(prune_output):
+            pass
         gone = await self._driver.write_one(
             lambda: admin.prune_tasks(
                 self._dialect, before=before, dead_before=dead_before, limit=limit

@@ -32,6 +32,7 @@ OWN = {
     "sqlite": {
         *("adjust_counters", "changed_by", "forget_before", "forget_steps", "get_rows"),
         *("forget_checkpoints", "forget_decisions", "forget_interventions"),
+        *("forget_metrics", "forget_output"),
         *(
             "mark_counted",
             "next_offset",
@@ -247,6 +248,11 @@ COMMON: list[tuple[str, dict[str, Any], str]] = [
     (
         "prune_tasks",
         {"before": 1.0, "dead_before": 1.0, "limit": 10, "floor": 0.0},
+        "holdfast_task_finished",
+    ),
+    (
+        "prune_output",
+        {"before": 1.0, "dead_before": 1.0, "tasks": 10, "limit": 10},
         "holdfast_task_finished",
     ),
 ]

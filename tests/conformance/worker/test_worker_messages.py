@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from holdfast.clock import VirtualClock
 from holdfast.core.command import Abort, Instruction
 from holdfast.core.decision import Choice
 from holdfast.core.output import HEAD_BYTES, TAIL_BYTES
@@ -20,6 +21,7 @@ from holdfast.core.worker_wire import (
     OutputChunk,
     TaskChange,
 )
+from holdfast.store.scripts import retention
 from holdfast.store.store import Store
 from holdfast.sync.worker import reads
 from holdfast.sync.worker.decisions import answers_json
@@ -376,3 +378,65 @@ async def test_a_checkpoint_with_a_question_pauses_the_task(store: Store, sync: 
     await store.decisions.decide("c", Choice(choice_json='"yes"', actor="user:ann"))
     answers = json.loads(answers_json(await store.decisions.of_tasks(["t"])))
     assert answers["go"]["choice"] == "yes"
+
+
+async def test_pruning_a_task_removes_what_it_added(
+    store: Store, sync: WorkerSync, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker = await running(store, sync)
+    for start in range(0, 9, 3):  # one row each
+        await worker.send(OutputChunk(task_id="t", fence=1, start=start, data=b"abc"))
+    await worker.send(
+        MetricsChange(task_id="t", fence=1, tokens_used=7),
+        CheckpointChange(task_id="t", fence=1, checkpoint_id="c"),
+        TaskChange(task_id="t", fence=1, status="completed"),
+    )
+    later = clock.now() + 100.0
+    clock.set(later)
+    monkeypatch.setattr(retention, "OUTPUT_ROWS", 2)
+    await store.prune(before=later - 200.0, dead_before=0.0, feed_before=0.0)
+    assert await output_of(store, "t", 1) == b"abcabcabc"  # it is not old enough
+    await store.prune(before=later, dead_before=later, feed_before=0.0)
+    assert await store.reads.get(["t"]) == {}
+    assert await output_of(store, "t", 1) == b""
+    assert await reads.metrics(store, "t") == {}
+    assert await reads.checkpoints(store, "t") == []
+
+
+async def test_output_is_read_in_pages(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    whole = bytes(range(256)) * 10
+    for start in range(0, len(whole), 1000):
+        await worker.send(
+            OutputChunk(task_id="t", fence=1, start=start, data=whole[start : start + 1000])
+        )
+    task = await one(store, "t")
+    data, start = b"", 0
+    while True:
+        page = await reads.output_page(store, task, "stdout", start=start, size=999)
+        assert (page.fence, page.start, page.end) == (1, start, len(whole))
+        assert (page.complete, page.gaps) == (False, [])
+        if not page.data:
+            break
+        data, start = data + page.data, page.next
+    assert data == whole
+    await worker.send(TaskChange(task_id="t", fence=1, status="completed"))
+    page = await reads.output_page(store, await one(store, "t"), "stdout", fence=1, start=5000)
+    assert (page.data, page.next, page.complete) == (b"", 5000, True)
+    page = await reads.output_page(store, await one(store, "t"), "stderr")
+    assert (page.data, page.next, page.end) == (b"", 0, 0)
+
+
+async def test_a_page_names_what_was_folded(store: Store, sync: WorkerSync) -> None:
+    worker = await running(store, sync)
+    chunk, end = 200_000, 0
+    for _ in range(12):
+        await worker.send(OutputChunk(task_id="t", fence=1, start=end, data=b"x" * chunk))
+        end += chunk
+    task, data, start, folded = await one(store, "t"), 0, 0, 0
+    while start < end:
+        page = await reads.output_page(store, task, "stdout", start=start, size=300_000)
+        data, start = data + len(page.data), page.next
+        folded += sum(size for _, size in page.gaps)
+    assert folded > 0
+    assert data + folded == end

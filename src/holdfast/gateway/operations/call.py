@@ -38,6 +38,9 @@ class Answer(msgspec.Struct, frozen=True):
     """The version of the resource, for an ETag."""
     secret: bool = False
     """Whether the body must not be stored for a repeat."""
+    text: bytes | None = None
+    """The answer for a client that accepts `text/plain`: raw bytes."""
+    headers: dict[str, str] = {}
 
 
 class Call:

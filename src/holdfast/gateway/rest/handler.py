@@ -33,6 +33,7 @@ OTHER: Final = "other"
 """The operation of a request that needs none, or that has no route."""
 LINES: Final = "application/x-ndjson"
 JSON: Final = "application/json"
+TEXT: Final = "text/plain"
 
 
 class Internal(HoldfastError):
@@ -130,6 +131,10 @@ class Api:
         except Replayed as repeat:
             answer = replayed(repeat.answer)
             headers["Idempotency-Replayed"] = "true"
+        headers |= answer.headers
+        if answer.text is not None and TEXT in request.headers.get("accept", ""):
+            headers["X-Content-Type-Options"] = "nosniff"
+            return Response(answer.text, answer.status, headers, media_type=TEXT)
         return respond_with(self.complete(answer, route, data), headers)
 
 

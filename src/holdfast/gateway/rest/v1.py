@@ -12,6 +12,7 @@ from holdfast.gateway.operations import (
     dead,
     decisions,
     interventions,
+    output,
     system,
     tasks,
 )
@@ -49,6 +50,13 @@ class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kinds: str = ""
     limit: int = 100
     wait_seconds: float = 0.0
+
+
+class OutputQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    stream: str = "stdout"
+    fence: int | None = None
+    start: int = 0
+    limit_bytes: int = 262_144
 
 
 class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,6 +112,21 @@ ROUTES: Final = (
         "/tasks/{task_id}/history",
         tasks.history,
         "The events of a task",
+        operation=O.TASKS_READ,
+    ),
+    Route(
+        "GET",
+        "/tasks/{task_id}/output",
+        output.read,
+        "A part of the output of a task",
+        OutputQuery,
+        operation=O.OUTPUT_READ,
+    ),
+    Route(
+        "GET",
+        "/tasks/{task_id}/checkpoints",
+        output.checkpoints,
+        "The last checkpoints of a task",
         operation=O.TASKS_READ,
     ),
     Route(

@@ -20,6 +20,8 @@ ANSWERS_SECONDS: Final = 30 * 86_400.0
 """How long the answer to a mutation id is kept."""
 TOMBSTONES_SECONDS: Final = 30 * 86_400.0
 LOG_SECONDS: Final = 7 * 86_400.0
+OUTPUT_ROWS: Final = 200
+"""Rows of output that one transaction removes."""
 
 
 def prune_named(
@@ -41,6 +43,14 @@ def prune_named(
     record_id = yield from dialect.record_ref(ids.record(now))
     yield from record(dialect, record_id, now, events, Counter())
     return len(rows)
+
+
+def prune_output(*, before: float, dead_before: float, limit: int) -> Script[bool]:
+    """Removes output of the tasks that are pruned next, at most `OUTPUT_ROWS` rows. Returns whether there may
+    be more. Their other rows go with the tasks themselves."""
+    cutoffs = {"before": before, "dead_before": dead_before}
+    rows = yield call("prune_output", **cutoffs, tasks=limit, limit=OUTPUT_ROWS)
+    return len(rows) == OUTPUT_ROWS
 
 
 def forget(now: float, limit: int) -> Script[int]:

@@ -18,6 +18,8 @@ _BELONGINGS: Final = (
     "forget_decisions",
     "forget_checkpoints",
     "forget_interventions",
+    "forget_output",
+    "forget_metrics",
 )
 """The statements that delete what belongs to tasks."""
 

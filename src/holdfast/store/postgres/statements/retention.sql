@@ -44,3 +44,16 @@ RETURNING 1 AS gone;
 DELETE FROM holdfast_tombstone WHERE (project, client_id) IN (
     SELECT project, client_id FROM holdfast_tombstone WHERE at < :before::float8 ORDER BY at LIMIT :limit::bigint)
 RETURNING 1 AS gone;
+
+-- name: prune_output
+-- Output of ended tasks that are pruned next: long streams are removed in several transactions.
+-- index: holdfast_task_finished, holdfast_output_pkey
+-- returns: gone
+DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
+    SELECT o.task_id, o.fence, o.stream, o.start
+    FROM (SELECT id FROM holdfast_task
+          WHERE finished_at IS NOT NULL AND finished_at < :before::float8
+            AND (status <> 'failed' OR finished_at < :dead_before::float8)
+          ORDER BY finished_at LIMIT :tasks::int) ended
+    JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit::int FOR UPDATE OF o SKIP LOCKED)
+RETURNING 1 AS gone;

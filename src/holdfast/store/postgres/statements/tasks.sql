@@ -109,7 +109,7 @@ SELECT history FROM holdfast_task WHERE id = :id::text;
 -- name: prune_tasks
 -- Deletes ended tasks with the rows that belong to them, and subtracts them from the counters. Tasks that nodes know
 -- by a name are left to `prunable_named`.
--- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task
+-- index: holdfast_task_finished, holdfast_cascade_pkey, holdfast_cascade_held_pkey, holdfast_counter_pkey, holdfast_ledger_pkey, holdfast_decision_key, holdfast_checkpoint_task, holdfast_intervention_task, holdfast_output_pkey, holdfast_task_metric_pkey
 -- returns: gone through
 WITH gone AS (
     DELETE FROM holdfast_task WHERE id IN (
@@ -129,6 +129,10 @@ WITH gone AS (
     DELETE FROM holdfast_checkpoint c USING gone g WHERE c.task_id = g.id
 ), interventions AS (
     DELETE FROM holdfast_intervention i USING gone g WHERE i.task_id = g.id
+), output AS (
+    DELETE FROM holdfast_output o USING gone g WHERE o.task_id = g.id
+), metrics AS (
+    DELETE FROM holdfast_task_metric m USING gone g WHERE m.task_id = g.id
 ), counted AS (
     INSERT INTO holdfast_counter AS c (project, queue, type, priority, status, n)
     SELECT project, queue, type, priority, status, -count(*) FROM gone GROUP BY 1, 2, 3, 4, 5

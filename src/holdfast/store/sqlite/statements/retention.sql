@@ -44,3 +44,24 @@ RETURNING 1 AS gone;
 DELETE FROM holdfast_tombstone WHERE (project, client_id) IN (
     SELECT project, client_id FROM holdfast_tombstone WHERE at < :before ORDER BY at LIMIT :limit)
 RETURNING 1 AS gone;
+
+-- name: prune_output
+-- Output of ended tasks that are pruned next: long streams are removed in several transactions.
+-- index: holdfast_task_finished, holdfast_output (primary key)
+-- returns: gone
+DELETE FROM holdfast_output WHERE (task_id, fence, stream, start) IN (
+    SELECT o.task_id, o.fence, o.stream, o.start
+    FROM (SELECT id FROM holdfast_task
+          WHERE finished_at IS NOT NULL AND finished_at < :before
+            AND (status <> 'failed' OR finished_at < :dead_before)
+          ORDER BY finished_at LIMIT :tasks) ended
+    CROSS JOIN holdfast_output o ON o.task_id = ended.id LIMIT :limit)
+RETURNING 1 AS gone;
+
+-- name: forget_output
+-- index: holdfast_output (primary key)
+DELETE FROM holdfast_output WHERE task_id IN (SELECT value FROM json_each(:ids));
+
+-- name: forget_metrics
+-- index: holdfast_task_metric (primary key)
+DELETE FROM holdfast_task_metric WHERE task_id IN (SELECT value FROM json_each(:ids));

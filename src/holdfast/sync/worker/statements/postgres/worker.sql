@@ -118,3 +118,10 @@ WHERE status IN ('running', 'stuck') AND node = :node::text AND claim_id = :clai
 -- index: holdfast_task_pkey
 UPDATE holdfast_task SET claim_id = :claim_id::text, lease_seconds = :lease_seconds::float8
 WHERE id = ANY(:ids::text[]);
+
+-- name: latest_output
+-- The latest run that has output in a stream, and where it ends.
+-- index: holdfast_output_pkey
+-- returns: fence ends
+SELECT fence, start + size AS ends FROM holdfast_output
+WHERE task_id = :task_id::text AND stream = :stream::text ORDER BY fence DESC, stream DESC, start DESC LIMIT 1;

@@ -118,3 +118,10 @@ WHERE status IN ('running', 'stuck') AND node = :node AND claim_id = :claim_id O
 -- index: holdfast_task (primary key)
 UPDATE holdfast_task SET claim_id = :claim_id, lease_seconds = :lease_seconds
 WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: latest_output
+-- The latest run that has output in a stream, and where it ends.
+-- index: holdfast_output (primary key)
+-- returns: fence ends
+SELECT fence, start + size AS ends FROM holdfast_output
+WHERE task_id = :task_id AND stream = :stream ORDER BY fence DESC, stream DESC, start DESC LIMIT 1;
