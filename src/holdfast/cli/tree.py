@@ -99,6 +99,56 @@ VERBS: Final = (
         ("holdfast task resume 0199a1b2",),
     ),
     Verb(
+        "task abort",
+        "End tasks, with a record of how far their runners have followed",
+        f"{_HERE}.task_intervene:abort",
+        ('holdfast task abort 0199a1b2 --reason "wrong customer"',),
+    ),
+    Verb(
+        "task retry",
+        "Make tasks due now",
+        f"{_HERE}.task_intervene:retry",
+        ('holdfast task retry 0199a1b2 --reason "the provider is back"',),
+    ),
+    Verb(
+        "task reassign",
+        "Reserve tasks for a node",
+        f"{_HERE}.task_intervene:reassign",
+        ('holdfast task reassign 0199a1b2 --to worker-7 --reason "it has the data"',),
+    ),
+    Verb(
+        "task release",
+        "Take tasks from their runners",
+        f"{_HERE}.task_intervene:release",
+        ('holdfast task release 0199a1b2 --reason "the runner hangs"',),
+    ),
+    Verb(
+        "task force",
+        "Set the status of tasks",
+        f"{_HERE}.task_intervene:force",
+        (
+            'holdfast task force 0199a1b2 --status completed --result 42 --reason "computed by hand"',
+        ),
+    ),
+    Verb(
+        "decision list",
+        "List decisions that tasks wait for",
+        f"{_HERE}.decision:list_",
+        ("holdfast decision list", "holdfast decision list --state all -o json"),
+    ),
+    Verb(
+        "decision show",
+        "Show a decision with what its task saved",
+        f"{_HERE}.decision:show",
+        ("holdfast decision show dec_0199a1b2",),
+    ),
+    Verb(
+        "decision answer",
+        "Answer a decision; its task goes on",
+        f"{_HERE}.decision:answer",
+        ('holdfast decision answer dec_0199a1b2 yes --reason "all green"',),
+    ),
+    Verb(
         "dlq list",
         "List dead letters, latest first",
         f"{_HERE}.dlq:list_",

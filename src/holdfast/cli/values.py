@@ -48,14 +48,19 @@ def parse_json(text: str) -> Any:
         ) from None
 
 
+def parsed(text: str) -> Any:
+    """The value of a text that is JSON, otherwise the text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _pair(text: str) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not key:
         raise Usage(f"'{text}' is not key=value: write e.g. to=a@example.com, or use --json")
-    try:
-        return key, json.loads(value)
-    except (ValueError, RecursionError):
-        return key, value
+    return key, parsed(value)
 
 
 def names(text: str) -> tuple[str, ...]:

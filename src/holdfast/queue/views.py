@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.core.decision import Decision
 from holdfast.core.event import Event
 from holdfast.core.lease import Audit
 from holdfast.core.schedule import Schedule
@@ -145,6 +146,28 @@ def node(of: Node) -> View:
         "troubles": of.troubles,
         "queues": of.queues,
         "types": of.types,
+    }
+
+
+def decision(of: Decision) -> View:
+    return {
+        "id": of.id,
+        "task_id": of.task_id,
+        "project": of.project,
+        "key": of.key,
+        "question": of.question,
+        "options": list(of.options),
+        "schema": None if of.schema_json is None else msgspec.json.decode(of.schema_json),
+        "default": None if of.default_json is None else msgspec.json.decode(of.default_json),
+        "assignees": list(of.assignees),
+        **stamped(deadline_at=of.deadline_at),
+        "state": of.state.value,
+        "choice": of.choice,
+        "data": of.data,
+        "by": of.by or None,
+        "reason": of.reason,
+        **stamped(at=of.at),
+        "version": of.version,
     }
 
 

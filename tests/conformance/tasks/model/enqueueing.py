@@ -108,7 +108,7 @@ class Enqueueing(Hands):
     @rule(payload=st.integers(0, 1))
     def repeat(self, payload: int) -> None:
         self.tick()
-        submission = self.asked(payload=payload, idempotency_key="key")
+        submission = self.asked(payload=payload, idempotency_key="key", project="default")
         answer = self.both(lambda store: store.insert([submission]))
         if isinstance(answer, list) and answer[0].created:
             self.model.add(submission.task.id, {})

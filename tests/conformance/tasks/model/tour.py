@@ -5,12 +5,12 @@ from __future__ import annotations
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import Priority, Status
 from tests.conformance.tasks.model.enqueueing import Enqueueing
+from tests.conformance.tasks.model.intervening import Intervening
 from tests.conformance.tasks.model.machine import QUEUES
 from tests.conformance.tasks.model.operating import Operating
-from tests.conformance.tasks.model.running import Running
 
 
-class Machine(Enqueueing, Running, Operating):
+class Machine(Enqueueing, Intervening, Operating):
     """All rules."""
 
 
@@ -23,12 +23,28 @@ def tour(machine: Machine, batch: int) -> None:
         _fail_and_come_back,
         _limit,
         _operate,
+        _intervene,
         _lose,
         _throw_away,
     ):
         part(machine)
         machine.all_three_agree()
     machine.teardown()
+
+
+def _intervene(machine: Machine) -> None:
+    for status in (Status.QUEUED, Status.PAUSED, Status.FAILED, Status.COMPLETED):
+        machine.insert_and_claim()
+        machine.force(number=0, status=status)
+    machine.retry(number=0)
+    machine.stall()
+    machine.insert(priority=Priority.HIGH, queue="default", delay=5.0)
+    for rule in (machine.retry, machine.hold, machine.reserve, machine.claim_reserved):
+        for number in range(3):
+            rule(number=number)
+    for rule in (machine.get_stuck, machine.suspend, machine.unlock):
+        machine.insert_and_claim()
+        rule(number=0)
 
 
 def _bring_in(machine: Machine) -> None:

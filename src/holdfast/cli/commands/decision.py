@@ -1,0 +1,105 @@
+"""`holdfast decision list|show|answer`: questions of tasks to people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from holdfast.cli import values
+from holdfast.cli.options import COMMON, Common, Limit, Reason
+from holdfast.cli.output.printer import Printer
+from holdfast.cli.output.table import Column
+from holdfast.cli.output.times import relative
+from holdfast.cli.session import by, with_parts
+from holdfast.core.codec import dumps
+from holdfast.core.decision import Decision
+from holdfast.queue import views
+from holdfast.queue.parts import Parts
+
+Id = Annotated[str, Parameter(help="The decision's id.")]
+
+
+def list_(
+    *,
+    state: Annotated[
+        str, Parameter(help="open, decided, expired, cancelled, or all of them: all.")
+    ] = "open",
+    assignee: Annotated[
+        str | None, Parameter(help="Only those that this name may answer: user:ann, role:approver.")
+    ] = None,
+    limit: Limit = 50,
+    common: Common = COMMON,
+) -> None:
+    """List decisions, the latest first."""
+
+    async def work(parts: Parts) -> tuple[list[Decision], float]:
+        decisions = await parts.decisions.list(
+            state=None if state == "all" else state,
+            assignees=None if assignee is None else [assignee],
+            limit=limit,
+        )
+        return decisions, await parts.sessions.now()
+
+    decisions, now = with_parts(common, work)
+    items = [views.decision(decision) for decision in decisions]
+    Printer(common).rows(items, _columns(now), empty="no decisions")
+
+
+def show(id: Id, /, *, common: Common = COMMON) -> None:
+    """Show a decision with what its task saved."""
+
+    async def work(parts: Parts) -> tuple[Decision, object]:
+        decision = await parts.decisions.get(id)
+        point = await parts.decisions.asked_point(id)
+        return decision, None if point is None else point.data
+
+    decision, data = with_parts(common, work)
+    _print(common, decision, {"checkpoint": data})
+
+
+def answer(
+    id: Id,
+    choice: Annotated[str, Parameter(help="One of the options, or JSON that fits the schema.")],
+    /,
+    *,
+    reason: Reason = "",
+    common: Common = COMMON,
+) -> None:
+    """Answer a decision; its task goes on."""
+
+    async def work(parts: Parts) -> Decision:
+        options = (await parts.decisions.get(id)).options
+        value = choice if options else values.parsed(choice)
+        return await parts.decisions.answer(id, value, by(reason))
+
+    _print(common, with_parts(common, work), {})
+
+
+def _print(common: Common, decision: Decision, more: dict[str, Any]) -> None:
+    item = views.decision(decision) | more
+    lines = [
+        (decision.id, decision.state.value),
+        ("task", decision.task_id),
+        ("question", decision.question),
+    ]
+    if decision.options:
+        lines.append(("options", ", ".join(decision.options)))
+    if decision.by:
+        lines.append(("answer", f"{dumps(decision.choice)} by {decision.by}"))
+    if more.get("checkpoint") is not None:
+        lines.append(("data", dumps(more["checkpoint"])))
+    Printer(common).one(item, lines, name=decision.id)
+
+
+def _columns(now: float) -> list[Column]:
+    return [
+        Column("ID", lambda item: item["id"]),
+        Column("STATE", lambda item: item["state"]),
+        Column("TASK", lambda item: item["task_id"]),
+        Column("QUESTION", lambda item: item["question"], flex=True),
+        Column(
+            "DEADLINE",
+            lambda item: "" if item["deadline_at"] is None else relative(item["deadline_at"], now),
+        ),
+    ]
