@@ -362,6 +362,7 @@ VERBS: Final = (
 BY_PATH: Final = {verb.path: verb for verb in VERBS}
 NOUNS: Final = {
     "task": "Tasks",
+    "decision": "Decisions that tasks wait for",
     "dlq": "Dead letters",
     "queue": "Queues",
     "events": "The feed of events",
