@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from holdfast.core import command as c
 from holdfast.core.task import Status
 from tests.conformance.tasks.helpers import claim_request, code
+from tests.conformance.tasks.model.enqueueing import Enqueueing
 from tests.conformance.tasks.model.machine import QUEUES
 from tests.conformance.tasks.model.running import RUNS, Running
 
@@ -16,7 +17,7 @@ QUEUED = precondition(lambda self: self.has(Status.QUEUED))
 STALL_SECONDS = 2.0
 
 
-class Intervening(Running):
+class Intervening(Enqueueing, Running):
     """What takes a task out of line and puts it back."""
 
     @QUEUED

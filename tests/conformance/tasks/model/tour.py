@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from holdfast.core.dependency import DependencyPolicy
 from holdfast.core.task import Priority, Status
-from tests.conformance.tasks.model.enqueueing import Enqueueing
 from tests.conformance.tasks.model.intervening import Intervening
 from tests.conformance.tasks.model.machine import QUEUES
 from tests.conformance.tasks.model.operating import Operating
 
 
-class Machine(Enqueueing, Intervening, Operating):
+class Machine(Intervening, Operating):
     """All rules."""
 
 
