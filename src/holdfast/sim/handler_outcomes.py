@@ -29,7 +29,7 @@ NIGHTLY_CONCURRENCY: Final = 1
 NIGHTLY_ATTEMPTS: Final = 7
 TYPES: Final = (
     *("quick", "slow", "flaky", "sleepy", "limited", "rated", "saving", "rejecting", "poison"),
-    *("long", "borrower", "keyed"),
+    *("long", "borrower", "keyed", "asking"),
 )
 RULES: Final[dict[str, dict[str, object]]] = {
     "limited": {"concurrency": CONCURRENCY},
@@ -68,7 +68,7 @@ class HandlerOutcomes:
         self._record.completed.setdefault(task.id, []).append(task.fence)
         return value
 
-    async def _do(self, task: Task, ctx: Context) -> object:
+    async def _do(self, task: Task, ctx: Context) -> object:  # noqa: C901 - one case for each type
         draw, clock = self._draw, self._node.clock
         match task.type:
             case "slow":
@@ -90,6 +90,8 @@ class HandlerOutcomes:
                 await ctx.progress(0.5)
                 if draw.chance(0.3):
                     raise RuntimeError("after saving")
+            case "asking":
+                await self._ask(ctx)
             case "rejecting" if draw.chance(0.5):
                 raise Reject("never will do")
             case "borrower" if draw.chance(0.5):
@@ -99,6 +101,13 @@ class HandlerOutcomes:
                 self._node.die(draw.wait(5.0))
                 await clock.sleep(1.0)
         return {"type": task.type}
+
+    async def _ask(self, ctx: Context) -> None:
+        """Asks twice: the first question has a default at its deadline, the second waits for an answer."""
+        deadline = self._draw.between(5.0, 60.0)
+        await ctx.decide("Go?", options=["yes", "no"], deadline=deadline, default="no")
+        await self._node.clock.sleep(self._draw.wait(1.0))
+        await ctx.decide("Really?", key="really", options=["yes", "no"])
 
     async def _unwind_slowly(self, seconds: float, cleanup_seconds: float) -> None:
         """Works, and takes `cleanup_seconds` to clean up when cancelled."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from holdfast.core.intervention import InterventionType
 from holdfast.core.task import Status, Task
 from holdfast.queue.queue import Queue
 from holdfast.sim.draw import Draw
@@ -28,6 +29,7 @@ class Operator:
         self._queue = queue
         self._record = record
         self._draw = draw
+        self._requests = 0
 
     @property
     def of_any_task(self) -> tuple[Verb, ...]:
@@ -40,6 +42,7 @@ class Operator:
             *self.of_any_task,
             *(self._pause_running, self._resume, self._edit, self._replay_many, self._discard),
             *(self._schedule, self._inspect),
+            *(self._hold, self._take_away, self._retry, self._reassign, self._answer),
         )
 
     async def _cancel(self) -> None:
@@ -81,6 +84,52 @@ class Operator:
     async def _resume(self) -> None:
         for task in await self._queue.find_tasks(status=Status.PAUSED, limit=5):
             await self._queue.resume_task(task.id, actor=self._name)
+
+    async def _hold(self) -> None:
+        """Holds a queued task, and often lets it go."""
+        if (task := await self._any(Status.QUEUED)) is not None:
+            await self._intervene(task, InterventionType.PAUSE)
+            if self._draw.chance(0.7):
+                await self._intervene(task, InterventionType.RESUME)
+
+    async def _take_away(self) -> None:
+        """Takes a running task from its runner."""
+        if (task := await self._any(Status.RUNNING)) is not None:
+            if self._draw.chance(0.5):
+                await self._intervene(task, InterventionType.RELEASE_LOCK)
+            else:
+                await self._intervene(task, InterventionType.FORCE_STATUS, status="queued")
+
+    async def _retry(self) -> None:
+        if (task := await self._any(self._draw.pick((Status.QUEUED, Status.FAILED)))) is not None:
+            await self._intervene(task, InterventionType.RETRY)
+
+    async def _reassign(self) -> None:
+        """Reserves a task for a node that may die before it claims it."""
+        task = await self._any(self._draw.pick((Status.QUEUED, Status.RUNNING)))
+        nodes = await self._queue.get_nodes()
+        if task is not None and nodes:
+            node = self._draw.pick(nodes).id
+            seconds = self._draw.between(1.0, 30.0)
+            await self._intervene(
+                task, InterventionType.REASSIGN, to_node=node, fallback_seconds=seconds
+            )
+
+    async def _intervene(self, task: Task, kind: InterventionType, **args: object) -> None:
+        """Intervenes, and sometimes repeats the request, which must have no further effect."""
+        self._requests += 1
+        name = f"{self._name}-{task.id}-{self._requests}"
+        for _ in range(self._draw.whole(1, 2)):
+            await self._queue.intervene(
+                task.id, kind, "by the simulation", args=args, actor=self._name, id=name
+            )
+
+    async def _answer(self) -> None:
+        """Answers decisions that tasks wait for, sometimes twice."""
+        for decision in await self._queue.decisions(state="open", limit=5):
+            for _ in range(self._draw.whole(1, 2)):
+                choice = self._draw.pick(("yes", "no"))
+                await self._queue.decide(decision.id, choice, actor=self._name)
 
     async def _any(self, status: Status) -> Task | None:
         tasks = await self._queue.find_tasks(status=status, limit=20)

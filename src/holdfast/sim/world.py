@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from holdfast.core import gate
 from holdfast.core.ids import Ids
 from holdfast.core.task import ENDED, Status, Task
 from holdfast.errors import StoreUnavailable
@@ -207,8 +208,11 @@ class World:
             if is_at_rest or self.loop.time() > end:
                 return waiting
             for task in waiting:
-                if task.status is Status.PAUSED:
+                decision_id = gate.decision_of(task)
+                if gate.is_held(task) or (task.status is Status.PAUSED and decision_id is None):
                     await self._operator("resume", task.id)
+                elif decision_id is not None:
+                    await self._operator("answer", decision_id)
             await self._operator("open", "default")
 
     async def _operator(self, verb: str, name: str) -> None:
@@ -218,6 +222,8 @@ class World:
         try:
             if verb == "resume":
                 await node.queue.resume_task(name, actor="operator")
+            elif verb == "answer":
+                await node.queue.decide(name, "yes", actor="operator")
             else:
                 await node.queue.resume_queue(name, actor="operator")
         except Exception as error:

@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from holdfast.sim.checkers import attempts, families, feed, limits, locks, running, starts, tasks
+from holdfast.sim.checkers import (
+    attempts,
+    families,
+    feed,
+    limits,
+    live,
+    locks,
+    running,
+    starts,
+    tasks,
+)
 from holdfast.sim.orders import checker as orders
 from holdfast.sim.outcome import Outcome
 
@@ -46,6 +56,8 @@ CHECKERS: Final[dict[str, Check]] = {
     "dead letters have their evidence": attempts.dead_letters_have_a_reason,
     "dependents are settled with their parent": families.dependents_settle_with_parents,
     "a task that failed with a parent has a dead one": families.failed_dependents_have_a_dead_parent,
+    "an intervention is applied at most once": live.interventions_end_once,
+    "a decided task resumes": live.decided_tasks_resume,
     "cron fires once": starts.cron_fires_once,
     "a yes to cancel is final": tasks.cancel_is_final,
     "counters are exact": feed.counters_are_exact,

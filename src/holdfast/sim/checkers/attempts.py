@@ -6,12 +6,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.core.event import Event
 from holdfast.core.task import FailureKind, Status
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import Change
 
 FREE: Final = frozenset({"task.snoozed", "task.released", "task.lost"})
 """Events that requeue a task without using an attempt."""
+
+
+def is_free(event: Event) -> bool:
+    """Whether the event says that a runner lost its task, or gave it back, without using an attempt."""
+    if event.kind == "task.forced":
+        return (event.before, event.after) == ("running", "queued")
+    return event.kind in FREE
 
 
 def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
@@ -32,7 +40,7 @@ def attempts_count_failures(outcome: Outcome) -> Iterator[str]:
                 paid[change.id] += 1
             case _:
                 yield f"{change.id} went from {before.attempts} attempts to {change.attempts}"
-    free_events = Counter(e.task_id for e in outcome.events if e.kind in FREE)
+    free_events = Counter(e.task_id for e in outcome.events if is_free(e))
     retry_events = Counter(
         e.task_id for e in outcome.events if e.kind == "task.failed" and e.data["will_retry"]
     )

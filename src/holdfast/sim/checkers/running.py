@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from holdfast.sim.checkers.attempts import FREE
+from holdfast.sim.checkers.attempts import is_free
 from holdfast.sim.outcome import Outcome
 from holdfast.sim.server import Change
 
@@ -54,7 +54,7 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
     ran = {(run.task_id, run.fence): run.life for run in outcome.record.runs}
     requeue_events = defaultdict(list)
     for event in outcome.events:
-        if event.kind in FREE:
+        if is_free(event):
             requeue_events[event.task_id].append(event)
     last: dict[str, Change] = {}
     for change in outcome.history:
@@ -67,6 +67,8 @@ def running_tasks_are_not_released(outcome: Outcome) -> Iterator[str]:
             return  # The feed has a gap, which another law reports.
         event = requeue_events[change.id].pop(0)
         life = ran.get((change.id, change.before_fence))
+        if "actor" in event.data:
+            continue  # An operator took it away.
         if event.kind == "task.released" and life and not _is_over(outcome, life, change.at):
             yield (
                 f"{change.id} ran under fence {change.before_fence} on {life} and was released "
