@@ -155,11 +155,13 @@ class Observer:
         )
 
     def _ready(self) -> list[Ready]:
-        """Tasks that may run now: due, in a queue that is not paused, with a permit of each limit."""
+        """Tasks that may run now: due, neither held nor reserved, in a queue that is not paused, with a permit
+        of each limit."""
         database = self._cluster.database
         now = database.driver.now()
         rows: list[Any] = database.rows(
-            "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' AND due_at <= ?",
+            "SELECT id, type, queue, limits FROM holdfast_task WHERE status = 'queued' AND due_at <= ? "
+            "AND (gate IS NULL OR substr(gate, 1, 1) <> '!')",
             now,
         )
         paused = database.rows("SELECT name FROM holdfast_queue WHERE paused_at IS NOT NULL")
