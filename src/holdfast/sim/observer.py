@@ -155,7 +155,7 @@ class Observer:
         )
 
     def _ready(self) -> list[Ready]:
-        """Tasks that may run now: due, neither held nor reserved, in a queue that is not paused, with a permit
+        """Tasks that may run now: due, not held or reserved, in a queue that is not paused, with a permit
         of each limit."""
         database = self._cluster.database
         now = database.driver.now()
