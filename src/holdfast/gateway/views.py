@@ -14,9 +14,10 @@ from holdfast.core import codec
 from holdfast.core.audit import AuditRow
 from holdfast.core.decision import Decision
 from holdfast.core.event import Event
+from holdfast.core.gate import is_held
 from holdfast.core.intervention import DryRun, Effect, Intervention
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import Priority, Task
+from holdfast.core.task import Priority, Status, Task
 from holdfast.core.wire import preview, time_text
 from holdfast.primitives.locks import LeaseInfo
 from holdfast.queue.dead_letters import DeadGroup
@@ -35,17 +36,29 @@ def at(when: float | None) -> str | None:
     return None if when is None else time_text(max(0.0, when))
 
 
-def task(of: Task, now: float) -> View:
+class Extra(msgspec.Struct, frozen=True):
+    """What a task has beside its row."""
+
+    client_id: str | None = None
+    """The name that nodes use for it."""
+    metrics: dict[str, float] = {}
+
+
+NO_EXTRA = Extra()
+
+
+def task(of: Task, now: float, extra: Extra = NO_EXTRA) -> View:
     """A task with its bodies."""
     failure = of.failure
     return {
         "id": of.id,
-        "client_id": None,
+        "client_id": extra.client_id,
         "project": of.project,
         "type": of.type,
         "queue": of.queue,
         "priority": of.priority.name.lower(),
         "status": of.status.value,
+        "desired": "paused" if of.status is Status.PAUSED or is_held(of) else "run",
         "held_by": of.held_by,
         "gate": of.gate,
         "version": of.version,
@@ -58,7 +71,8 @@ def task(of: Task, now: float) -> View:
         "claim_id": of.claim_id,
         "lease_until": at(of.lease_until),
         "lease_remaining_seconds": _remaining(of.lease_until, now),
-        "progress": of.progress,
+        "progress": progress(of.progress),
+        "metrics": extra.metrics,
         "payload": of.payload,
         "payload_bytes": len(of.payload_json.encode()),
         "result": of.result,
@@ -71,13 +85,29 @@ def task(of: Task, now: float) -> View:
     }
 
 
-def whole_task(of: Task, now: float, parents: Iterable[Dependency], dependents: list[str]) -> View:
+def progress(value: codec.Json) -> View | None:
+    """The latest report of a runner; None before the first one."""
+    if value is None:
+        return None
+    fields = value if isinstance(value, dict) else {"done": value}
+    return {
+        "done": fields.get("done", 0.0),
+        "note": fields.get("note", ""),
+        "phase": fields.get("phase", ""),
+        "iteration": fields.get("iteration", 0),
+        "subtasks": fields.get("subtasks", []),
+    }
+
+
+def whole_task(
+    of: Task, now: float, parents: Iterable[Dependency], dependents: list[str], extra: Extra
+) -> View:
     """A task with its dependencies and dependents."""
     edges = [
         {"id": parent.parent_id, "policy": parent.policy.value, "settled": parent.is_settled}
         for parent in parents
     ]
-    return {**task(of, now), "depends_on": edges, "dependents": dependents}
+    return {**task(of, now, extra), "depends_on": edges, "dependents": dependents}
 
 
 def task_row(of: TaskRow, now: float) -> View:
@@ -100,7 +130,7 @@ def task_row(of: TaskRow, now: float) -> View:
         "node": of.node,
         "claim_id": of.claim_id,
         "lease_remaining_seconds": _remaining(of.lease_until, now),
-        "progress": None if of.progress_json is None else codec.loads(of.progress_json),
+        "progress": None if of.progress_json is None else progress(codec.loads(of.progress_json)),
         "payload_preview": of.payload_preview,
         "payload_bytes": of.payload_bytes,
         "result_preview": of.result_preview,
@@ -141,6 +171,7 @@ def queue(of: QueueView) -> View:
     return {
         "name": of.name,
         "counts": of.counts,
+        "oldest_due_seconds": of.oldest_due_seconds,
         "paused_at": at(of.paused_at),
         "paused_by": of.paused_by,
         "reason": of.reason,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.bus.port import FEED, WORK
 from holdfast.core.check import check_id, check_name
@@ -28,6 +29,8 @@ class QueueView(msgspec.Struct, frozen=True):
     paused_at: float | None = None
     paused_by: str | None = None
     reason: str | None = None
+    oldest_due_seconds: float | None = None
+    """How long the oldest task that waits for a worker is due. None: none is due."""
 
     @property
     def is_paused(self) -> bool:
@@ -48,7 +51,15 @@ class Queues:
         types = await store.reads.types()
         pauses = {pause.name: pause for pause in await store.reads.queues()}
         names = sorted({*counts, *pauses, *(row.queue for row in types)})
-        return [_view(name, counts.get(name, {}), pauses.get(name)) for name in names]
+        due = await store.reads.oldest_due(names)
+        now = store.now()
+        views = [_view(name, counts.get(name, {}), pauses.get(name)) for name in names]
+        return [
+            replace(view, oldest_due_seconds=round(now - due[view.name], 3))
+            if due.get(view.name, now + 1) <= now
+            else view
+            for view in views
+        ]
 
     async def get(self, name: str) -> QueueView:
         """Returns one queue. Raises NotFound if it has no tasks, types or pause."""

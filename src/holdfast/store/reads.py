@@ -76,6 +76,11 @@ class Reads:
     async def queues(self) -> list[QueuePause]:
         return await self._access.driver.read(read_queues)
 
+    async def oldest_due(self, queues: Sequence[str]) -> dict[str, float]:
+        """The earliest due time of the tasks of each queue that wait for a worker."""
+        rows = await self._access.rows("oldest_due", queues=list(queues))
+        return {row[0]: row[1] for row in rows}
+
     async def types(self) -> list[TypeRow]:
         return [TypeRow(*row) for row in await self._access.rows("types")]
 

@@ -6,7 +6,7 @@ A settlement is answered once: a settled conflict does not change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -76,8 +76,12 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
+    """The answer to a settlement. Both are None if the task is gone."""
+
     conflict: Conflict
     task: SyncTask | None
+    stored: Task | None = None
+    """The same task as its row."""
 
 
 class Conflicts:
@@ -85,6 +89,20 @@ class Conflicts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    async def find(
+        self,
+        projects: Sequence[str] | None,
+        *,
+        state: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> list[Conflict]:
+        """One page of several projects, or of all (None), oldest first."""
+        check_page(limit)
+        if state is not None:
+            check_choice("state", state, ConflictState)
+        return await self._store.read(lambda: _pages(projects, state, after, limit))
 
     async def list(
         self, project: str, *, state: str | None = None, after: str = "", limit: int = 100
@@ -135,6 +153,14 @@ def _page(project: str, state: str | None, after: str, limit: int) -> Script[lis
     return [Conflict(*row) for row in rows]
 
 
+def _pages(
+    projects: Sequence[str] | None, state: str | None, after: str, limit: int
+) -> Script[list[Conflict]]:
+    names = None if projects is None else list(projects)
+    rows = yield call(own("page_conflicts"), projects=names, state=state, after=after, limit=limit)
+    return [Conflict(*row) for row in rows]
+
+
 def _get(conflict_id: str, statement: str) -> Script[Conflict]:
     rows = yield call(own(statement), id=conflict_id)
     if not rows:
@@ -175,7 +201,8 @@ def _settle(
         reason=by.reason,
         version=conflict.version + 1,
     )
-    settled = Settled(after, view(task, row) if task is not None and row is not None else None)
+    seen_task = view(task, row) if task is not None and row is not None else None
+    settled = Settled(after, seen_task, task)
 
     def beside(now: float) -> Script[tuple[()]]:
         yield call(

@@ -276,6 +276,12 @@ def named(project: str, names: Sequence[str]) -> Script[list[tuple[str, str]]]:
     return [tuple(row) for row in rows]
 
 
+def registered(ids: Sequence[str]) -> Script[tuple[list[RegisteredNode], Counter[str]]]:
+    rows = yield call(own("registered_nodes"), ids=list(ids))
+    nodes = [RegisteredNode(*row) for row in rows]
+    return nodes, (yield from counts([node.id for node in nodes]))
+
+
 def page(
     project: str, *, state: str | None, after: str, limit: int
 ) -> Script[tuple[list[RegisteredNode], Counter[str]]]:

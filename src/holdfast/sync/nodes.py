@@ -234,6 +234,12 @@ class Nodes:
         running = await self._store.read(lambda: scripts.counts([node]))
         return _view(row, running[node], await self._store.feed.head(), self._store.now())
 
+    async def find(self, ids: Sequence[str]) -> dict[str, NodeView]:
+        """Those of these nodes that have registered. Processes of the store have no identity."""
+        rows, running = await self._store.read(lambda: scripts.registered(ids))
+        head, now = await self._store.feed.head(), self._store.now()
+        return {row.id: _view(row, running[row.id], head, now) for row in rows}
+
     async def set_state(self, node: str, state: NodeState, by: By) -> RegisteredNode:
         """Cordons, drains, quarantines or revokes a node, or makes it live again."""
         by.of_unversioned("a node")

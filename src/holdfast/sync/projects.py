@@ -10,7 +10,7 @@ from holdfast.core import codec
 from holdfast.core.check import check_choice
 from holdfast.core.strategy import CONTENT, FieldClass, Strategy
 from holdfast.core.wire import check_project
-from holdfast.errors import InvalidInput
+from holdfast.errors import Conflict, InvalidInput, VersionConflict
 from holdfast.queue.by import By
 from holdfast.store.beside import begin, end
 from holdfast.store.script import Script, call
@@ -44,7 +44,7 @@ class Projects:
         check_project("project", project)
         return await self._store.read(lambda: read_project(project))
 
-    async def put(
+    async def create(
         self,
         project: str,
         by: By,
@@ -52,30 +52,62 @@ class Projects:
         strategy: str = Strategy.MERGE.value,
         overrides: Mapping[str, str] | None = None,
     ) -> ProjectRow:
-        """Creates a project or changes its strategies."""
+        """Creates a project. Conflict if it exists."""
+        by.of_unversioned("a new project")
+        return await self._write(project, by, strategy, overrides or {}, is_new=True)
+
+    async def put(
+        self,
+        project: str,
+        by: By,
+        *,
+        strategy: str | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> ProjectRow:
+        """Creates a project or changes its strategies. None leaves a setting as it is."""
+        return await self._write(project, by, strategy, overrides, is_new=False)
+
+    async def _write(
+        self,
+        project: str,
+        by: By,
+        strategy: str | None,
+        overrides: Mapping[str, str] | None,
+        *,
+        is_new: bool,
+    ) -> ProjectRow:
         check_project("project", project)
-        by.of_unversioned("a project")
-        chosen = check_choice("strategy", strategy, Strategy)
-        classes = {
-            check_choice("overrides", name, FieldClass): check_choice("overrides", value, Strategy)
-            for name, value in (overrides or {}).items()
-        }
-        if wrong := sorted(classes.keys() - CONTENT):
-            raise InvalidInput(f"overrides has '{wrong[0]}': no strategy applies to it")
-        settings = {"strategies": {name.value: value.value for name, value in classes.items()}}
+        chosen = None if strategy is None else check_choice("strategy", strategy, Strategy).value
+        settings = None if overrides is None else _settings(overrides)
 
         def script(now: float) -> Script[ProjectRow]:
             yield from begin(by.beside, now)
+            is_there = bool((yield call(own("get_project"), id=project)))
+            if is_new and is_there:
+                raise Conflict(f"project '{project}' exists: change its settings")
             yield call(own("add_project"), id=project, now=now)
-            yield from read_project(project, lock=True)
+            before = yield from read_project(project, lock=True)
+            if by.expected_version not in (None, before.version):
+                text = f"is at version {before.version}, not {by.expected_version}"
+                raise VersionConflict(f"project '{project}' {text}")
             yield call(
                 own("set_strategy"),
                 id=project,
-                strategy=chosen.value,
-                settings_json=codec.dumps(settings),
+                strategy=before.strategy if chosen is None else chosen,
+                settings_json=before.settings_json if settings is None else codec.dumps(settings),
             )
             row = yield from read_project(project)
             yield from end(by.beside, row, now)
             return row
 
         return await self._store.run(lambda _dialect, _ids, now: script(now))
+
+
+def _settings(overrides: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    classes = {
+        check_choice("overrides", name, FieldClass): check_choice("overrides", value, Strategy)
+        for name, value in overrides.items()
+    }
+    if wrong := sorted(classes.keys() - CONTENT):
+        raise InvalidInput(f"overrides has '{wrong[0]}': no strategy applies to it")
+    return {"strategies": {name.value: value.value for name, value in classes.items()}}

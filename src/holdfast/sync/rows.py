@@ -64,8 +64,10 @@ class RegisteredNode(msgspec.Struct, frozen=True):
     @property
     def identity(self) -> NodeIdentity:
         boots = msgspec.json.decode(self.boots_json, type=tuple[Boot, ...])
+        # A node whose credential was revoked gets another one when it is admitted again.
+        issued_at = None if self.token_id is None else self.token_at
         return NodeIdentity(
-            self.incarnation, NodeState(self.state), boots, self.started_at, self.token_at
+            self.incarnation, NodeState(self.state), boots, self.started_at, issued_at
         )
 
     @property

@@ -27,6 +27,9 @@ BODIES: dict[str, Any] = {
     "/decisions/{decision_id}": {"choice": 1},
     "/operations": {"action": "replay", "ids": []},
     "/schedules/{name}": {"spec": "0 3 * * *", "type": "mail"},
+    "/conflicts/{conflict_id}/settle": {"take": "server"},
+    "/projects": {"id": "web"},
+    "/types": {"definitions_json": "[]"},
     "/tokens": {"name": "x", "roles": ["viewer"]},
 }
 NEEDED: dict[str, str] = {"POST /tasks/{task_id}/copy": "tasks.copy"}
@@ -58,6 +61,7 @@ async def test_each_cell_of_the_table(role: Role) -> None:
             path = route.path.replace("{task_id}", task).replace("{node_id}", NODE)
             path = path.replace("{name}", "default").replace("{resource}", "r")
             path = path.replace("{token_id}", "tok_none").replace("{decision_id}", "dec_none")
+            path = path.replace("{conflict_id}", "con_none").replace("{project}", "default")
             answer = await site.ask(route.method, path, body_of(route), token=secret)
             right = Right.ALLOWED
             if route.operation:

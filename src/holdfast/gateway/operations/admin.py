@@ -1,4 +1,4 @@
-"""Operations on queues, schedules, locks and nodes."""
+"""Operations on queues, schedules and locks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ import msgspec
 
 from holdfast.core.access import ALL_PROJECTS
 from holdfast.core.check import check_page
+from holdfast.core.codec import loads
 from holdfast.core.lease import Audit
 from holdfast.core.rights import Operation
 from holdfast.core.schedule import Schedule
-from holdfast.core.task import DEFAULT_PROJECT
+from holdfast.core.task import DEFAULT_PROJECT, Priority, Task
 from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput, NotFound
 from holdfast.gateway import views
-from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.gateway.operations.call import Answer, Call, missing, stored
 from holdfast.queue.by import By
 from holdfast.queue.queues import QueueView
+from holdfast.queue.types import EnqueueOptions
+from holdfast.sync.access.recorded import RecordedInsert
 
 O: Final = Operation  # noqa: E741
 
@@ -156,6 +159,35 @@ async def resume_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
     return Answer(views.schedule(await call.hub.parts.schedules.resume(name, by)))
 
 
+async def run_schedule(call: Call, name: str, body: ReasonBody) -> Answer:
+    """Enqueues the task of a schedule now. The schedule stays as it is."""
+    allowed = call.authorise(O.SCHEDULES_WRITE, project=DEFAULT_PROJECT, noun="schedule", id=name)
+    schedule = await _schedule(call, name)
+
+    def answer(made: Task) -> Answer:
+        return Answer({"task": views.task(made, call.hub.now())}, 201, made.version)
+
+    beside = RecordedInsert(
+        lambda rows, tasks: stored(answer(tasks[rows[0].task_id])),
+        repeatable=call.repeatable(O.SCHEDULES_WRITE),
+        entries=call.entries(
+            O.SCHEDULES_WRITE,
+            project=DEFAULT_PROJECT,
+            subject=name,
+            actor=allowed.actor,
+            reason=body.reason,
+            detail={"run": True},
+        ),
+    )
+    options = EnqueueOptions(
+        schedule.queue, Priority(schedule.priority), metadata={"schedule": schedule.name}
+    )
+    handle = await call.hub.parts.producer.enqueue(
+        schedule.type, loads(schedule.payload_json), None, options, None, beside=beside
+    )
+    return answer(await call.hub.parts.tasks.get(handle.id))
+
+
 async def _schedule(call: Call, name: str) -> Schedule:
     return await call.hub.parts.schedules.get(name)
 
@@ -217,26 +249,6 @@ async def revoke_lock(call: Call, resource: str, body: ReasonBody) -> Answer:
         answer=answer,
     )
     return answer(await call.hub.locks.revoke(resource, by))
-
-
-# -- nodes ------------------------------------------------------------------------------------------
-
-
-async def list_nodes(call: Call, *, live: bool = True) -> Answer:
-    call.authorise_any(O.NODES_READ, owner_node=call.principal.node)
-    now = call.hub.now()
-    rows = await call.hub.parts.nodes.list(live=live)
-    if call.principal.node is not None:
-        rows = [row for row in rows if row.id == call.principal.node]
-    return Answer({"items": [views.node(row, now) for row in rows], "next": None})
-
-
-async def get_node(call: Call, node_id: str) -> Answer:
-    call.authorise_any(O.NODES_READ, owner_node=node_id)
-    for row in await call.hub.parts.nodes.list(live=False):
-        if row.id == node_id:
-            return Answer(views.node(row, call.hub.now()))
-    raise missing("node", node_id)
 
 
 def _text(values: tuple[Any, ...]) -> str:

@@ -15,7 +15,7 @@ from holdfast.core.wire import make_cursor, parse_cursor
 from holdfast.errors import InvalidInput
 from holdfast.gateway import views
 from holdfast.gateway.operations.call import Answer, Call, stored
-from holdfast.gateway.operations.tasks import readable
+from holdfast.gateway.operations.tasks import extra, readable
 from holdfast.queue.by import By
 from holdfast.queue.interventions import Details
 from holdfast.store.interventions import Act, Issued
@@ -50,7 +50,8 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
     task = await readable(call, operation, task_id)
     actor = call.authorise(operation, project=task.project, noun="task", id=task_id).actor
     parts = call.hub.parts.interventions
-    by = _by(call, operation, actor, body)
+    seen = await extra(call, task)
+    by = _by(call, operation, actor, body, seen)
     if body.dry_run:
         foreseen = await parts.foresee(task_id, wish, by)
         return Answer({"dry_run": True, **views.dry_run(foreseen)})
@@ -65,10 +66,12 @@ async def intervene(call: Call, task_id: str, body: InterventionBody) -> Answer:
             act=Act(operation.value, call.request_id),
         ),
     )
-    return _answer(call, issued)
+    return _answer(call, issued, seen)
 
 
-def _by(call: Call, operation: Operation, actor: str, body: InterventionBody) -> By:
+def _by(
+    call: Call, operation: Operation, actor: str, body: InterventionBody, seen: views.Extra
+) -> By:
     """Who intervenes, with the answer for a request with a key. The intervention writes its own audit row."""
     if call.if_match is not None and body.expected_version not in (None, call.if_match):
         raise InvalidInput("expected_version and If-Match name different versions: give one")
@@ -78,16 +81,16 @@ def _by(call: Call, operation: Operation, actor: str, body: InterventionBody) ->
         return By(actor, body.reason, version)
 
     def answer(outcome: object) -> codec.Json:
-        return stored(_answer(call, outcome)) if isinstance(outcome, Issued) else None
+        return stored(_answer(call, outcome, seen)) if isinstance(outcome, Issued) else None
 
     beside = Recorded(lambda _outcome, _now: (), repeatable=repeatable, answer=answer)
     return By(actor, body.reason, version, beside)
 
 
-def _answer(call: Call, issued: Issued) -> Answer:
+def _answer(call: Call, issued: Issued, seen: views.Extra) -> Answer:
     body = {
         "intervention": views.intervention(issued.intervention),
-        "task": views.task(issued.task, call.hub.now()),
+        "task": views.task(issued.task, call.hub.now(), seen),
         "dry_run": False,
     }
     return Answer(body, version=issued.task.version)

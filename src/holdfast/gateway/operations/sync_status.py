@@ -31,6 +31,7 @@ async def status(call: Call, project: str) -> Answer:
 async def log(
     call: Call,
     project: str,
+    *,
     after: str | None,
     limit: int,
     task_id: str | None,

@@ -160,13 +160,6 @@ async def list_types(call: Call) -> Answer:
     return Answer({"items": [{"name": row.name, "queue": row.queue} for row in rows], "next": None})
 
 
-async def list_projects(call: Call) -> Answer:
-    """The projects that the principal has access to."""
-    call.authorise_any(O.TASKS_READ)
-    names = [DEFAULT_PROJECT] if call.projects is None else sorted(call.projects)
-    return Answer({"items": [{"id": name} for name in names], "next": None})
-
-
 async def whoami(call: Call) -> Answer:
     """The principal of the request."""
     who = call.principal

@@ -15,7 +15,7 @@ from holdfast.core.dependency import DependencyPolicy, Edge
 from holdfast.core.errors import PreconditionFailed
 from holdfast.core.rights import Operation
 from holdfast.core.search import parse
-from holdfast.core.submit import BATCH_MAX, encode_payload
+from holdfast.core.submit import BATCH_MAX, METADATA_BYTES_MAX, encode_payload
 from holdfast.core.task import ENDED, NO_TIMEOUT, Task
 from holdfast.core.wire import check_new_id, check_project, make_cursor, parse_cursor
 from holdfast.errors import BatchTooLarge, InvalidInput, VersionConflict, WaitTimeout
@@ -27,6 +27,8 @@ from holdfast.queue.types import EnqueueOptions
 from holdfast.store.search import After, search
 from holdfast.store.store import Inserted
 from holdfast.sync.access.recorded import RecordedInsert
+from holdfast.sync.rows import names_of
+from holdfast.sync.worker.reads import metrics
 
 O: Final = Operation  # noqa: E741
 WAIT_SECONDS_MAX: Final = 30.0
@@ -68,9 +70,10 @@ class BatchBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EditBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A merge patch (RFC 7396) of the payload."""
+    """Merge patches (RFC 7396) of the payload and of the metadata."""
 
-    payload: Any
+    payload: Any = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
     reason: str = ""
     expected_version: int | None = None
 
@@ -135,8 +138,16 @@ async def get(call: Call, task_id: str, *, wait_seconds: float = 0.0) -> Answer:
     reads = call.hub.store.reads
     parents = await reads.dependencies(task_id)
     dependents = await reads.dependents(task_id, DEPENDENTS_MAX)
-    view = views.whole_task(task, call.hub.now(), parents, dependents)
+    view = views.whole_task(task, call.hub.now(), parents, dependents, await extra(call, task))
     return Answer(view, version=task.version)
+
+
+async def extra(call: Call, task: Task) -> views.Extra:
+    """What the task has beside its row."""
+    store = call.hub.store
+    names = await store.read(lambda: names_of([task]))
+    name = names[task.id]
+    return views.Extra(None if name == task.id else name, await metrics(store, task.id))
 
 
 async def why(call: Call, task_id: str) -> Answer:
@@ -259,15 +270,25 @@ def _edge(given: str | EdgeBody) -> Edge | str:
 
 
 async def edit(call: Call, task_id: str, body: EditBody) -> Answer:
-    """Changes the payload of a waiting or dead task by a merge patch."""
+    """Changes the payload of a waiting or dead task, or the metadata of one that has not ended."""
     task = await readable(call, O.TASKS_EDIT, task_id)
-    payload = encode_payload(merge_patch(task.payload, body.payload))
-    by = task_by(call, O.TASKS_EDIT, task, body.reason, body.expected_version)
+    if body.payload is UNSET and body.metadata is UNSET:
+        raise InvalidInput("payload and metadata are missing: give what changes")
+    payload = metadata = None
+    if body.payload is not UNSET:
+        payload = encode_payload(merge_patch(task.payload, body.payload))
+    if body.metadata is not UNSET:
+        merged = merge_patch(task.metadata, body.metadata)
+        metadata = encode_payload(merged, what="metadata", limit=METADATA_BYTES_MAX)
+    seen = await extra(call, task)
+    by = task_by(
+        call, O.TASKS_EDIT, task, body.reason, expected_version=body.expected_version, extra=seen
+    )
     if by.expected_version is None:
-        # The patch was merged with the payload of this version.
+        # The patch was merged with the content of this version.
         by = msgspec.structs.replace(by, expected_version=task.version)
-    after = await apply(call, task_id, Edit(by.actor, payload), by)
-    return task_answer(call, after)
+    command = Edit(by.actor, payload, metadata_json=metadata, reason=body.reason)
+    return task_answer(call, await apply(call, task_id, command, by), seen)
 
 
 async def apply(call: Call, task_id: str, command: OperatorCommand, by: By) -> Task:
@@ -316,14 +337,20 @@ async def copy(call: Call, task_id: str, body: CopyBody) -> Answer:
 
 
 def task_by(
-    call: Call, operation: Operation, task: Task, reason: str, expected_version: int | None = None
+    call: Call,
+    operation: Operation,
+    task: Task,
+    reason: str,
+    *,
+    expected_version: int | None = None,
+    extra: views.Extra,
 ) -> By:
     """Who changes the task. For every operation that applies one command to one task."""
     actor = call.authorise(operation, project=task.project, noun="task", id=task.id).actor
 
     def answer(rulings: Any) -> Answer | None:
         ruling = rulings[0]
-        return task_answer(call, ruling.after) if isinstance(ruling, Transition) else None
+        return task_answer(call, ruling.after, extra) if isinstance(ruling, Transition) else None
 
     return call.by(
         operation,
@@ -336,9 +363,9 @@ def task_by(
     )
 
 
-def task_answer(call: Call, task: Task) -> Answer:
+def task_answer(call: Call, task: Task, extra: views.Extra) -> Answer:
     """The answer of a change: the task after it."""
-    return Answer(views.task(task, call.hub.now()), version=task.version)
+    return Answer(views.task(task, call.hub.now(), extra), version=task.version)
 
 
 def merge_patch(value: Any, patch: Any) -> Any:

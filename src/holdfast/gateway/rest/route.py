@@ -21,6 +21,13 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A call without parameters."""
 
 
+class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of a list."""
+
+    after: str | None = None
+    limit: int = 100
+
+
 class Route(NamedTuple):
     """One call of the API. `handler(call, *path values, **parameters, body=...)`."""
 

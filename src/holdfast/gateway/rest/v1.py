@@ -9,23 +9,17 @@ import msgspec
 from holdfast.core.rights import Operation as O  # noqa: N817
 from holdfast.gateway.operations import (
     admin,
+    conflicts,
     dead,
     decisions,
     interventions,
     output,
-    system,
     tasks,
 )
-from holdfast.gateway.rest.route import Route
+from holdfast.gateway.rest import v1_admin
+from holdfast.gateway.rest.route import Paged, Route
 
 PREFIX: Final = "/api/v1"
-
-
-class Paged(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Parameters of a list."""
-
-    after: str | None = None
-    limit: int = 100
 
 
 class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,23 +38,11 @@ class Limited(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 50
 
 
-class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    after: str | None = None
-    topics: str = ""
-    kinds: str = ""
-    limit: int = 100
-    wait_seconds: float = 0.0
-
-
 class OutputQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stream: str = "stdout"
     fence: int | None = None
     start: int = 0
     limit_bytes: int = 262_144
-
-
-class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    live: bool = True
 
 
 _Reason = admin.ReasonBody
@@ -96,7 +78,7 @@ ROUTES: Final = (
         "PATCH",
         "/tasks/{task_id}",
         tasks.edit,
-        "Change the payload by a merge patch",
+        "Change the payload or the metadata by a merge patch",
         body=tasks.EditBody,
         operation=O.TASKS_EDIT,
     ),
@@ -186,6 +168,30 @@ ROUTES: Final = (
         body=decisions.ChoiceBody,
         operation=O.DECISIONS_DECIDE,
     ),
+    Route(
+        "GET",
+        "/conflicts",
+        conflicts.find,
+        "List conflicts",
+        Found,
+        operation=O.CONFLICTS_READ,
+        is_list=True,
+    ),
+    Route(
+        "GET",
+        "/conflicts/{conflict_id}",
+        conflicts.get,
+        "One conflict with both sides",
+        operation=O.CONFLICTS_READ,
+    ),
+    Route(
+        "POST",
+        "/conflicts/{conflict_id}/settle",
+        conflicts.settle,
+        "Settle a conflict",
+        body=conflicts.SettleBody,
+        operation=O.CONFLICTS_SETTLE,
+    ),
     Route("GET", "/queues", admin.list_queues, "List queues", operation=O.QUEUES_READ),
     Route("GET", "/queues/{name}", admin.get_queue, "One queue", operation=O.QUEUES_READ),
     Route(
@@ -229,152 +235,5 @@ ROUTES: Final = (
         body=dead.OperationBody,
         operation=O.OPERATIONS_RUN,
     ),
-    Route(
-        "GET",
-        "/events",
-        system.read_events,
-        "Events after a position",
-        EventsQuery,
-        operation=O.EVENTS_READ,
-    ),
-    Route(
-        "POST",
-        "/ws-tickets",
-        system.create_ticket,
-        "A ticket for one WebSocket",
-        operation=O.EVENTS_READ,
-        status=201,
-    ),
-    Route("GET", "/nodes", admin.list_nodes, "List nodes", Live, operation=O.NODES_READ),
-    Route("GET", "/nodes/{node_id}", admin.get_node, "One node", operation=O.NODES_READ),
-    Route(
-        "POST",
-        "/join-tokens",
-        system.create_join_token,
-        "A token with which nodes register",
-        body=system.JoinBody,
-        operation=O.TOKENS_MANAGE,
-        status=201,
-    ),
-    Route(
-        "GET",
-        "/locks",
-        admin.list_locks,
-        "List held locks",
-        Paged,
-        operation=O.LOCKS_READ,
-        is_list=True,
-    ),
-    Route(
-        "GET",
-        "/locks/{resource}",
-        admin.get_lock,
-        "One lock with its waiters",
-        operation=O.LOCKS_READ,
-    ),
-    Route(
-        "POST",
-        "/locks/{resource}/revoke",
-        admin.revoke_lock,
-        "Take a lock from its holder",
-        body=_Reason,
-        operation=O.LOCKS_REVOKE,
-    ),
-    Route("GET", "/schedules", admin.list_schedules, "List schedules", operation=O.SCHEDULES_READ),
-    Route(
-        "GET", "/schedules/{name}", admin.get_schedule, "One schedule", operation=O.SCHEDULES_READ
-    ),
-    Route(
-        "PUT",
-        "/schedules/{name}",
-        admin.put_schedule,
-        "Add or change a schedule",
-        body=admin.ScheduleBody,
-        operation=O.SCHEDULES_WRITE,
-    ),
-    Route(
-        "DELETE",
-        "/schedules/{name}",
-        admin.remove_schedule,
-        "Remove a schedule",
-        operation=O.SCHEDULES_WRITE,
-    ),
-    Route(
-        "POST",
-        "/schedules/{name}/pause",
-        admin.pause_schedule,
-        "Pause a schedule",
-        body=_Reason,
-        operation=O.SCHEDULES_WRITE,
-    ),
-    Route(
-        "POST",
-        "/schedules/{name}/resume",
-        admin.resume_schedule,
-        "Resume a schedule",
-        body=_Reason,
-        operation=O.SCHEDULES_WRITE,
-    ),
-    Route(
-        "GET",
-        "/tokens",
-        system.list_tokens,
-        "List tokens",
-        Paged,
-        operation=O.TOKENS_MANAGE,
-        is_list=True,
-    ),
-    Route(
-        "POST",
-        "/tokens",
-        system.create_token,
-        "Create a token",
-        body=system.TokenBody,
-        operation=O.TOKENS_MANAGE,
-        status=201,
-    ),
-    Route(
-        "DELETE",
-        "/tokens/{token_id}",
-        system.revoke_token,
-        "Revoke a token",
-        operation=O.TOKENS_MANAGE,
-    ),
-    Route(
-        "POST",
-        "/tokens/{token_id}/rotate",
-        system.rotate_token,
-        "Give a token another secret",
-        operation=O.TOKENS_MANAGE,
-    ),
-    Route("GET", "/whoami", system.whoami, "The principal of the request"),
-    Route("GET", "/projects", system.list_projects, "List projects", operation=O.TASKS_READ),
-    Route("GET", "/types", system.list_types, "List task types", operation=O.QUEUES_READ),
-    Route(
-        "PUT",
-        "/types",
-        system.put_types,
-        "Register task types",
-        body=system.TypesBody,
-        operation=O.TASKS_SUBMIT,
-    ),
-    Route(
-        "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ
-    ),
-    Route(
-        "GET",
-        "/audit",
-        system.list_audit,
-        "List acts of operators",
-        Paged,
-        operation=O.AUDIT_READ,
-        is_list=True,
-    ),
-    Route(
-        "GET",
-        "/audit/verify",
-        system.verify_audit,
-        "Verify the chain of the audit",
-        operation=O.AUDIT_READ,
-    ),
+    *v1_admin.ROUTES,
 )

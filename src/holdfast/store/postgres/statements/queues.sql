@@ -14,3 +14,15 @@ WHERE name = :name::text AND paused_at IS NOT NULL RETURNING name;
 -- name: queues
 -- returns: name paused_at paused_by reason
 SELECT name, paused_at, paused_by, reason FROM holdfast_queue ORDER BY name;
+
+-- name: oldest_due
+-- The earliest due time of the ready or delayed tasks of each queue.
+-- index: holdfast_task_ready
+-- returns: queue due_at
+SELECT q.name AS queue, min(t.due_at) AS due_at
+FROM unnest(:queues::text[]) q(name) CROSS JOIN generate_series(0, 3) p(priority)
+CROSS JOIN LATERAL (
+    SELECT due_at FROM holdfast_task
+    WHERE queue = q.name AND priority = p.priority AND status = 'queued' AND gate IS NULL
+    ORDER BY due_at LIMIT 1) t
+GROUP BY q.name ORDER BY q.name;

@@ -14,3 +14,14 @@ WHERE name = :name AND paused_at IS NOT NULL RETURNING name;
 -- name: queues
 -- returns: name paused_at paused_by reason
 SELECT name, paused_at, paused_by, reason FROM holdfast_queue ORDER BY name;
+
+-- name: oldest_due
+-- The earliest due time of the ready or delayed tasks of each queue.
+-- index: holdfast_task_ready
+-- returns: queue due_at
+SELECT queue, min(due_at) AS due_at FROM (
+    SELECT q.value AS queue, (SELECT due_at FROM holdfast_task
+        WHERE queue = q.value AND priority = p.value AND status = 'queued' AND gate IS NULL
+        ORDER BY due_at LIMIT 1) AS due_at
+    FROM json_each(:queues) q, json_each('[0,1,2,3]') p)
+WHERE due_at IS NOT NULL GROUP BY queue ORDER BY queue;

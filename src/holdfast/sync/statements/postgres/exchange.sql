@@ -32,6 +32,17 @@ FROM holdfast_conflict
 WHERE project = :project::text AND id > :after::text AND (:state::text IS NULL OR state = :state::text)
 ORDER BY id LIMIT :limit::bigint;
 
+-- name: page_conflicts
+-- The conflicts of several projects, or of all.
+-- index: holdfast_conflict_pkey
+-- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, base_version, server_version, server_json, client_json, node,
+    mutation_id, state, resolution, settled_by, reason, at, version
+FROM holdfast_conflict
+WHERE id > :after::text AND (:projects::text[] IS NULL OR project = ANY(:projects::text[]))
+  AND (:state::text IS NULL OR state = :state::text)
+ORDER BY id LIMIT :limit::bigint;
+
 -- name: get_conflict
 -- index: holdfast_conflict_pkey
 -- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version

@@ -32,6 +32,17 @@ FROM holdfast_conflict
 WHERE project = :project AND id > :after AND (:state IS NULL OR state = :state)
 ORDER BY id LIMIT :limit;
 
+-- name: page_conflicts
+-- The conflicts of several projects, or of all.
+-- index: holdfast_conflict (primary key)
+-- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version
+SELECT id, project, task_id, client_id, kind, base_version, server_version, server_json, client_json, node,
+    mutation_id, state, resolution, settled_by, reason, at, version
+FROM holdfast_conflict
+WHERE id > :after AND (:projects IS NULL OR project IN (SELECT value FROM json_each(:projects)))
+  AND (:state IS NULL OR state = :state)
+ORDER BY id LIMIT :limit;
+
 -- name: get_conflict
 -- index: holdfast_conflict (primary key)
 -- returns: id project task_id client_id kind base_version server_version server_json client_json node mutation_id state resolution settled_by reason at version

@@ -49,6 +49,14 @@ FROM holdfast_node
 WHERE project = :project AND registered_at IS NOT NULL AND id > :after AND (:state IS NULL OR state = :state)
 ORDER BY id LIMIT :limit;
 
+-- name: registered_nodes
+-- index: holdfast_node (primary key)
+-- returns: id project kind state incarnation boots_json started_at registered_at seen_at lost_at capabilities_json labels_json token_id token_at clock position
+SELECT id, project, kind, state, incarnation, boots_json, started_at, registered_at, seen_at, lost_at,
+    capabilities_json, labels_json, token_id, token_at, clock, position
+FROM holdfast_node
+WHERE registered_at IS NOT NULL AND id IN (SELECT value FROM json_each(:ids)) ORDER BY id;
+
 -- name: write_node
 -- Registers a node, or writes its new incarnation.
 -- index: holdfast_node (primary key)

@@ -1,0 +1,119 @@
+"""Operations on conflicts: list, read, settle."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.core.check import check_choice, check_page
+from holdfast.core.errors import PreconditionFailed
+from holdfast.core.rights import Operation
+from holdfast.core.wire import check_project, make_cursor, parse_cursor
+from holdfast.errors import InvalidInput, NotFound, VersionConflict
+from holdfast.gateway import hub_views, views
+from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.sync.conflicts import Conflict, Conflicts, Settled, Take
+
+O: Final = Operation  # noqa: E741
+STATE: Final = "state"
+PROJECT: Final = "project"
+
+
+class SettleBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a conflict ends. `merged` has payload, metadata and labels."""
+
+    take: str
+    merged: dict[str, Any] | None = None
+    reason: str = ""
+    expected_version: int | None = None
+
+
+async def find(call: Call, *, q: str = "", after: str | None = None, limit: int = 100) -> Answer:
+    """Conflicts that match `q`: `state:open`, `project:web`."""
+    call.authorise_any(O.CONFLICTS_READ)
+    terms = _terms(q)
+    projects = None if call.projects is None else sorted(call.projects)
+    if (project := terms.get(PROJECT)) is not None:
+        check_project(PROJECT, project)
+        call.authorise(O.CONFLICTS_READ, project=project, noun="project", id=project)
+        projects = [project]
+    place = f"conflicts {q}"
+    rows = await Conflicts(call.hub.store).find(
+        projects,
+        state=terms.get(STATE),
+        after="" if after is None else _id_of(parse_cursor(after, of=place)),
+        limit=check_page(limit),
+    )
+    more = make_cursor((rows[-1].id,), of=place) if len(rows) == limit else None
+    return Answer({"items": [hub_views.conflict_row(row) for row in rows], "next": more})
+
+
+async def get(call: Call, conflict_id: str) -> Answer:
+    """One conflict with both sides."""
+    conflict = await _readable(call, O.CONFLICTS_READ, conflict_id)
+    return Answer(hub_views.conflict(conflict), version=conflict.version)
+
+
+async def settle(call: Call, conflict_id: str, body: SettleBody) -> Answer:
+    """Ends a conflict with one of its sides, or with a third content."""
+    conflict = await _readable(call, O.CONFLICTS_SETTLE, conflict_id)
+    take = check_choice("take", body.take, Take)
+
+    def answer(settled: Settled) -> Answer:
+        return _settled(settled, call.hub.now())
+
+    by = call.by(
+        O.CONFLICTS_SETTLE,
+        project=conflict.project,
+        subject=conflict_id,
+        actor=call.authorise(O.CONFLICTS_SETTLE, project=conflict.project).actor,
+        reason=body.reason,
+        expected_version=body.expected_version,
+        answer=answer,
+        detail={"take": take.value, "task": conflict.task_id},
+    )
+    try:
+        settled = await Conflicts(call.hub.store).settle(conflict_id, take, by, merged=body.merged)
+    except VersionConflict as error:
+        if call.if_match is None:
+            raise
+        raise PreconditionFailed(str(error)) from None
+    call.hub.wake()
+    return answer(settled)
+
+
+def _settled(settled: Settled, now: float) -> Answer:
+    conflict, task = settled.conflict, settled.stored
+    shown = None if task is None else views.task(task, now, views.Extra(conflict.client_id))
+    return Answer(
+        {"conflict": hub_views.conflict(conflict), "task": shown}, version=conflict.version
+    )
+
+
+async def _readable(call: Call, operation: Operation, conflict_id: str) -> Conflict:
+    call.authorise_any(operation)
+    try:
+        conflict = await Conflicts(call.hub.store).get(conflict_id)
+    except NotFound:
+        raise missing("conflict", conflict_id) from None
+    call.authorise(operation, project=conflict.project, noun="conflict", id=conflict_id)
+    return conflict
+
+
+def _terms(q: str) -> dict[str, str]:
+    """The terms of a query of this list: `key:value`, separated by spaces."""
+    terms: dict[str, str] = {}
+    for term in q.split():
+        key, found, value = term.partition(":")
+        if not found or key not in (STATE, PROJECT) or not value:
+            raise InvalidInput(f"q has {term!r}: use state:open, state:settled and project:NAME")
+        terms[key] = value
+    return terms
+
+
+def _id_of(values: tuple[Any, ...]) -> str:
+    match values:
+        case (str() as id_,):
+            return id_
+    raise InvalidInput("after is not a cursor of this list: give the `next` of its last page")

@@ -1,0 +1,85 @@
+"""Operations on nodes: list, read, change of state.
+
+A node that registered belongs to a project. A process that runs an engine on the store belongs to none: every
+principal sees it, and nothing changes its state.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.core.node_identity import NodeState
+from holdfast.core.rights import Operation
+from holdfast.gateway import hub_views
+from holdfast.gateway.operations.admin import ReasonBody
+from holdfast.gateway.operations.call import Answer, Call, missing
+from holdfast.sync.nodes import Nodes, NodeView
+from holdfast.sync.rows import RegisteredNode
+
+O: Final = Operation  # noqa: E741
+
+
+async def find(call: Call, *, live: bool = True) -> Answer:
+    """The nodes of the principal's projects, and the processes of the store."""
+    call.authorise_any(O.NODES_READ, owner_node=call.principal.node)
+    now = call.hub.now()
+    rows = await call.hub.parts.nodes.list(live=live)
+    if call.principal.node is not None:
+        rows = [row for row in rows if row.id == call.principal.node]
+    registered = await Nodes(call.hub.store).find([row.id for row in rows])
+    items = [
+        hub_views.node(row, now, registered.get(row.id))
+        for row in rows
+        if _is_visible(call, registered.get(row.id))
+    ]
+    return Answer({"items": items, "next": None})
+
+
+async def get(call: Call, node_id: str) -> Answer:
+    call.authorise_any(O.NODES_READ, owner_node=node_id)
+    view = (await Nodes(call.hub.store).find([node_id])).get(node_id)
+    for row in await call.hub.parts.nodes.list(live=False):
+        if row.id == node_id and _is_visible(call, view):
+            return Answer(hub_views.node(row, call.hub.now(), view))
+    raise missing("node", node_id)
+
+
+def _is_visible(call: Call, view: NodeView | None) -> bool:
+    return view is None or call.projects is None or view.row.project in call.projects
+
+
+async def _change(call: Call, node_id: str, body: ReasonBody, *, state: NodeState) -> Answer:
+    call.authorise_any(O.NODES_MANAGE)
+    nodes = Nodes(call.hub.store)
+    before = (await nodes.find([node_id])).get(node_id)
+    if before is None:
+        raise missing("node", node_id)
+    project = before.row.project
+    actor = call.authorise(O.NODES_MANAGE, project=project, noun="node", id=node_id).actor
+    now = call.hub.now()
+
+    def answer(row: RegisteredNode) -> Answer:
+        return Answer(hub_views.registered_node(msgspec.structs.replace(before, row=row), now))
+
+    by = call.by(
+        O.NODES_MANAGE,
+        project=project,
+        subject=f"node:{node_id}",
+        actor=actor,
+        reason=body.reason,
+        answer=answer,
+        detail={"state": state.value},
+    )
+    row = await nodes.set_state(node_id, state, by)
+    call.hub.wake()
+    return answer(row)
+
+
+cordon = partial(_change, state=NodeState.CORDONED)
+uncordon = partial(_change, state=NodeState.LIVE)
+drain = partial(_change, state=NodeState.DRAINING)
+quarantine = partial(_change, state=NodeState.QUARANTINED)
+revoke = partial(_change, state=NodeState.REVOKED)

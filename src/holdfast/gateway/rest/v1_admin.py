@@ -1,0 +1,220 @@
+"""The table of `/api/v1` beside tasks: events, nodes, locks, schedules, tokens, projects, figures, audit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from holdfast.core.rights import Operation as O  # noqa: N817
+from holdfast.gateway.operations import admin, nodes, projects, system
+from holdfast.gateway.rest.route import Paged, Route
+
+
+class EventsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    after: str | None = None
+    topics: str = ""
+    kinds: str = ""
+    limit: int = 100
+    wait_seconds: float = 0.0
+
+
+class Live(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    live: bool = True
+
+
+_Reason = admin.ReasonBody
+ROUTES: Final = (
+    Route(
+        "GET",
+        "/events",
+        system.read_events,
+        "Events after a position",
+        EventsQuery,
+        operation=O.EVENTS_READ,
+    ),
+    Route(
+        "POST",
+        "/ws-tickets",
+        system.create_ticket,
+        "A ticket for one WebSocket",
+        operation=O.EVENTS_READ,
+        status=201,
+    ),
+    Route("GET", "/nodes", nodes.find, "List nodes", Live, operation=O.NODES_READ),
+    Route("GET", "/nodes/{node_id}", nodes.get, "One node", operation=O.NODES_READ),
+    *(
+        Route(
+            "POST",
+            f"/nodes/{{node_id}}/{verb}",
+            handler,
+            summary,
+            body=_Reason,
+            operation=O.NODES_MANAGE,
+        )
+        for verb, handler, summary in (
+            ("cordon", nodes.cordon, "Give a node no new tasks"),
+            ("uncordon", nodes.uncordon, "Admit a node again"),
+            ("drain", nodes.drain, "Let a node end its runs, and give it no new tasks"),
+            ("quarantine", nodes.quarantine, "Refuse everything that a node sends"),
+            ("revoke", nodes.revoke, "End the runs and the credential of a node"),
+        )
+    ),
+    Route(
+        "POST",
+        "/join-tokens",
+        system.create_join_token,
+        "A token with which nodes register",
+        body=system.JoinBody,
+        operation=O.TOKENS_MANAGE,
+        status=201,
+    ),
+    Route(
+        "GET",
+        "/locks",
+        admin.list_locks,
+        "List held locks",
+        Paged,
+        operation=O.LOCKS_READ,
+        is_list=True,
+    ),
+    Route(
+        "GET",
+        "/locks/{resource}",
+        admin.get_lock,
+        "One lock with its waiters",
+        operation=O.LOCKS_READ,
+    ),
+    Route(
+        "POST",
+        "/locks/{resource}/revoke",
+        admin.revoke_lock,
+        "Take a lock from its holder",
+        body=_Reason,
+        operation=O.LOCKS_REVOKE,
+    ),
+    Route("GET", "/schedules", admin.list_schedules, "List schedules", operation=O.SCHEDULES_READ),
+    Route(
+        "GET", "/schedules/{name}", admin.get_schedule, "One schedule", operation=O.SCHEDULES_READ
+    ),
+    Route(
+        "PUT",
+        "/schedules/{name}",
+        admin.put_schedule,
+        "Add or change a schedule",
+        body=admin.ScheduleBody,
+        operation=O.SCHEDULES_WRITE,
+    ),
+    Route(
+        "DELETE",
+        "/schedules/{name}",
+        admin.remove_schedule,
+        "Remove a schedule",
+        operation=O.SCHEDULES_WRITE,
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/pause",
+        admin.pause_schedule,
+        "Pause a schedule",
+        body=_Reason,
+        operation=O.SCHEDULES_WRITE,
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/resume",
+        admin.resume_schedule,
+        "Resume a schedule",
+        body=_Reason,
+        operation=O.SCHEDULES_WRITE,
+    ),
+    Route(
+        "POST",
+        "/schedules/{name}/run",
+        admin.run_schedule,
+        "Enqueue the task of a schedule now",
+        body=_Reason,
+        operation=O.SCHEDULES_WRITE,
+        status=201,
+    ),
+    Route(
+        "GET",
+        "/tokens",
+        system.list_tokens,
+        "List tokens",
+        Paged,
+        operation=O.TOKENS_MANAGE,
+        is_list=True,
+    ),
+    Route(
+        "POST",
+        "/tokens",
+        system.create_token,
+        "Create a token",
+        body=system.TokenBody,
+        operation=O.TOKENS_MANAGE,
+        status=201,
+    ),
+    Route(
+        "DELETE",
+        "/tokens/{token_id}",
+        system.revoke_token,
+        "Revoke a token",
+        operation=O.TOKENS_MANAGE,
+    ),
+    Route(
+        "POST",
+        "/tokens/{token_id}/rotate",
+        system.rotate_token,
+        "Give a token another secret",
+        operation=O.TOKENS_MANAGE,
+    ),
+    Route("GET", "/whoami", system.whoami, "The principal of the request"),
+    Route("GET", "/projects", projects.find, "List projects", operation=O.TASKS_READ),
+    Route("GET", "/projects/{project}", projects.get, "One project", operation=O.TASKS_READ),
+    Route(
+        "POST",
+        "/projects",
+        projects.create,
+        "Create a project",
+        body=projects.ProjectBody,
+        operation=O.PROJECTS_MANAGE,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/projects/{project}",
+        projects.change,
+        "Change the settings of a project",
+        body=projects.SettingsBody,
+        operation=O.PROJECTS_MANAGE,
+    ),
+    Route("GET", "/types", system.list_types, "List task types", operation=O.QUEUES_READ),
+    Route(
+        "PUT",
+        "/types",
+        system.put_types,
+        "Register task types",
+        body=system.TypesBody,
+        operation=O.TASKS_SUBMIT,
+    ),
+    Route(
+        "GET", "/stats", system.stats, "Numbers of tasks, workers and nodes", operation=O.STATS_READ
+    ),
+    Route(
+        "GET",
+        "/audit",
+        system.list_audit,
+        "List acts of operators",
+        Paged,
+        operation=O.AUDIT_READ,
+        is_list=True,
+    ),
+    Route(
+        "GET",
+        "/audit/verify",
+        system.verify_audit,
+        "Verify the chain of the audit",
+        operation=O.AUDIT_READ,
+    ),
+)
