@@ -1,0 +1,79 @@
+"""Who a node is: `.holdfast/node-identity.json`, readable by its owner only.
+
+Promises: the file is whole after a crash at any moment. The node id is on the disk before the node registers,
+so a registration whose answer was lost is repeated for the same node. Never: the credential in a log or repr.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import BadConfig
+
+FILE: Final = "node-identity.json"
+FORGE: Final = Path(".forge") / FILE
+"""Where earlier plugins kept their node id."""
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of a node."""
+
+    node_id: str
+    node_type: str = "plugin"
+    project: str = "default"
+    gateway: str = ""
+    capabilities: list[str] = []
+    registered_at: str | None = None
+    credential: str | None = None
+    """Issued by the server at the first registration."""
+
+    def __repr__(self) -> str:
+        return f"Identity(node_id={self.node_id!r}, project={self.project!r})"
+
+
+class _Forge(msgspec.Struct, frozen=True, rename="camel"):
+    node_id: str
+
+
+def read_identity(folder: Path) -> Identity | None:
+    """The identity of a folder. None: it has none yet."""
+    path = folder / FILE
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return msgspec.json.decode(data, type=Identity)
+    except msgspec.DecodeError as error:
+        raise BadConfig(f"{path} is not an identity: {error}; restore it or remove it") from None
+
+
+def forge_node_id(folder: Path) -> str | None:
+    """The node id that a plugin of the earlier protocol had beside this folder."""
+    try:
+        data = (folder.parent / FORGE).read_bytes()
+        return msgspec.json.decode(data, type=_Forge).node_id
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def write_identity(folder: Path, identity: Identity) -> None:
+    """Replaces the file in one step."""
+    path, new = folder / FILE, folder / f"{FILE}.new"
+    new.unlink(missing_ok=True)
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(file, msgspec.json.format(msgspec.json.encode(identity)) + b"\n")
+        os.fsync(file)
+    finally:
+        os.close(file)
+    new.replace(path)
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
