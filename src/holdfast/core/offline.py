@@ -168,7 +168,7 @@ def entries(
 ) -> tuple[dict[str, int], dict[str, Fields]]:
     """`taskVersions` and `bases` of a handshake. A task that the server does not know has version 0."""
     dirty = {mutation.task_id for mutation in log}
-    versions = {task_id: 0 for task_id in sorted(dirty)}
+    versions = dict.fromkeys(sorted(dirty), 0)
     bases: dict[str, Fields] = {}
     for replica in replicas:
         versions[replica.id] = replica.version

@@ -32,7 +32,7 @@ PUSH_MAX: Final = 100
 PULL_MAX: Final = 500
 HANDSHAKE_MAX: Final = 5_000
 ROUNDS_MAX: Final = 1_000
-"""Rounds of one sync. Each pushes or pulls something, so only a server that changes all the time needs many."""
+"""Rounds of one sync. Each pushes or pulls something: only a server that always changes needs many."""
 
 
 class SyncServer(Protocol):
@@ -63,7 +63,6 @@ class Exchange:
         self._server = server
         self._node_id = node_id
         self._clock = clock
-        self._reset_reason: str | None = None
 
     async def sync(self) -> SyncReport:
         """Handshakes, pulls and pushes until nothing is left to do."""
@@ -82,11 +81,10 @@ class Exchange:
             return True
         has_pulled = await self._pull(stale, gone, report)
         self._journal.set_value("cursor", cursor)
-        if self._reset_reason is not None:
+        reset = self._journal.value("reset")
+        if reset is not None:
             versions = {replica.id: replica.version for replica in self._journal.replicas()}
-            log = self._journal.log()
-            self._journal.rebase(after_reset(self._reset_reason, log, versions))
-            self._reset_reason = None
+            self._journal.end_reset(after_reset(reset, self._journal.log(), versions))
         return await self._push(report) or has_pulled
 
     # -- reading -----------------------------------------------------------------------------------
@@ -114,14 +112,11 @@ class Exchange:
             )
             self._note_clock(answer)
             if answer.get("reset"):
-                self._reset_reason = str(answer["reset"].get("reason", ""))
-                journal.set_value("reset", self._reset_reason)
-                journal.drop_replicas()
+                journal.start_over(str(answer["reset"].get("reason", "")))
                 return [], [], None
             stale |= dict.fromkeys([*answer.get("needsPull", ()), *answer.get("newTasks", ())])
             gone |= dict.fromkeys(each["taskId"] for each in answer.get("deleted", ()))
-            # The first position counts: what changed during the pages is listed again.
-            final = final or answer["cursor"]
+            final = answer["cursor"]
             start += HANDSHAKE_MAX
             following = answer.get("nextCursor")
             if following is None and start >= len(names):

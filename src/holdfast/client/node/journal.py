@@ -150,11 +150,20 @@ class Journal:
             for task_id in gone:
                 self._db.execute("DELETE FROM task WHERE id = ?", (task_id,))
 
-    def drop_replicas(self) -> None:
-        """Forgets the server's state; the log stays."""
+    def start_over(self, reason: str) -> None:
+        """Forgets the server's state, after a reset; the log stays. The reason is kept until all was read
+        again."""
         with self._transaction():
             self._db.execute("DELETE FROM task")
-            self._db.execute("DELETE FROM meta WHERE key = 'cursor'")
+            self.set_value("cursor", None)
+            # A reset during a reset: the stronger reason counts.
+            if self.value("reset") in (None, "pruned"):
+                self.set_value("reset", reason)
+
+    def end_reset(self, moved: Sequence[Mutation]) -> None:
+        with self._transaction():
+            self._rebase(moved)
+            self.set_value("reset", None)
 
     # -- the log -----------------------------------------------------------------------------------
 
@@ -196,10 +205,6 @@ class Journal:
                 )
                 for seq in sealing.absorbed:
                     self._db.execute("DELETE FROM mutation WHERE seq = ?", (seq,))
-
-    def rebase(self, mutations: Sequence[Mutation]) -> None:
-        with self._transaction():
-            self._rebase(mutations)
 
     def _rebase(self, mutations: Sequence[Mutation]) -> None:
         for mutation in mutations:

@@ -1,0 +1,1 @@
+"""A node that works without a connection and syncs later: see `Node`."""

@@ -1,0 +1,237 @@
+"""The claim of a task by an offline node: a lease that is renewed, and commands that come with it.
+
+Promises: `lost` is set before the server may give the task to another node, judged by this machine's clock
+from the moment before each request. The end of the run is in the node's log before it is sent, with the fence
+of this claim. Never: two results of one claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import msgspec
+
+from holdfast.client.node.journal import HeldClaim, Journal
+from holdfast.client.node.wire import SyncWire
+from holdfast.client.problems import problem_of
+from holdfast.clock import Clock
+from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
+from holdfast.core.offline import Fields
+from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreUnavailable
+
+if TYPE_CHECKING:
+    from holdfast.client.node.node import Node
+
+BEATS: Final = 3
+"""Renewals in the time of one lease."""
+
+
+class Command(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """An act of an operator, for the runner."""
+
+    id: str
+    type: str
+    task_id: str = ""
+    reason: str = ""
+    requested_by: str | None = None
+    args: dict[str, Any] = {}
+    fence: int | None = None
+
+
+class Claim:
+    """One claim. Use it in `async with`; leaving without an end releases the task."""
+
+    def __init__(
+        self, node: Node, wire: SyncWire, journal: Journal, held: HeldClaim, clock: Clock
+    ) -> None:
+        self._node = node
+        self._wire = wire
+        self._journal = journal
+        self._held = held
+        self._clock = clock
+        self._lease_ms = 0
+        self._deadline = 0.0
+        self._report: Fields = {}
+        self._commands: dict[str, Command] = {}
+        self._acks: list[Fields] = []
+        self._wake = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._beats: asyncio.Task[None] | None = None
+        self._is_ended = False
+        self.lost = asyncio.Event()
+        """Set when the claim is no longer this node's: stop the work."""
+        self.lost_reason = ""
+
+    @classmethod
+    async def take(
+        cls,
+        node: Node,
+        wire: SyncWire,
+        journal: Journal,
+        held: HeldClaim,
+        lease_seconds: float,
+        clock: Clock,
+    ) -> Claim:
+        claim = cls(node, wire, journal, held, clock)
+        asked_at = clock.monotonic()
+        body: Fields = {"lockDuration": round(lease_seconds * 1_000), "claimId": held.claim_id}
+        try:
+            answer = await wire.claim(held.task_id, {"nodeId": node.node_id, **body})
+        except (AlreadyLocked, TaskNotClaimable, NotFound):
+            journal.end_claim(held.task_id)
+            raise
+        lock = answer["lock"]
+        claim._lease_ms = int(lock.get("lockDuration") or body["lockDuration"])
+        claim._held = msgspec.structs.replace(held, fence=int(lock["fence"]))
+        claim._extend(asked_at, int(lock["expiresInMs"]))
+        journal.keep_claim(claim._held)
+        return claim
+
+    @property
+    def task_id(self) -> str:
+        return self._held.task_id
+
+    @property
+    def fence(self) -> int:
+        return self._held.fence or 0
+
+    async def __aenter__(self) -> Self:
+        self._beats = asyncio.create_task(self._keep())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
+        if self._is_ended:
+            return
+        if self.lost.is_set():
+            self._end()
+        elif isinstance(error, Exception):
+            await self.fail(str(error) or type(error).__name__)
+        else:
+            await self.release("the runner left")
+
+    # -- what a runner reports ---------------------------------------------------------------------
+
+    def progress(
+        self, done: float, *, phase: str | None = None, iteration: int | None = None
+    ) -> None:
+        """What the next heartbeat reports."""
+        given = {"progress": done, "phase": phase, "iteration": iteration}
+        self._report |= {name: value for name, value in given.items() if value is not None}
+        self._wake.set()
+
+    async def complete(self, result: Any = None) -> None:
+        """Ends the run. Without a connection the result waits in the log for the next sync."""
+        await self._finish("completed", result=result)
+
+    async def fail(self, error: str) -> None:
+        await self._finish("failed", error=error)
+
+    async def _finish(self, status: str, **outcome: Any) -> None:
+        if self._is_ended:
+            raise Conflict(f"the claim of task {self.task_id} has ended already")
+        self._node.set_status(self.task_id, status, **outcome)
+        self._end()
+        try:
+            await self._node.sync()
+        except StoreUnavailable:
+            # It is in the log: a later sync sends it.
+            return
+
+    async def release(self, reason: str = "") -> bool:
+        """Gives the task back. Returns whether it was still held."""
+        body = self._body(reason=reason)
+        self._end()
+        try:
+            return bool((await self._wire.release(self.task_id, body)).get("released"))
+        except StoreUnavailable:
+            # The lease ends by itself.
+            return False
+
+    async def next_command(self) -> Command:
+        """Waits for an act of an operator. Acknowledge it when it is done."""
+        while True:
+            for command in self._commands.values():
+                return command
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def acknowledge(self, command: Command, outcome: str = "done", detail: str = "") -> None:
+        """Says what became of a command; the next heartbeat sends it."""
+        self._commands.pop(command.id, None)
+        self._acks.append({"id": command.id, "outcome": outcome, "detail": detail})
+        self._wake.set()
+
+    # -- the lease ---------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        """Renews until the claim is lost."""
+        while not self.lost.is_set():
+            left = self._deadline - self._clock.monotonic()
+            if left <= 0:
+                self._lose("expired")
+                return
+            await self._clock.wait(self._wake, min(self._lease_ms / 1_000 / BEATS, left))
+            self._wake.clear()
+            try:
+                await self._beat()
+            except LeaseLost as error:
+                self._take_commands(problem_of(error).get("commands"))
+                self._lose(str(problem_of(error).get("reason") or error.code))
+            except StoreUnavailable:
+                # Tried again until the lease ends.
+                continue
+            except HoldfastError as error:
+                self._lose(error.code)
+
+    async def _beat(self) -> None:
+        asked_at = self._clock.monotonic()
+        report, self._report = self._report, {}
+        acks = list(self._acks)
+        body = self._body(lockDuration=self._lease_ms, **report)
+        if acks:
+            body["acks"] = acks
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - asked_at)):
+                answer = await self._wire.heartbeat(self.task_id, body)
+        except BaseException as error:
+            self._report = report | self._report
+            if isinstance(error, TimeoutError):
+                raise StoreUnavailable("no answer before the end of the lease") from None
+            raise
+        del self._acks[: len(acks)]
+        self._extend(asked_at, int(answer["expiresInMs"]))
+        self._take_commands(answer.get("commands"))
+
+    def _extend(self, asked_at: float, expires_in_ms: int) -> None:
+        self._deadline = asked_at + expires_in_ms / 1_000
+
+    def _take_commands(self, commands: Any) -> None:
+        """A command comes with every heartbeat until it is acknowledged: it is kept once."""
+        answered = {ack["id"] for ack in self._acks}
+        for command in msgspec.convert(commands or [], list[Command]):
+            if command.id not in answered:
+                self._commands.setdefault(command.id, command)
+        if self._commands:
+            self._arrived.set()
+
+    def _lose(self, reason: str) -> None:
+        self.lost_reason = reason
+        self.lost.set()
+
+    def _end(self) -> None:
+        self._is_ended = True
+        self._journal.end_claim(self.task_id)
+
+    def _body(self, **fields: Any) -> Fields:
+        names = {"nodeId": self._node.node_id, "fence": self.fence, "claimId": self._held.claim_id}
+        return {**names, **fields}

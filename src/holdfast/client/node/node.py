@@ -1,0 +1,329 @@
+"""An offline node: a plugin that reads and changes tasks without a connection, and syncs later.
+
+    node = await Node.open(".holdfast", gateway="http://127.0.0.1:8787", project="proj", join_token=…)
+    node.create("task-1", payload={"goal": "…"})
+    node.edit("task-1", metadata={"reviewed": True})
+    await node.sync()
+
+Promises: a local call returns after its effect is on the disk. `sync` may be killed at any moment and
+repeated: no change is lost, none takes effect twice. What the server refuses is in `conflicts`.
+Never: needs the network for a local call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx2
+import msgspec
+
+from holdfast.client.http import Http, fresh_ids
+from holdfast.client.node.claim import Claim
+from holdfast.client.node.exchange import Exchange, SyncReport
+from holdfast.client.node.identity import Identity, forge_node_id, read_identity, write_identity
+from holdfast.client.node.journal import HeldClaim, Journal, Refused
+from holdfast.client.node.wire import SyncWire
+from holdfast.clock import Clock, SystemClock
+from holdfast.core.check import check_name
+from holdfast.core.offline import Fields, overlay
+from holdfast.core.wire import check_new_id, check_project, time_text
+from holdfast.errors import BadConfig, Conflict, NotFound
+
+JOURNAL: Final = "node.db"
+CAPABILITIES: Final = ("execute", "sync", "fence")
+LEASE_SECONDS: Final = 300.0
+
+
+class LocalTask(msgspec.Struct, frozen=True):
+    """A task as its author sees it: the server's state with the local changes on it."""
+
+    id: str
+    status: str
+    payload: Any
+    metadata: dict[str, Any]
+    labels: list[str]
+    result: Any
+    version: int
+    """The version that was read from the server. 0: the server does not know the task yet."""
+    is_dirty: bool
+    """Whether it has local changes that the server has not answered."""
+    fields: Fields
+    """All fields."""
+
+
+class Node:
+    """See the module. Make it with `open`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        identity: Identity,
+        journal: Journal,
+        http: Http,
+        join_token: str | None,
+    ) -> None:
+        self._folder = folder
+        self._identity = identity
+        self._journal = journal
+        self._http = http
+        self._join_token = join_token
+        self._boot_id = http.ids.secret()
+        self._incarnation: int | None = None
+        self.lost: list[Fields] = []
+        """Claims of an earlier start that the server did not give back."""
+
+    @classmethod
+    async def open(
+        cls,
+        folder: Path | str = Path(".holdfast"),
+        *,
+        gateway: str | Sequence[str] | None = None,
+        project: str = "default",
+        join_token: str | None = None,
+        node_id: str | None = None,
+        node_type: str = "plugin",
+        capabilities: Sequence[str] = CAPABILITIES,
+        clock: Clock | None = None,
+        transport: httpx2.AsyncBaseTransport | None = None,
+    ) -> Node:
+        """Opens the folder of a node, and makes it at first. Needs no connection: the node registers when it
+        syncs or claims for the first time. `join_token` is needed until then."""
+        place = _made(Path(folder))
+        journal = Journal(place / JOURNAL)
+        try:
+            ids = fresh_ids()
+            urls = [gateway] if isinstance(gateway, str) else [*(gateway or ())]
+            identity = read_identity(place)
+            if identity is None:
+                identity = Identity(
+                    node_id=check_new_id(
+                        "node_id", node_id or forge_node_id(place) or f"{node_type}-{ids.secret()}"
+                    ),
+                    node_type=node_type,
+                    project=check_project("project", project),
+                    gateway=urls[0] if urls else "",
+                    capabilities=[*capabilities],
+                )
+                write_identity(place, identity)
+            if node_id not in (None, identity.node_id):
+                raise BadConfig(f"{place} belongs to node {identity.node_id}, not {node_id}")
+            token = identity.credential
+            http = Http(
+                urls or [identity.gateway], token, clock or SystemClock(), ids, transport=transport
+            )
+            return cls(place, identity, journal, http, join_token)
+        except BaseException:
+            journal.close()
+            raise
+
+    @property
+    def node_id(self) -> str:
+        return self._identity.node_id
+
+    async def close(self) -> None:
+        await self._http.close()
+        self._journal.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- local: no connection ----------------------------------------------------------------------
+
+    def get(self, task_id: str) -> LocalTask | None:
+        """The task as it is here."""
+        replica = self._journal.replica(task_id)
+        log = self._journal.log(task_id)
+        state = overlay(None if replica is None else replica.content, log)
+        if state is None:
+            return None
+        return LocalTask(
+            task_id,
+            str(state.get("status", "queued")),
+            state.get("payload"),
+            state.get("metadata") or {},
+            state.get("labels") or [],
+            state.get("result"),
+            0 if replica is None else replica.version,
+            bool(log),
+            state,
+        )
+
+    def tasks(self) -> list[LocalTask]:
+        """All tasks that the node has."""
+        names = [replica.id for replica in self._journal.replicas()]
+        names += [each.task_id for each in self._journal.log() if each.task_id not in set(names)]
+        found = (self.get(name) for name in dict.fromkeys(names))
+        return [task for task in found if task is not None]
+
+    def create(
+        self,
+        task_id: str,
+        *,
+        payload: Any = None,
+        metadata: dict[str, Any] | None = None,
+        labels: Sequence[str] = (),
+        type: str | None = None,
+        queue: str | None = None,
+        priority: str | int | None = None,
+    ) -> str:
+        """Creates a task. Returns the id of the mutation."""
+        check_new_id("task_id", task_id)
+        if self.get(task_id) is not None:
+            raise Conflict(f"task {task_id} exists already: edit it, or choose another id")
+        options = {"type": type, "queue": queue, "priority": priority}
+        change = {name: value for name, value in options.items() if value is not None}
+        change |= _content(payload, metadata, labels, ())
+        change["payload"] = payload
+        return self._write(task_id, 0, None, change)
+
+    def edit(
+        self,
+        task_id: str,
+        *,
+        payload: Any = msgspec.UNSET,
+        metadata: dict[str, Any] | None = None,
+        add_labels: Sequence[str] = (),
+        remove_labels: Sequence[str] = (),
+    ) -> str:
+        """Changes the content of a task. Returns the id of the mutation."""
+        change = _content(payload, metadata, add_labels, remove_labels)
+        if not change:
+            raise BadConfig("nothing is changed: give a payload, metadata or labels")
+        return self._append(task_id, change)
+
+    def set_status(
+        self, task_id: str, status: str, *, result: Any = msgspec.UNSET, error: str | None = None
+    ) -> str:
+        """Asks for another status. The server decides whether this node may: a claim is needed for the end of
+        a run. Returns the id of the mutation."""
+        change: Fields = {"status": status}
+        if result is not msgspec.UNSET:
+            change["result"] = result
+        if error is not None:
+            change["error"] = {"message": error}
+        claims = {claim.task_id: claim for claim in self._journal.claims()}
+        claim = claims.get(task_id)
+        if claim is not None and claim.fence is not None:
+            change |= {"fence": claim.fence, "claimId": claim.claim_id}
+        return self._append(task_id, change)
+
+    def pending(self) -> int:
+        """How many local changes the server has not answered."""
+        return len(self._journal.log())
+
+    def conflicts(self) -> list[Refused]:
+        """Local changes that the server refused. The server's state has replaced them."""
+        return self._journal.refusals()
+
+    def _append(self, task_id: str, change: Fields) -> str:
+        check_name("task_id", task_id)
+        replica = self._journal.replica(task_id)
+        log = self._journal.log(task_id)
+        if replica is None and not log:
+            raise NotFound(f"task {task_id} is not here: create it, or sync first")
+        if log:
+            # Its author sees the earlier local changes: it is based on what they are based on.
+            return self._write(task_id, log[-1].base_version, log[-1].base_hash, change)
+        assert replica is not None
+        return self._write(task_id, replica.version, replica.hash, change)
+
+    def _write(self, task_id: str, version: int, hash: str | None, change: Fields) -> str:
+        mutation_id = self._http.ids.secret()
+        self._journal.append(mutation_id, task_id, version, hash, change)
+        return mutation_id
+
+    # -- with the server ---------------------------------------------------------------------------
+
+    async def sync(self) -> SyncReport:
+        """Reads what is new and pushes what was changed, until both sides agree."""
+        wire = await self._wire()
+        return await Exchange(self._journal, wire, self.node_id, self._http.clock).sync()
+
+    async def claim(self, task_id: str, lease_seconds: float = LEASE_SECONDS) -> Claim:
+        """Locks a task for this node. AlreadyLocked if another node has it. Use it in `async with`."""
+        wire = await self._wire()
+        held = {claim.task_id: claim for claim in self._journal.claims()}.get(task_id)
+        if held is None:
+            # The id is on the disk before it is sent: a repeat asks for the same claim.
+            held = HeldClaim(task_id, self._http.ids.secret(), None)
+            self._journal.keep_claim(held)
+        return await Claim.take(self, wire, self._journal, held, lease_seconds, self._http.clock)
+
+    async def _wire(self) -> SyncWire:
+        """The calls of this node, after it has registered this start."""
+        wire = SyncWire(self._http, self._identity.project)
+        if self._incarnation is None:
+            await self._register(wire)
+        return wire
+
+    async def _register(self, wire: SyncWire) -> None:
+        identity = self._identity
+        if identity.credential is None:
+            if self._join_token is None:
+                raise BadConfig("the node is not registered: give a join token of the gateway")
+            self._http.token = self._join_token
+        resume = [
+            {"taskId": claim.task_id, "fence": claim.fence}
+            for claim in self._journal.claims()
+            if claim.fence is not None
+        ]
+        body: Fields = {
+            "nodeId": identity.node_id,
+            "nodeType": identity.node_type,
+            "projectId": identity.project,
+            "capabilities": identity.capabilities,
+            "bootId": self._boot_id,
+            "resume": resume,
+        }
+        answer = await wire.register(body)
+        if identity.credential is None and not answer.get("credential"):
+            # An earlier registration was carried out, but its answer was lost.
+            answer = await wire.register({**body, "rotate": True})
+        credential = answer.get("credential") or identity.credential
+        if credential is None:
+            raise Conflict("the server gave no credential: register with another join token")
+        if answer.get("credential"):
+            at = time_text(self._http.clock.now())
+            self._identity = msgspec.structs.replace(
+                identity, credential=credential, registered_at=at
+            )
+            write_identity(self._folder, self._identity)
+        self._http.token = credential
+        self.lost = list(answer.get("lost", ()))
+        for claim in self.lost:
+            self._journal.end_claim(str(claim["taskId"]))
+        self._incarnation = int(answer["incarnation"])
+
+    @property
+    def incarnation(self) -> int | None:
+        """The number of this start. None: not registered yet."""
+        return self._incarnation
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _content(
+    payload: Any, metadata: dict[str, Any] | None, add: Sequence[str], remove: Sequence[str]
+) -> Fields:
+    change: Fields = {}
+    if payload is not msgspec.UNSET:
+        change["payload"] = payload
+    if metadata:
+        change["metadata"] = metadata
+    if add or remove:
+        change["labels"] = {"add": sorted(set(add)), "remove": sorted(set(remove))}
+    return change

@@ -1,0 +1,44 @@
+"""The calls of `/api/v2/sync` over HTTP."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import quote
+
+from holdfast.client.http import Http
+from holdfast.core.offline import Fields
+
+PREFIX: Final = "/api/v2/sync"
+
+
+class SyncWire:
+    """What a node asks the server."""
+
+    def __init__(self, http: Http, project: str) -> None:
+        self._http = http
+        self._project = quote(project, safe="")
+
+    async def register(self, body: Fields) -> Fields:
+        return await self._post("/nodes/register", body)
+
+    async def handshake(self, body: Fields) -> Fields:
+        return await self._post(f"/handshake/{self._project}", body)
+
+    async def pull(self, body: Fields) -> Fields:
+        return await self._post(f"/pull/{self._project}", body)
+
+    async def push(self, body: Fields) -> Fields:
+        return await self._post(f"/push/{self._project}", body)
+
+    async def claim(self, task_id: str, body: Fields) -> Fields:
+        return await self._post(f"/tasks/{quote(task_id, safe='')}/claim", body)
+
+    async def heartbeat(self, task_id: str, body: Fields) -> Fields:
+        return await self._post(f"/tasks/{quote(task_id, safe='')}/heartbeat", body)
+
+    async def release(self, task_id: str, body: Fields) -> Fields:
+        return await self._post(f"/tasks/{quote(task_id, safe='')}/release", body)
+
+    async def _post(self, path: str, body: Fields) -> Fields:
+        answer = (await self._http.call("POST", PREFIX + path, body)).body
+        return answer if isinstance(answer, dict) else {}
