@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,45 +15,10 @@ from holdfast.client.blocking import BlockingClient
 from holdfast.client.client import TaskEdit
 from holdfast.client.models import NewTask, TaskView
 from holdfast.errors import NotFound, NotRunning
-from holdfast.gateway.rest.app import make_app
 from scripts.client_fronts import written
-from tests.feed_support import ScriptedFeed, served, serving
-from tests.integration.gateway.support import ADMIN, open_site
-
-
-def in_background(serve: object) -> Iterator[str]:
-    """Runs a server in another thread, as another process would."""
-    ready: list[str] = []
-    is_ready, loop = threading.Event(), asyncio.new_event_loop()
-    stop = asyncio.Event()
-
-    async def run() -> None:
-        async with serve() as url:  # type: ignore[operator]
-            ready.append(url)
-            is_ready.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
-    thread.start()
-    assert is_ready.wait(60)
-    try:
-        yield ready[0]
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join()
-        loop.close()
-
-
-@pytest.fixture
-def gateway() -> Iterator[str]:
-    from contextlib import asynccontextmanager
-
-    @asynccontextmanager
-    async def serve():  # type: ignore[no-untyped-def]
-        async with open_site("sqlite://") as site, serving(make_app(site.gateway)) as port:
-            yield f"http://127.0.0.1:{port}"
-
-    yield from in_background(serve)
+from tests.feed_support import ScriptedFeed, served
+from tests.integration.client.conftest import in_background
+from tests.integration.gateway.support import ADMIN
 
 
 @pytest.fixture
@@ -107,13 +71,11 @@ def test_a_closed_client_says_so(gateway: str) -> None:
 
 
 def test_a_watch_blocks_for_the_next_event() -> None:
-    from contextlib import asynccontextmanager
-
     feed = ScriptedFeed()
     feed.commit("task.enqueued", "task.started")
 
     @asynccontextmanager
-    async def serve():  # type: ignore[no-untyped-def]
+    async def serve() -> AsyncIterator[str]:
         async with served(feed) as server:
             yield server.http
 
