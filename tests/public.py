@@ -8,6 +8,9 @@ from __future__ import annotations
 FACES = {
     "holdfast": """BlockingContext Cancel Context DependencyPolicy Edge Event HoldfastError Position Priority
         Reject Snooze Status Task TaskHandle TaskQueue""",
+    "holdfast.client": """BlockingClient BlockingWatch Claim Client Command ConflictView DecisionView
+        EventView Intervened Intervention LocalTask NewTask Node OutputChunk Refused
+        SyncReport TaskEdit TaskRef TaskRow TaskView Watch WatchItem Why problem_of""",
     "holdfast.idempotency": """FAMILIES Answered BlockingLedger Done Entry EntryKey EntryLease Failed Ledger
         OnError State""",
     "holdfast.kv": """Answer AsyncRedisKV AsyncTransaction BadCommand Entry MemoryKV NotAFloat NotAnInteger
@@ -27,13 +30,18 @@ FACES = {
 """Modules whose names are imported on first use."""
 
 OTHERS = {
+    "holdfast.core.errors": """AlreadyLocked AmbiguousId Forbidden GatewayUnavailable Malformed NodeFenced
+        NotRunner PreconditionFailed RateLimited SelfApproval TaskNotClaimable TooLarge
+        Unauthenticated UnknownNode UnsupportedMedia""",
     "holdfast.clock": "BlockingClock Clock SystemClock VirtualClock",
     "holdfast.engine.meters": "FAMILIES",
-    "holdfast.errors": """BadConfig BatchTooLarge Conflict DependencyCycle DiskFull DuplicateTask EffectFailed
-        EngineFailed FeedReset HoldfastError IdempotencyConflict IllegalTransition InProgress InvalidInput
-        LeaseLost MissingExtra MissingPrivilege NotFound NotRunning NotSupported PayloadTooLarge QueueFull
-        QueueStopping SchemaMismatch StoreBusy StoreUnavailable TaskFailed UnknownDependency UnknownPriority
-        UnknownType UnserialisablePayload VersionConflict WaitTimeout WrongLoop""",
+    "holdfast.errors": """AlreadyDecided BadConfig BatchTooLarge Conflict DecisionExpired DecisionNeeded
+        DependencyCycle DiskFull DuplicateTask EffectFailed EngineFailed FeedReset
+        HoldfastError IdempotencyConflict IllegalTransition InProgress InvalidInput
+        LeaseLost MissingExtra MissingPrivilege NotFound NotLocked NotRunning NotSupported
+        PayloadTooLarge QueueFull QueueStopping SchemaMismatch StoreBusy StoreUnavailable
+        TaskFailed UnknownDependency UnknownPriority UnknownType UnserialisablePayload
+        VersionConflict WaitTimeout WrongLoop""",
     "holdfast.metrics": "Family Kind Meter Metrics NullMeter",
     "holdfast.orders.errors": """CorruptLog CorruptSnapshot CorruptState ExchangeFailed ExchangeTimeout
         InvalidOrder NotReconciled OrdersFrozen OverFill RiskRefused StateBehind StateLocked StoreFailed

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
         TaskView,
         Why,
     )
+    from holdfast.client.node.claim import Claim, Command
+    from holdfast.client.node.exchange import SyncReport
+    from holdfast.client.node.journal import Refused
+    from holdfast.client.node.node import LocalTask, Node
     from holdfast.client.problems import problem_of
     from holdfast.client.watch import Watch, WatchItem
 
@@ -47,14 +51,20 @@ _MODELS = (
 __all__ = [
     "BlockingClient",
     "BlockingWatch",
+    "Claim",
     "Client",
+    "Command",
     "ConflictView",
     "DecisionView",
     "EventView",
     "Intervened",
     "Intervention",
+    "LocalTask",
     "NewTask",
+    "Node",
     "OutputChunk",
+    "Refused",
+    "SyncReport",
     "TaskEdit",
     "TaskRef",
     "TaskRow",
@@ -73,6 +83,10 @@ if not TYPE_CHECKING:
             "holdfast.client.bridge": ["BlockingWatch"],
             "holdfast.client.client": ["Client", "TaskEdit"],
             "holdfast.client.models": _MODELS,
+            "holdfast.client.node.claim": ["Claim", "Command"],
+            "holdfast.client.node.exchange": ["SyncReport"],
+            "holdfast.client.node.journal": ["Refused"],
+            "holdfast.client.node.node": ["LocalTask", "Node"],
             "holdfast.client.problems": ["problem_of"],
             "holdfast.client.watch": ["Watch", "WatchItem"],
         },

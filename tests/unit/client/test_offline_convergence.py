@@ -108,11 +108,11 @@ class OfflineNodes(RuleBasedStateMachine):
             node = self.members[who].node
             if node.get(name) is None:
                 continue
-            change: Fields = {
+            changes: dict[str, Fields] = {
                 "p": {"payload": value}, "m": {"metadata": {f"k{value % 2}": value}},
                 "l": {"add_labels": [f"l{value}"]}, "r": {"remove_labels": [f"l{value}", "new"]},
-            }[field]  # fmt: skip
-            self.made.add(node.edit(name, **change))
+            }  # fmt: skip
+            self.made.add(node.edit(name, **changes[field]))
 
     @rule(who=WHO, name=NAMES)
     def ask_for_a_status(self, who: int, name: str) -> None:

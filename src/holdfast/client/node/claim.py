@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
+from holdfast.client.node.exchange import SyncReport
 from holdfast.client.node.journal import HeldClaim, Journal
 from holdfast.client.node.wire import SyncWire
 from holdfast.client.problems import problem_of
@@ -20,9 +21,6 @@ from holdfast.clock import Clock
 from holdfast.core.errors import AlreadyLocked, TaskNotClaimable
 from holdfast.core.offline import Fields
 from holdfast.errors import Conflict, HoldfastError, LeaseLost, NotFound, StoreUnavailable
-
-if TYPE_CHECKING:
-    from holdfast.client.node.node import Node
 
 BEATS: Final = 3
 """Renewals in the time of one lease."""
@@ -40,11 +38,24 @@ class Command(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     fence: int | None = None
 
 
+class Runner(Protocol):
+    """The node of a claim."""
+
+    @property
+    def node_id(self) -> str: ...
+
+    def set_status(
+        self, task_id: str, status: str, *, result: Any = ..., error: str | None = None
+    ) -> str: ...
+
+    async def sync(self) -> SyncReport: ...
+
+
 class Claim:
     """One claim. Use it in `async with`; leaving without an end releases the task."""
 
     def __init__(
-        self, node: Node, wire: SyncWire, journal: Journal, held: HeldClaim, clock: Clock
+        self, node: Runner, wire: SyncWire, journal: Journal, held: HeldClaim, clock: Clock
     ) -> None:
         self._node = node
         self._wire = wire
@@ -67,7 +78,7 @@ class Claim:
     @classmethod
     async def take(
         cls,
-        node: Node,
+        node: Runner,
         wire: SyncWire,
         journal: Journal,
         held: HeldClaim,
