@@ -328,6 +328,7 @@ class DrainFrame(_Message, frozen=True, kw_only=True, tag="drain"):
     """The worker should finish what it has and ask for no more."""
 
     within_ms: int = 0
+    """Not 0: the gateway stops after so long. The worker connects to another one and goes on there."""
 
 
 class Decided(_Message, frozen=True, kw_only=True, tag="decided"):

@@ -39,6 +39,10 @@ class OpenSession:
     def principal(self) -> Principal:
         return self._who.principal
 
+    @property
+    def token_id(self) -> str | None:
+        return self._who.token_id
+
     async def renewed(self) -> OpenSession | None:
         """The same credential, read again, in the place of this one. None: it does not count any more."""
         who = await self._door.again(self._who)

@@ -42,6 +42,8 @@ class Listening(NamedTuple):
     url: str
     host: str
     port: int
+    grpc_port: int | None = None
+    """None: gRPC is not served."""
 
 
 def check_extra() -> None:
@@ -95,13 +97,18 @@ class Server:
             gateway = Gateway(hub, self._settings)
             live = Live(gateway)
             mounts = self._mounts or NO_MOUNTS
-            workers = WorkerMount(gateway)
+            workers = WorkerMount(gateway, live.feed.hub)
             mounts = replace(mounts, extend=(live.extend, workers.extend, *mounts.extend))
             async with AsyncExitStack() as services:
                 parts = (live.running, workers.running)
                 for service in (*parts, *(make(gateway) for make in mounts.services)):
                     await services.enter_async_context(service())
-                await self._serve(gateway, make_app(gateway, mounts), services, on_ready)
+                await self._serve(
+                    gateway,
+                    make_app(gateway, mounts),
+                    services,
+                    lambda listening: on_ready(listening._replace(grpc_port=workers.grpc_port)),
+                )
         finally:
             await self._queue.stop()
 
@@ -125,8 +132,8 @@ class Server:
             await _first(serving, self._stopping)
         finally:
             gateway.is_stopping = True
-            server.should_exit = True
             await services.aclose()
+            server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await serving
             listener.close()

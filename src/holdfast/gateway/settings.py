@@ -26,6 +26,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str = "127.0.0.1"
     port: int = 8787
+    grpc_port: int | None = None
+    """None: the port after `port`, if grpcio is installed. -1: no gRPC."""
     base_path: str = ""
     origins: tuple[str, ...] = ()
     tls_cert: str | None = None
@@ -41,6 +43,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         wrong = BadConfig
         check_whole("port", self.port, least=0, most=65_535, wrong=wrong)
+        if self.grpc_port is not None:
+            check_whole("grpc_port", self.grpc_port, least=-1, most=65_535, wrong=wrong)
         check_whole("body_bytes", self.body_bytes, least=1_024, most=2**30, wrong=wrong)
         check_whole("burst", self.burst, least=1, most=10**6, wrong=wrong)
         check_positive("rate_per_second", self.rate_per_second, most=1e6, wrong=wrong)
@@ -53,6 +57,13 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if self.admin_token is not None:
             check_bootstrap(self.admin_token)
         check_listen(self.host, has_auth=self.has_auth, has_tls=self.tls_cert is not None)
+
+    @property
+    def grpc_listens(self) -> int | None:
+        """The port of gRPC: 0 for any free one, None for no gRPC."""
+        if self.grpc_port is None:
+            return self.port + 1 if 0 < self.port < 65_535 else 0
+        return None if self.grpc_port < 0 else self.grpc_port
 
     @property
     def has_auth(self) -> bool:

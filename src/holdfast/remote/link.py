@@ -329,8 +329,10 @@ class Link:
                 self._pending.answered(message)
             case ErrorFrame():
                 raise error_of(message)
-            case DrainFrame():
+            case DrainFrame(within_ms=0):
                 self._owner.drain()
+            case DrainFrame():
+                log.info("the gateway stops: another connection follows")
             case _:
                 log.debug("the gateway sent %s", type(message).__name__)
 

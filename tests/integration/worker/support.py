@@ -25,6 +25,7 @@ from holdfast.core.errors import Forbidden, Unauthenticated
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import grpc as worker_grpc, http as worker_http, websocket as worker_ws
 from holdfast.gateway.worker.hub import WorkerHub
+from holdfast.gateway.worker.ports import Admitted, admitting
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
 from holdfast.store.store import Store
@@ -98,7 +99,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         self.server, self.grpc_port = worker_grpc.server(
-            self.hub, authenticate, "127.0.0.1:0", tls=self._tls
+            self.hub, admitting(authenticate), "127.0.0.1:0", tls=self._tls
         )
         await self.server.start()
         app = Starlette(
@@ -128,7 +129,11 @@ class Gateway:
         await self.sync.close()
 
     async def _websocket(self, websocket: WebSocket) -> None:
-        await worker_ws.serve_websocket(self.hub, authenticate, websocket)
+        async def admit(connection: WebSocket) -> Admitted:
+            header = connection.headers.get("authorization", "")
+            return await admitting(authenticate)(worker_ws.bearer(header))
+
+        await worker_ws.serve_websocket(self.hub, admit, websocket)
 
     async def _http(self, request: Request) -> Response:
         try:

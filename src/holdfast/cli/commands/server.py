@@ -28,6 +28,10 @@ def server(
     *,
     host: Annotated[str | None, Parameter(help="The address to listen on.")] = None,
     port: Annotated[int | None, Parameter(help="Default: 8787; 0 for any free port.")] = None,
+    grpc_port: Annotated[
+        int | None,
+        Parameter(help="Default: the port after --port; 0 for any free port, -1 for no gRPC."),
+    ] = None,
     url: Annotated[
         str | None, Parameter(name=("--url", "--store"), help="The store; made if it is missing.")
     ] = None,
@@ -59,6 +63,7 @@ def server(
     flags = {
         "host": host,
         "port": port,
+        "grpc_port": grpc_port,
         "tls_cert": tls_cert,
         "tls_key": tls_key,
         "client_ca": client_ca,
@@ -84,7 +89,9 @@ async def _run(made: Server, queue: Queue, printed: str | None) -> int:
     stops = Stops()
 
     def ready(listening: Listening) -> None:
-        print(f"holdfast server on {listening.url} (store {store_name(queue)})")
+        port = listening.grpc_port
+        grpc = "" if port is None else f", gRPC on port {port}"
+        print(f"holdfast server on {listening.url} (store {store_name(queue)}{grpc})")
         if printed is not None:
             print(f"token: {printed}")
         sys.stdout.flush()

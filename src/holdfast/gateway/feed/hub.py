@@ -98,6 +98,7 @@ class Hub:
         self._waiting: dict[Lane, None] = {}
         """Lanes with informational frames that wait."""
         self._soon = asyncio.Event()
+        self._listeners: list[tuple[str, Callable[[], None]]] = []
 
     # -- life --------------------------------------------------------------------------------------
 
@@ -118,6 +119,13 @@ class Hub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+
+    def listen(self, prefix: str, wake: Callable[[], None]) -> Callable[[], None]:
+        """Calls `wake` after events whose kind has the prefix, and when the hub has skipped events. Returns
+        what ends that."""
+        listener = (prefix, wake)
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     @property
     def epoch(self) -> str:
@@ -195,6 +203,8 @@ class Hub:
         await self._start_over()
         for connection in list(self.connections):
             connection.reset_all(reason)
+        for _, wake in list(self._listeners):
+            wake()
 
     async def refresh(self) -> None:
         """Waits until a read that starts after this call has ended, even if it fails."""
@@ -225,6 +235,9 @@ class Hub:
                         lanes[lane] = None
             if entry.kind.startswith("token."):
                 self._recheck_all()
+            for prefix, wake in self._listeners:
+                if entry.kind.startswith(prefix):
+                    wake()
         now = self.clock.monotonic()
         for lane in lanes:
             self.flush(lane, now)

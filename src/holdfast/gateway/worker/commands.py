@@ -1,29 +1,35 @@
 """Commands and answers for workers, from the interventions and decisions of a store.
 
 Promises: a command is sent until it is acknowledged, and only for the fence that it names; an answer is sent
-to the node that asked, as long as its task waits for a claim. Never: counts on a hint; a source without one
-is asked again with each renewal.
+to the node that asked, as long as its task waits for a claim. A command that is issued between a read and
+`wait` ends the wait. Never: counts on a hint; a source without one is asked again with each renewal.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from holdfast.bus.port import FEED, Bus
 from holdfast.core.intervention import AckOutcome, Intervention
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
+from holdfast.gateway.worker.ports import Listen
 from holdfast.store.store import Store
 
 
 class StoredCommands:
     """Implements `ports.CommandSource`."""
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, listen: Listen) -> None:
+        """`listen`: news of interventions."""
         self._store = store
-        self._bus = bus
+        self._news = 0
+        self._changed = asyncio.Event()
+        self._read: dict[str, int] = {}
+        """For each node: the news that its last read has seen."""
+        self.close = listen(self._wake)
 
     async def pending(self, node: str) -> Sequence[CommandFrame | Decided]:
+        self._read[node] = self._news
         now = self._store.now()
         return [_frame(row, now) for row in await self._store.interventions.deliver(node)]
 
@@ -35,13 +41,16 @@ class StoredCommands:
         await self._store.interventions.acknowledge(ack.id, outcome, detail[:500], node=node)
 
     async def wait(self, node: str) -> None:
-        """Waits for the next hint of a change."""
-        changed = asyncio.Event()
-        unsubscribe: Callable[[], None] = self._bus.subscribe(lambda _hint: changed.set(), FEED)
         try:
-            await changed.wait()
+            while self._news == self._read.get(node, self._news):
+                await self._changed.wait()
         finally:
-            unsubscribe()
+            self._read.pop(node, None)
+
+    def _wake(self) -> None:
+        self._news += 1
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 def _frame(row: Intervention, now: float) -> CommandFrame:

@@ -17,7 +17,7 @@ from holdfast.core.errors import Unauthenticated
 from holdfast.core.worker_wire import GatewayMessage
 from holdfast.errors import BadConfig, HoldfastError
 from holdfast.gateway.worker.hub import WorkerHub
-from holdfast.gateway.worker.ports import Authenticate, rechecking
+from holdfast.gateway.worker.ports import Admit
 from holdfast.gateway.worker.session import Received, WorkerSession
 from holdfast.proto import codec
 from holdfast.proto.sync.v1 import sync_pb2 as pb
@@ -40,9 +40,9 @@ class GrpcTls(msgspec.Struct, frozen=True):
 class WorkerGrpc:
     """The servicer. `server` adds it to a grpc.aio server."""
 
-    def __init__(self, hub: WorkerHub, authenticate: Authenticate) -> None:
+    def __init__(self, hub: WorkerHub, admit: Admit) -> None:
         self._hub = hub
-        self._authenticate = authenticate
+        self._admit = admit
 
     async def sync(
         self,
@@ -51,16 +51,16 @@ class WorkerGrpc:
     ) -> None:
         """Serves one stream."""
         try:
-            secret = _bearer(context.invocation_metadata())
-            principal = await self._authenticate(secret)
-            session = WorkerSession(
-                self._hub, principal, recheck=rechecking(self._authenticate, principal, secret)
-            )
+            admitted = await self._admit(_bearer(context.invocation_metadata()))
+            try:
+                session = WorkerSession(self._hub, admitted.principal, recheck=admitted.recheck)
 
-            async def send(message: GatewayMessage) -> None:
-                await context.write(codec.encode_gateway(message))
+                async def send(message: GatewayMessage) -> None:
+                    await context.write(codec.encode_gateway(message))
 
-            await session.run(_messages(requests), send)
+                await session.run(_messages(requests), send)
+            finally:
+                admitted.close()
         except HoldfastError as error:
             await context.abort(
                 grpc.StatusCode[error.grpc_status],
@@ -87,7 +87,7 @@ async def _messages(requests: AsyncIterator[pb.WorkerMessage]) -> AsyncIterator[
 
 def server(
     hub: WorkerHub,
-    authenticate: Authenticate,
+    admit: Admit,
     address: str,
     *,
     tls: GrpcTls | None = None,
@@ -104,7 +104,7 @@ def server(
             *options,
         ),
     )
-    server.add_generic_rpc_handlers((WorkerGrpc(hub, authenticate).handler(),))
+    server.add_generic_rpc_handlers((WorkerGrpc(hub, admit).handler(),))
     try:
         if tls is None:
             port = server.add_insecure_port(address)

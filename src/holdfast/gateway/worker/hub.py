@@ -42,6 +42,8 @@ from holdfast.sync.worker.worker_sync import (
 RENEWALS: Final = 3
 """Renewals within a lease."""
 ASK_WAIT_SECONDS_MAX: Final = 30.0
+DRAIN_SECONDS: Final = 0.5
+"""How long a gateway that stops waits for its workers to close their connections."""
 
 
 class Ending(Protocol):
@@ -49,6 +51,14 @@ class Ending(Protocol):
 
     def end(self, error: HoldfastError) -> None:
         """Ends the session after what is queued was sent."""
+        ...
+
+    def drain(self, within_seconds: float) -> None:
+        """Asks the worker to send what it has and to close."""
+        ...
+
+    def recheck(self) -> None:
+        """Checks the credential of the connection soon."""
         ...
 
 
@@ -76,6 +86,7 @@ class WorkerHub:
         self._store = store
         self._nodes = nodes or Nodes(store)
         self._sessions: dict[str, Ending] = {}
+        self._left = asyncio.Event()
 
     async def hello(self, principal: WorkerPrincipal, hello: Hello) -> tuple[Greeting, str]:
         """Starts an incarnation, or goes on with one. NodeFenced or UnknownNode if it may not speak. Also
@@ -218,9 +229,22 @@ class WorkerHub:
     def leave(self, node: str, session: Ending) -> None:
         if self._sessions.get(node) is session:
             del self._sessions[node]
+            self._left.set()
 
-    def end_sessions(self) -> None:
-        """Ends all sessions because the gateway stops."""
+    def recheck_all(self) -> None:
+        """Credentials were changed."""
+        for session in list(self._sessions.values()):
+            session.recheck()
+
+    async def end_sessions(self) -> None:
+        """Ends all sessions because the gateway stops. Workers get a moment to close by themselves."""
+        for session in self._sessions.values():
+            session.drain(DRAIN_SECONDS)
+        self._left.clear()
+        deadline = self.clock.monotonic() + DRAIN_SECONDS
+        while self._sessions and (rest := deadline - self.clock.monotonic()) > 0:
+            await self.clock.wait(self._left, rest)
+            self._left.clear()
         for session in list(self._sessions.values()):
             session.end(GatewayUnavailable("this gateway stops: connect to another one"))
 

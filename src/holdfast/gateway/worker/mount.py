@@ -1,14 +1,16 @@
-"""Worker sync in a server: the hub of its workers, and the routes of WebSocket and HTTP.
+"""Worker sync in a server: the hub of its workers, gRPC, and the routes of WebSocket and HTTP.
 
 Promises: the workers of one gateway share its store, its bus and its group commit. A commit of theirs wakes
-dispatchers, waiting workers and readers of the feed.
+dispatchers, waiting workers and readers of the feed. gRPC is served where grpcio is installed.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Final
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -18,35 +20,50 @@ from starlette.websockets import WebSocket
 
 from holdfast.bus.port import WORK
 from holdfast.core.errors import TooLarge
-from holdfast.errors import HoldfastError
+from holdfast.errors import BadConfig, HoldfastError
+from holdfast.gateway.connections import Door
+from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.protocol import EXTENSION
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.worker import http
 from holdfast.gateway.worker.commands import StoredCommands
+from holdfast.gateway.worker.door import WorkerDoor
 from holdfast.gateway.worker.hub import WorkerHub
-from holdfast.gateway.worker.ports import Authenticate
 from holdfast.gateway.worker.principals import WorkerAuth
-from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, bearer, serve_websocket
+from holdfast.gateway.worker.websocket import FRAME_BYTES_MAX, serve_websocket
 from holdfast.sync.worker.worker_sync import WorkerSync
+
+if TYPE_CHECKING:
+    from holdfast.gateway.settings import ServerSettings
+    from holdfast.gateway.worker.grpc import GrpcTls
 
 WEBSOCKET_PATH: Final = "/api/v1/worker/ws"
 HTTP_PATH: Final = "/api/v1/worker/sync"
+STOP_SECONDS: Final = 1.0
+"""How long the streams of gRPC may take to end after their sessions have."""
 
 
 class WorkerMount:
     """The part of a gateway that serves remote workers."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, feed: FeedHub) -> None:
         hub = gateway.hub
+        self._settings = gateway.settings
+        self._feed = feed
+        self.grpc_port: int | None = None
+        """Where gRPC listens while the server runs."""
         self.sync = WorkerSync(hub.store, hub.clock, on_changed=hub.wake)
-        self.authenticate: Authenticate = WorkerAuth(gateway.auth)
+        self.door = WorkerDoor(Door(gateway), WorkerAuth(gateway.auth))
+        self._commands = StoredCommands(
+            hub.store, lambda wake: feed.listen("intervention.issued", wake)
+        )
         self.hub = WorkerHub(
             hub.store,
             hub.clock,
             self.sync,
             gateway=hub.ids.token(),
-            commands=StoredCommands(hub.store, hub.bus),
+            commands=self._commands,
             listen=lambda wake: hub.bus.subscribe(lambda _: wake(), WORK),
         )
 
@@ -55,7 +72,7 @@ class WorkerMount:
 
         async def websocket(connection: WebSocket) -> None:
             _allow_large_frames(connection)
-            await serve_websocket(self.hub, self.authenticate, connection)
+            await serve_websocket(self.hub, self.door.by_connection, connection)
 
         async def exchange(request: Request) -> Response:
             try:
@@ -67,24 +84,66 @@ class WorkerMount:
         app.router.routes.append(Route(HTTP_PATH, exchange, methods=["POST"]))
 
     async def _exchange(self, request: Request) -> Response:
-        secret = bearer(request.headers.get("authorization", ""))
-        principal = await self.authenticate(secret)
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > FRAME_BYTES_MAX:
-                raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
-        answer = await http.exchange(self.hub, principal, body)
-        return Response(answer.body(), answer.status, media_type="application/json")
+        admitted = await self.door.by_connection(request)
+        try:
+            parts, size = [], 0
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                if size > FRAME_BYTES_MAX:
+                    raise TooLarge(f"a request has at most {FRAME_BYTES_MAX} bytes")
+            answer = await http.exchange(self.hub, admitted.principal, b"".join(parts))
+            return Response(answer.body(), answer.status, media_type="application/json")
+        finally:
+            admitted.close()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Ends the connections of workers before the server stops: they connect to another gateway."""
+        unlisten = self._feed.listen("token.", self.hub.recheck_all)
+        async with AsyncExitStack() as stack:
+            if self._settings.grpc_listens is not None:
+                await stack.enter_async_context(self._serving_grpc(self._settings.grpc_listens))
+            try:
+                yield
+            finally:
+                unlisten()
+                self._commands.close()
+                await self.hub.end_sessions()
+        await self.sync.close()
+
+    @asynccontextmanager
+    async def _serving_grpc(self, port: int) -> AsyncIterator[None]:
+        if importlib.util.find_spec("grpc") is None:
+            if self._settings.grpc_port is not None:
+                raise BadConfig("grpc_port needs grpcio: pip install 'holdfast[grpc]'")
+            yield
+            return
+        from holdfast.gateway.worker import grpc
+
+        host = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        server, self.grpc_port = grpc.server(
+            self.hub, self.door.by_secret, f"{host}:{port}", tls=_tls(self._settings)
+        )
+        await server.start()
         try:
             yield
         finally:
-            self.hub.end_sessions()
-            await self.sync.close()
+            await server.stop(STOP_SECONDS)
+
+
+def _tls(settings: ServerSettings) -> GrpcTls | None:
+    from holdfast.gateway.worker.grpc import GrpcTls
+
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    try:
+        files = [settings.tls_cert, settings.tls_key]
+        if settings.client_ca is not None:
+            files.append(settings.client_ca)
+        return GrpcTls(*(Path(name).read_bytes() for name in files))
+    except OSError as error:
+        raise BadConfig(f"a certificate of the server cannot be read: {error.strerror}") from None
 
 
 def _allow_large_frames(connection: WebSocket) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.core.worker_wire import CommandAck, CommandFrame, Decided
 
@@ -54,6 +54,30 @@ def rechecking(
         return None if principal.join_token_id is not None else await authenticate(secret)
 
     return recheck
+
+
+class Admitted(NamedTuple):
+    """A connection that may speak."""
+
+    principal: WorkerPrincipal
+    recheck: Callable[[str], Awaitable[object]]
+    """See `WorkerSession`."""
+    close: Callable[[], None] = lambda: None
+    """The connection has ended: it no longer counts for its credential."""
+
+
+Admit: TypeAlias = Callable[[str], Awaitable[Admitted]]
+"""Admits a connection by its bearer token."""
+
+
+def admitting(authenticate: Authenticate) -> Admit:
+    """Admits every connection that `authenticate` accepts."""
+
+    async def admit(secret: str) -> Admitted:
+        principal = await authenticate(secret)
+        return Admitted(principal, rechecking(authenticate, principal, secret))
+
+    return admit
 
 
 class CommandSource(Protocol):

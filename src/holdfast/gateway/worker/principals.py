@@ -51,13 +51,16 @@ class WorkerAuth:
     async def __call__(self, secret: str) -> WorkerPrincipal:
         """Unauthenticated for a credential that does not count, Forbidden for one that runs no tasks."""
         authenticated = await self._auth.by_secret(secret)
-        principal = authenticated.principal
+        return self.speaker(authenticated.principal, authenticated.token_id)
+
+    def speaker(self, principal: Principal, token_id: str | None) -> Speaker:
+        """The principal of a credential. Forbidden for one that runs no tasks."""
         project = _home(principal)
         if principal.kind is PrincipalKind.JOIN:
             verdict = judge(principal, Operation.NODES_REGISTER, project=project)
             if not isinstance(verdict, Allowed):
                 raise Forbidden(verdict.message)
-            return Speaker(principal, "", project, join_token_id=authenticated.token_id)
+            return Speaker(principal, "", project, join_token_id=token_id)
         if principal.node is None:
             # May it speak for some node? `named` checks the one that it names.
             _check(principal, project, "*")

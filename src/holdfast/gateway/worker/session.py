@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from holdfast.core.check import check_text, check_whole
-from holdfast.core.errors import Forbidden, Malformed, RateLimited, Unauthenticated
+from holdfast.core.errors import Forbidden, Malformed, RateLimited
 from holdfast.core.transition import Refusal
 from holdfast.core.wire import WHOLE_MAX
 from holdfast.core.worker_protocol import Reception, Window, merge_acks
@@ -25,6 +25,7 @@ from holdfast.core.worker_wire import (
     Ask,
     CallFrame,
     CommandAck,
+    DrainFrame,
     ErrorFrame,
     GatewayMessage,
     Goodbye,
@@ -41,6 +42,7 @@ from holdfast.core.worker_wire import (
     change_count,
 )
 from holdfast.errors import BatchTooLarge, HoldfastError, StoreUnavailable
+from holdfast.gateway.worker.credential import CredentialWatch, Recheck, always
 from holdfast.gateway.worker.hub import WorkerHub
 from holdfast.gateway.worker.ports import WorkerPrincipal
 from holdfast.sync.errors import NodeFenced, UnknownNode
@@ -57,8 +59,6 @@ PROTOCOLS: Final = ("", PROTOCOL, "holdfast.sync.v1")
 Received = tuple[WorkerMessage | HoldfastError, int]
 """A message, or why it could not be read, and its size in bytes."""
 Send = Callable[[GatewayMessage], Awaitable[None]]
-Recheck = Callable[[str], Awaitable[object]]
-"""Checks the credential of the connection again, or the one that it got in `Welcome` (empty: none)."""
 
 
 class WorkerSession:
@@ -71,18 +71,16 @@ class WorkerSession:
         *,
         window: Window | None = None,
         is_lasting: bool = True,
-        recheck: Recheck | None = None,
+        recheck: Recheck = always,
     ) -> None:
-        """`recheck` is called with each renewal: it raises when the credential does not count any more."""
         self._hub = hub
         self._principal = principal
         self._window = window or Window()
         self._is_lasting = is_lasting
-        self._recheck = recheck
+        self._watch = CredentialWatch(hub.clock, recheck, self._fail)
         self._asks: dict[str, asyncio.Event] = {}
         """Asks that wait for work, by claim id. The event ends the wait."""
         self._hello: Hello | None = None
-        self._credential = ""
         self._incarnation = 0
         self._out: deque[GatewayMessage] = deque()
         self._ready = asyncio.Event()
@@ -101,6 +99,8 @@ class WorkerSession:
         """Serves the connection until its input ends and every request is answered."""
         reader = asyncio.create_task(self._read(incoming))
         writer = asyncio.create_task(self._write(send))
+        if self._is_lasting:
+            self._spawn(self._watch.run())
         try:
             await asyncio.wait({reader, writer, self._end}, return_when=asyncio.FIRST_COMPLETED)
             if reader.done() and (error := reader.exception()) is not None:
@@ -126,6 +126,14 @@ class WorkerSession:
     def end(self, error: HoldfastError) -> None:
         """See `hub.Ending`."""
         self._fail(error)
+
+    def drain(self, within_seconds: float) -> None:
+        """See `hub.Ending`."""
+        self._put(DrainFrame(within_ms=int(within_seconds * 1000)))
+
+    def recheck(self) -> None:
+        """See `hub.Ending`."""
+        self._watch.soon()
 
     # -- in ----------------------------------------------------------------------------------------
 
@@ -179,7 +187,7 @@ class WorkerSession:
         is_first = self._hello is None
         self._hello = hello
         self._incarnation = greeting.receiver.incarnation
-        self._credential = credential or self._credential
+        self._watch.issued = credential or self._watch.issued
         if self._is_lasting:
             self._hub.enter(self._principal.node, self)
         position = await self._hub.position()
@@ -294,12 +302,8 @@ class WorkerSession:
     async def _renew(self, renew: Renew) -> None:
         if not self._incarnation:
             raise UnknownNode("say hello first: leases belong to an incarnation")
-        if self._recheck is not None:
-            try:
-                await self._recheck(self._credential)
-            except (Unauthenticated, Forbidden) as error:
-                self._fail(error)
-                return
+        if not await self._watch.check():
+            return
         answer = await self._hub.renew(self._principal, self._hello, renew)
         position = await self._hub.position()
         self._put(

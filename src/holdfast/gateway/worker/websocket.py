@@ -7,7 +7,7 @@ Promises: one message a text frame. What is not a message closes with 4400, a fr
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from starlette.responses import PlainTextResponse
@@ -18,7 +18,7 @@ from holdfast.core.worker_wire import PROTOCOL, ErrorFrame, GatewayMessage, Work
 from holdfast.errors import HoldfastError
 from holdfast.gateway.worker import json_codec
 from holdfast.gateway.worker.hub import WorkerHub
-from holdfast.gateway.worker.ports import Authenticate, rechecking
+from holdfast.gateway.worker.ports import Admitted
 from holdfast.gateway.worker.session import Received, WorkerSession
 
 FRAME_BYTES_MAX: Final = 4_194_304
@@ -42,7 +42,9 @@ _BEARER: Final = "bearer "
 log = logging.getLogger("holdfast.worker")
 
 
-async def serve_websocket(hub: WorkerHub, authenticate: Authenticate, websocket: WebSocket) -> None:
+async def serve_websocket(
+    hub: WorkerHub, admit: Callable[[WebSocket], Awaitable[Admitted]], websocket: WebSocket
+) -> None:
     """Serves one connection until it ends."""
     if PROTOCOL not in websocket.scope.get("subprotocols", ()):
         text = f"this endpoint speaks the subprotocol {PROTOCOL}"
@@ -50,14 +52,16 @@ async def serve_websocket(hub: WorkerHub, authenticate: Authenticate, websocket:
         return
     await websocket.accept(subprotocol=PROTOCOL)
     try:
-        secret = bearer(websocket.headers.get("authorization", ""))
-        principal = await authenticate(secret)
-        recheck = rechecking(authenticate, principal, secret)
+        admitted = await admit(websocket)
+        try:
+            session = WorkerSession(hub, admitted.principal, recheck=admitted.recheck)
 
-        async def send(message: GatewayMessage) -> None:
-            await websocket.send_text(json_codec.encode(message).decode())
+            async def send(message: GatewayMessage) -> None:
+                await websocket.send_text(json_codec.encode(message).decode())
 
-        await WorkerSession(hub, principal, recheck=recheck).run(_messages(websocket), send)
+            await session.run(_messages(websocket), send)
+        finally:
+            admitted.close()
     except WebSocketDisconnect:
         return
     except HoldfastError as error:

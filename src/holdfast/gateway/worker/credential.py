@@ -1,0 +1,62 @@
+"""The credential of an open connection, checked while the connection lasts.
+
+Promises: a credential that does not count any more ends its connection: at the next check, which follows each
+renewal, each change of tokens, and `RECHECK_SECONDS`. A store that is away ends no connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from holdfast.clock import Clock
+from holdfast.core.errors import Forbidden, Unauthenticated
+from holdfast.errors import HoldfastError, StoreUnavailable
+
+RECHECK_SECONDS: Final = 60.0
+"""How often the credential of an open connection is checked."""
+Recheck: TypeAlias = Callable[[str], Awaitable[object]]
+"""Checks the credential of the connection again, or the one that it got in `Welcome` (empty: none). Raises
+Unauthenticated or Forbidden."""
+
+
+class CredentialWatch:
+    """Checks the credential of one connection."""
+
+    def __init__(
+        self, clock: Clock, recheck: Recheck, on_lost: Callable[[HoldfastError], None]
+    ) -> None:
+        self.issued = ""
+        """The credential that the worker got in `Welcome`."""
+        self._clock = clock
+        self._recheck = recheck
+        self._on_lost = on_lost
+        self._is_due = asyncio.Event()
+
+    def soon(self) -> None:
+        """Credentials were changed."""
+        self._is_due.set()
+
+    async def check(self) -> bool:
+        """Whether the credential still counts."""
+        try:
+            await self._recheck(self.issued)
+        except (Unauthenticated, Forbidden) as error:
+            self._on_lost(error)
+            return False
+        return True
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.wait(self._is_due, RECHECK_SECONDS)
+            self._is_due.clear()
+            try:
+                if not await self.check():
+                    return
+            except StoreUnavailable:
+                continue  # checked again later
+
+
+async def always(_: str) -> None:
+    """A credential that is not checked again."""

@@ -1,0 +1,162 @@
+"""Worker sync in a whole server: credentials, origins, tickets, commands, the stop."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from holdfast.core import worker_wire as wire
+from holdfast.core.token import TokenKind
+from holdfast.queue.by import By
+from holdfast.sync.access.tokens import NewToken
+from tests.integration.worker.served import ADMIN, Site, open_site
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(f"sqlite:///{tmp_path}/holdfast.db") as made:
+        yield made
+
+
+async def enqueue(site: Site) -> str:
+    async with site.client() as client:
+        made = await client.post("/api/v1/tasks", json={"type": "work"})
+        task_id: str = made.json()["task"]["id"]
+        return task_id
+
+
+async def test_a_task_is_run_over_grpc(site: Site) -> None:
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        welcome = await worker.hello()
+        # The ask waits; the task arrives later and ends the wait by a hint.
+        await worker.send(wire.Ask(claim_id="c", slots=1, wait_ms=20_000))
+        task_id = await enqueue(site)
+        offer = await worker.expect(wire.Offer)
+        (task,) = offer.tasks
+        assert task.task_id == task_id
+        done = wire.TaskChange(
+            task_id=task_id, fence=task.fence, status="completed", result_json="[7]"
+        )
+        chunk = wire.OutputChunk(task_id=task_id, fence=task.fence, data=b"done\n")
+        await worker.send(
+            wire.SyncMessage(
+                sequence=1,
+                incarnation=welcome.incarnation,
+                changes=wire.Changes(task=(done,), output=(chunk,)),
+            )
+        )
+        ack = await worker.expect(wire.SyncAck)
+        assert (ack.accepted, ack.refused) == (True, ())
+    async with site.client() as client:
+        shown = (await client.get(f"/api/v1/tasks/{task_id}")).json()
+        assert (shown["status"], shown["result"]) == ("completed", [7])
+        raw = await client.get(f"/api/v1/tasks/{task_id}/output", headers={"Accept": "text/plain"})
+        assert raw.content == b"done\n"
+
+
+async def test_rights_are_those_of_the_table(site: Site) -> None:
+    viewer = (await site.tokens.create(NewToken(name="v", roles=("viewer",)), By("t"))).secret
+    for token, status in (
+        (viewer, grpc.StatusCode.PERMISSION_DENIED),
+        ("hf_node_" + "x" * 43, grpc.StatusCode.UNAUTHENTICATED),
+        ("", grpc.StatusCode.UNAUTHENTICATED),
+    ):
+        async with site.grpc(token) as worker:
+            assert await worker.receive() is None
+            assert await worker.status() is status
+    for token, code in ((viewer, 4403), ("hf_node_" + "x" * 43, 4401), ("", 4401)):
+        async with site.websocket(token) as socket:
+            assert await socket.closed() == code
+        async with site.client(token or "-") as client:
+            answer = await client.post("/api/v1/worker/sync", json={"messages": []})
+            assert answer.status_code == code - 4000
+    # An administrator speaks for the node that it names, a node only for itself.
+    async with site.grpc(ADMIN) as worker:
+        assert (await worker.hello(worker_id="w9")).node == "w9"
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        await worker.send(wire.Hello(worker_id="w9", types=("work",)))
+        assert await worker.receive() is None
+        assert await worker.status() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_a_revoked_token_ends_its_streams(site: Site) -> None:
+    token_id, secret = await site.node_token("w1")
+    _, other = await site.node_token("w2")
+    async with site.grpc(secret) as worker, site.grpc(other) as bystander:
+        await worker.hello()
+        await bystander.hello()
+        async with site.client() as client:
+            assert (await client.delete(f"/api/v1/tokens/{token_id}")).status_code in (200, 204)
+        assert await worker.receive() is None
+        assert await worker.status() is grpc.StatusCode.UNAUTHENTICATED
+        await bystander.send(wire.Ping(n=1))
+        assert (await bystander.expect(wire.Pong)).n == 1
+
+
+async def test_a_page_of_another_origin_is_refused_and_a_ticket_counts_once(site: Site) -> None:
+    async with site.websocket(ADMIN, Origin="https://elsewhere.example") as socket:
+        assert await socket.closed() == 4403
+    async with site.client() as client:
+        answer = await client.post(
+            "/api/v1/worker/sync",
+            json={"messages": []},
+            headers={"Origin": "https://elsewhere.example"},
+        )
+        assert answer.status_code == 403
+        ticket = (await client.post("/api/v1/ws-tickets")).json()["ticket"]
+    hello = {"type": "hello", "workerId": "w1", "types": ["work"], "queues": ["default"]}
+    async with site.websocket(query=f"?ticket={ticket}") as socket:
+        assert (await socket.ask(hello))["type"] == "welcome"
+    async with site.websocket(query=f"?ticket={ticket}") as socket:
+        assert await socket.closed() == 4401
+
+
+async def test_a_command_goes_down_at_once(site: Site) -> None:
+    task_id = await enqueue(site)
+    _, secret = await site.node_token("w1")
+    async with site.grpc(secret) as worker:
+        await worker.hello()
+        await worker.send(wire.Ask(claim_id="c", slots=1))
+        (task,) = (await worker.expect(wire.Offer)).tasks
+        async with site.client() as client:
+            path = f"/api/v1/tasks/{task_id}/interventions"
+            made = await client.post(path, json={"type": "ABORT", "reason": "wrong input"})
+            assert made.status_code == 200, made.text
+        command = await worker.expect(wire.CommandFrame)
+        assert (command.kind, command.task_id, command.fence) == ("ABORT", task_id, task.fence)
+        await worker.send(wire.CommandAck(id=command.id, outcome="done"))
+        await worker.send(wire.Ping(n=1))
+        await worker.expect(wire.Pong)
+        async with site.client() as client:
+            rows = (await client.get(path)).json()["items"]
+            assert [row["state"] for row in rows] == ["applied"]
+
+
+async def test_a_stop_drains_workers(tmp_path: Path) -> None:
+    async with open_site(f"sqlite:///{tmp_path}/holdfast.db") as site:
+        _, secret = await site.node_token("w1")
+        async with site.grpc(secret) as worker, site.websocket(ADMIN) as socket:
+            await worker.hello()
+            hello = {"type": "hello", "workerId": "w2", "types": ["work"], "queues": ["default"]}
+            assert (await socket.ask(hello))["type"] == "welcome"
+            site.server.stop()
+            assert (await worker.expect(wire.DrainFrame)).within_ms > 0
+            assert (await socket.receive())["type"] == "drain"
+            assert await worker.receive() is None
+            assert await worker.status() is grpc.StatusCode.UNAVAILABLE
+            assert await socket.closed() == 4503
+
+
+async def test_a_join_token_makes_a_node(site: Site) -> None:
+    join = NewToken(name="j", roles=("join",), kind=TokenKind.JOIN, uses=1)
+    secret = (await site.tokens.create(join, By("test"))).secret
+    async with site.grpc(secret) as worker:
+        welcome = await worker.hello(worker_id="fresh")
+        assert welcome.credential.startswith("hf_node_")
+    async with site.grpc(welcome.credential) as worker:
+        assert (await worker.hello()).node == "fresh"
