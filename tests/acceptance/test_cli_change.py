@@ -46,9 +46,12 @@ def test_many_changes_have_an_answer_each(cli: Cli, stock: Stock) -> None:
     assert [problem["status"] for problem in problems] == [409, 404]
 
 
-def test_only_running_tasks_are_paused_and_only_paused_ones_resumed(cli: Cli, stock: Stock) -> None:
-    assert "illegal-transition" in cli.fails(6, "task", "pause", stock.later)
+def test_a_waiting_task_is_held_and_one_that_has_ended_is_not(cli: Cli, stock: Stock) -> None:
     assert "illegal-transition" in cli.fails(6, "task", "resume", stock.later)
+    cli.ok("task", "pause", stock.later)
+    assert "held by" in cli.ok("task", "why", stock.later)
+    cli.ok("task", "resume", stock.later)
+    assert "illegal-transition" in cli.fails(6, "task", "pause", stock.done)
     assert cli.fails(2, "task", "pause").startswith("error[usage]: no task is given")
 
 

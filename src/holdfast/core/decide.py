@@ -94,6 +94,7 @@ def claim(
         gate=None,
         claim_id=claim_id,
         lease_seconds=None if claim_id is None else lease_seconds,
+        progress_json=None,
         progress_due_at=None if timeout is None else now + timeout,
         assigned_to=None,
         assigned_until=None,

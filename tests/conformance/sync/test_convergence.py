@@ -178,7 +178,6 @@ async def check(store: Store, nodes: list[Offline]) -> None:
 
 @settings(
     max_examples=40,
-    deadline=None,
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )

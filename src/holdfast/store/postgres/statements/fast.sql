@@ -55,7 +55,7 @@ WITH lane AS MATERIALIZED (
 ), taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL,
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     FROM picked p WHERE t.ctid = p.tid AND p.limits IS NULL
     RETURNING {task:t}, t.nth
@@ -82,7 +82,7 @@ LEFT JOIN taken ON true;
 WITH taken AS (
     UPDATE holdfast_task t SET status = 'running', version = t.version + 1, fence = t.fence + 1,
         attempts = t.attempts + 1, updated_at = :now::float8, started_at = :now::float8, node = :node::text,
-        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL,
+        lease_until = :now::float8 + :lease_seconds::float8, claim_id = NULL, lease_seconds = NULL, progress_json = NULL,
         progress_due_at = :now::float8 + t.progress_timeout_seconds, history = right(t.history || ',' || :record_id::text, 2000)
     WHERE t.limits IS NULL AND t.ctid = (
         SELECT first.tid FROM (

@@ -1,12 +1,12 @@
 -- Retention of what the exchange with nodes keeps.
 
 -- name: prunable_named
--- Ended tasks that nodes know by a name. They leave a tombstone.
+-- Ended tasks that nodes know by a name. They leave a tombstone. A store without names is not scanned.
 -- index: holdfast_task_finished, holdfast_sync_task_of, holdfast_cascade_pkey, holdfast_cascade_held_pkey
 -- returns: id project type version client_id
 SELECT t.id, t.project, t.type, t.version, s.client_id
 FROM holdfast_task t JOIN holdfast_sync_task s ON s.task_id = t.id
-WHERE t.finished_at IS NOT NULL AND t.finished_at < :before::float8
+WHERE EXISTS (SELECT FROM holdfast_sync_task) AND t.finished_at IS NOT NULL AND t.finished_at < :before::float8
   AND (t.status <> 'failed' OR t.finished_at < :dead_before::float8)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade c WHERE c.parent_id = t.id)
   AND NOT EXISTS (SELECT 1 FROM holdfast_cascade_held h WHERE h.parent_id = t.id)
