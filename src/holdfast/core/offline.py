@@ -1,6 +1,6 @@
 """The rules of a node that works offline and syncs later.
 
-A node keeps a replica of each task with the version that it has read, and a log of its own changes
+A node keeps a replica of each task with the version that it has read, and a log of local changes
 (mutations). A mutation keeps the version that its author saw. Before it is sent for the first time it is
 sealed: from then on its id, its expected version and its body never change, so a repeat is the same request.
 Promises: a change of another node that the author has not seen is never overwritten as if it had been seen.

@@ -82,11 +82,15 @@ def read_project(project: str, *, lock: bool = False) -> Script[ProjectRow]:
     return ProjectRow(*rows[0]) if rows else ProjectRow(project)
 
 
+def unknown_node(node: str) -> UnknownNode:
+    return UnknownNode(f"no node '{node}' has registered: register it first")
+
+
 def read_node(node: str) -> Script[RegisteredNode]:
     """UnknownNode unless it has registered."""
     rows = yield call(own("get_node"), id=node)
     if not rows:
-        raise UnknownNode(f"no node '{node}' has registered: register it first")
+        raise unknown_node(node)
     return RegisteredNode(*rows[0])
 
 

@@ -37,7 +37,7 @@ asyncio.run(work(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])))
 
 
 def killed_after(lines: int, *arguments: str) -> Iterator[str]:
-    """Runs the program and kills it when it has written so many lines."""
+    """Runs the program and kills it after this number of lines."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments], stdout=subprocess.PIPE, text=True
     )

@@ -132,7 +132,9 @@ def _exchange(call: Call) -> Exchange:
 async def register(call: Call, body: RegisterBody) -> Answer:
     """Starts an incarnation of a node."""
     project = body.project_id if body.project_id is not None else call.home
-    allowed = call.authorise(O.NODES_REGISTER, project=project, owner_node=body.node_id)
+    allowed = call.authorise(
+        O.NODES_REGISTER, project=project, owner_node=body.node_id, noun="project", id=project
+    )
     registration = Registration(
         node=body.node_id,
         project=project,
@@ -219,13 +221,18 @@ async def commands(call: Call, row: RegisteredNode) -> list[dict[str, Any]]:
 async def list_nodes(
     call: Call, project: str, state: str | None, limit: int, after: str | None
 ) -> Answer:
-    call.authorise(O.NODES_READ, project=project, owner_node=call.principal.node)
+    own = call.principal.node
+    call.authorise(O.NODES_READ, project=project, owner_node=own, noun="project", id=project)
     place = f"nodes:{project}:{state}"
     start = "" if after is None else str(parse_cursor(after, of=place)[0])
-    rows = await Nodes(call.hub.store).list(project, state=state, after=start, limit=limit)
+    nodes = Nodes(call.hub.store)
+    rows = await nodes.list(project, state=state, after=start, limit=limit)
+    if own is not None:
+        # A node reads itself only.
+        rows = [view for view in (await nodes.find([own])).values() if view.row.project == project]
     row = await call.hub.store.read(lambda: read_project(project))
     now = call.hub.now()
-    has_more = len(rows) == limit
+    has_more = own is None and len(rows) == limit
     return Answer(
         {
             "nodes": [views.node(view, now) for view in rows],

@@ -14,8 +14,8 @@ from holdfast.gateway.operations import sync_views as views
 from holdfast.gateway.operations.call import Answer, Call, missing
 from holdfast.sync.exchange import read_tasks
 from holdfast.sync.names import Found, find_task
-from holdfast.sync.nodes import Nodes
-from holdfast.sync.rows import RegisteredNode
+from holdfast.sync.nodes import Nodes, check_speaks
+from holdfast.sync.rows import RegisteredNode, unknown_node
 from holdfast.sync.sync_task import SyncTask
 
 
@@ -30,13 +30,17 @@ async def speaker(
     """The node that the request speaks for: the credential's, or one that an administrator names."""
     name = node_id if node_id is not None else call.principal.node
     if name is None:
+        call.authorise_any(operation, owner_node="")
         raise InvalidInput("nodeId is missing: name the node that speaks")
     verdict = named_node(call.principal, name, project=call.home if project is None else project)
     if not isinstance(verdict, Allowed):
         if verdict.reason is DenialReason.PROJECT and project is not None:
             raise missing("project", project)
         raise Forbidden(verdict.message)
-    row = await Nodes(call.hub.store).check_speaks(name, incarnation)
+    row = await Nodes(call.hub.store).get(name)
+    if call.projects is not None and row.project not in call.projects:
+        raise unknown_node(name)
+    check_speaks(row, incarnation)
     if project is not None and row.project != check_project("projectId", project):
         raise missing("project", project)
     call.authorise(operation, project=row.project, owner_node=row.id, noun="node", id=name)
