@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from holdfast.bus.backends import bus_for
@@ -48,13 +49,12 @@ class TaskQueue(Queue):
         self.url = url
         if is_gateway(check_address(url)):
             given = Settings().changed(settings)
-            parts = remote_parts(url, token, given, clock or SystemClock(), meter)
-            super().__init__(None, given, meter, make_parts=parts)
+            super().__init__(remote_parts(url, token, given, clock or SystemClock(), meter))
             return
         if token is not None:
             raise BadConfig("a token is for a gateway: write holdfast://host:8787, or leave it out")
         make = resources_for(url, clock or SystemClock(), server_time=clock is None, create=create)
-        super().__init__(make, Settings().changed(settings), meter)
+        super().__init__(partial(Parts, make, Settings().changed(settings), meter=meter))
 
 
 def remote_parts(

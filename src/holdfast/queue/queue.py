@@ -15,7 +15,6 @@ from holdfast.core.schedule import Schedule
 from holdfast.core.task import Priority, Status, Task
 from holdfast.engine.handlers import for_task
 from holdfast.errors import EngineFailed
-from holdfast.metrics import Meter
 from holdfast.queue.by import By
 from holdfast.queue.dead_letters import DeadFilter, DeadGroup
 from holdfast.queue.decisions import ChoiceOptions, DecisionFilter
@@ -38,22 +37,9 @@ from holdfast.queue.why import Why
 class Queue:
     """Defines, enqueues, runs, inspects and changes tasks."""
 
-    def __init__(
-        self,
-        resources: Callable[[], Resources] | None,
-        settings: Settings,
-        meter: Meter | None = None,
-        *,
-        make_parts: Callable[[Definitions], Parts] | None = None,
-    ) -> None:
-        """`make_parts` makes the parts of a queue without a store."""
+    def __init__(self, make_parts: Callable[[Definitions], Parts]) -> None:
         self.definitions = Definitions()
-        if make_parts is not None:
-            parts = make_parts(self.definitions)
-        else:
-            assert resources is not None
-            parts = Parts(resources, settings, self.definitions, meter=meter)
-        self.parts = parts
+        self.parts = make_parts(self.definitions)
         """For the command line, the gateways, the simulator and tests."""
 
     async def __aenter__(self) -> Self:

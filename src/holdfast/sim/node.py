@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from holdfast.core.ids import Ids
+from holdfast.queue.parts import Parts
 from holdfast.queue.queue import Queue
 from holdfast.queue.session import Resources
 from holdfast.queue.settings import Settings
@@ -129,7 +131,7 @@ class Node:
         context.run(self._begin)
 
     def _begin(self) -> None:
-        self.queue = Queue(self._resources, self._settings)
+        self.queue = Queue(partial(Parts, self._resources, self._settings))
         task = self.cluster.loop.create_task(self.main(self, self.queue), name=self.life)
         task.add_done_callback(self._ended)
 

@@ -355,7 +355,10 @@ async def test_a_version_that_was_seen_guards_an_order(store: Store) -> None:
     await put(store, "a")
     before = await get(store, "a")
     assert code(await order(store, "a", Edit("ann", "2"), version=before.version)) == "moved"
-    assert code(await order(store, "a", Edit("bob", "3"), version=before.version)) == "version-conflict"
+    assert (
+        code(await order(store, "a", Edit("bob", "3"), version=before.version))
+        == "version-conflict"
+    )
     assert (await get(store, "a")).payload == 2
 
 

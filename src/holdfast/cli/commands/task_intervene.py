@@ -22,7 +22,7 @@ Why = Annotated[str, Parameter(help="Why; recorded and audited.")]
 
 def abort(*ids: TaskIds, reason: Why, common: Common = COMMON) -> int:
     """End tasks that have not ended; a running handler is cancelled."""
-    return _intervene(common, ids, InterventionType.ABORT, reason, "aborted")
+    return _intervene(common, ids, InterventionType.ABORT, reason=reason, done="aborted")
 
 
 def retry(
@@ -33,7 +33,7 @@ def retry(
 ) -> int:
     """Make waiting or stuck tasks due now, and give dead letters new attempts."""
     args = {} if delay is None else {"delay_seconds": delay}
-    return _intervene(common, ids, InterventionType.RETRY, reason, "due", args)
+    return _intervene(common, ids, InterventionType.RETRY, reason=reason, done="due", args=args)
 
 
 def reassign(
@@ -47,12 +47,15 @@ def reassign(
 ) -> int:
     """Reserve tasks for a node; a runner loses them."""
     args = {"to_node": to, "fallback_seconds": fallback}
-    return _intervene(common, ids, InterventionType.REASSIGN, reason, f"reserved for {to}", args)
+    done = f"reserved for {to}"
+    return _intervene(common, ids, InterventionType.REASSIGN, reason=reason, done=done, args=args)
 
 
 def release(*ids: TaskIds, reason: Why, common: Common = COMMON) -> int:
     """Take tasks from their runners and put them back into the queue; no attempt is used up."""
-    return _intervene(common, ids, InterventionType.RELEASE_LOCK, reason, "queued again")
+    return _intervene(
+        common, ids, InterventionType.RELEASE_LOCK, reason=reason, done="queued again"
+    )
 
 
 def force(
@@ -72,13 +75,16 @@ def force(
     if evidence is not None:
         args["evidence"] = evidence
     done = f"forced to {status}"
-    return _intervene(common, ids, InterventionType.FORCE_STATUS, reason, done, args)
+    return _intervene(
+        common, ids, InterventionType.FORCE_STATUS, reason=reason, done=done, args=args
+    )
 
 
 def _intervene(
     common: Common,
     ids: tuple[str, ...],
     type: InterventionType,
+    *,
     reason: str,
     done: str,
     args: dict[str, Any] | None = None,

@@ -82,6 +82,7 @@ class Claim:
         wire: SyncWire,
         journal: Journal,
         held: HeldClaim,
+        *,
         lease_seconds: float,
         clock: Clock,
     ) -> Claim:

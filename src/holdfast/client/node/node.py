@@ -258,7 +258,9 @@ class Node:
             # The id is on the disk before it is sent: a repeat asks for the same claim.
             held = HeldClaim(task_id, self._http.ids.secret(), None)
             self._journal.keep_claim(held)
-        return await Claim.take(self, wire, self._journal, held, lease_seconds, self._http.clock)
+        return await Claim.take(
+            self, wire, self._journal, held, lease_seconds=lease_seconds, clock=self._http.clock
+        )
 
     async def _wire(self) -> SyncWire:
         """The calls of this node, after it has registered this start."""

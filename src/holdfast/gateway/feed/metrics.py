@@ -21,7 +21,7 @@ FAMILIES: Final = (
     Family(
         "holdfast_feed_resets_total", Kind.COUNTER, "Subscriptions that were reset.", ("reason",)
     ),
-    Family("holdfast_feed_head", Kind.GAUGE, "The offset that the gateway has read."),
+    Family("holdfast_feed_read_head", Kind.GAUGE, "The offset that the gateway has read."),
     Family("holdfast_feed_events_total", Kind.COUNTER, "Events that the gateway has read."),
     Family(
         "holdfast_sync_latency_seconds",
@@ -43,7 +43,7 @@ class FeedMeter:
 
     def read(self, events: int, head: int) -> None:
         self._meter.count("holdfast_feed_events_total", events)
-        self._meter.gauge("holdfast_feed_head", head)
+        self._meter.gauge("holdfast_feed_read_head", head)
 
     def sent(
         self, entries: Sequence[Entry], members: int, now: float, target: str, received: int
