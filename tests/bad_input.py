@@ -134,6 +134,14 @@ BAD: dict[str, list[Any]] = {
     "limits?": [7, "x", {}, []],
     "intent": [7, None, "x", {}],
     "quotes": [7, None, "x", [7], [None], {"a": 1}],
+    "some names": [7, "x", b"x", [7], [None], ["a\0b"], ["\udcff"]],
+    "words": [7, "x", b"x", [7], [None], ["a\0b"], ["\udcff"]],
+    "schema?": [7, "x", [], {"type": "banana"}],
+    "intervention": [7, None, "", "x", b"PAUSE", []],
+    "because": [7, b"x", None, "", "a\0b", "\udcff", "x" * 100_000, ["x"], NAN],
+    "map": [7, "x", []],
+    "state": ["x", "", 7, [], b"open"],
+    "project": [*_NAMES, "A b", "all"],
     "names": [7, "", "x", [], [""], [7], ["a\0b"], ("!x",)],
 }
 

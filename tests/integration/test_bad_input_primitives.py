@@ -20,6 +20,7 @@ LOCKS = Surface(
         **dict.fromkeys(("claim_id",), "name?"),
         "guard.claim_id": "name",
         "reason": "text",
+        "beside": "object",
         **dict.fromkeys(("ttl", "wait", "grace"), "number"),
         "cancel_on_loss": "flag",
         "resources": "resources",

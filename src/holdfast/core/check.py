@@ -37,6 +37,13 @@ def check_name(
     return value
 
 
+def check_names(field: str, value: object, *, most: int = PAGE_MAX) -> tuple[str, ...]:
+    """A list of at most `most` names."""
+    if not isinstance(value, list | tuple | set | frozenset) or len(value) > most:
+        raise InvalidInput(f"{field} must be a list of at most {most} names, not {shown(value)}")
+    return tuple(check_name(field, name) for name in value)
+
+
 def check_id(field: str, value: object, *, wrong: Wrong = InvalidInput) -> str:
     """An id, or the name of a type or a queue: a name that does not start with a reserved character."""
     name = check_name(field, value, wrong=wrong)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.core import codec
-from holdfast.core.check import check_name, check_number, check_text, shown
+from holdfast.core.check import check_name, check_names, check_number, check_text, shown
 from holdfast.core.choice_schema import check_schema, misfit
 from holdfast.core.submit import encode_payload
 from holdfast.core.task import Task
@@ -302,21 +302,18 @@ def _text(question: object) -> str:
 
 
 def _options(options: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(options, str) or len(options) > OPTIONS_MAX:
-        raise InvalidInput(f"options must be a list of at most {OPTIONS_MAX} texts")
-    names = tuple(check_name("options", option) for option in options)
+    names = check_names("options", options, most=OPTIONS_MAX)
     if len(set(names)) < len(names):
         raise InvalidInput(f"options {shown(list(names))} has one twice: give each once")
     return names
 
 
 def _assignees(assignees: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(assignees, str) or len(assignees) > ASSIGNEES_MAX:
-        raise InvalidInput(f"assignees must be a list of at most {ASSIGNEES_MAX} names")
-    for name in assignees:
-        if not check_name("assignees", name).startswith(ASSIGNEE_KINDS):
+    names = check_names("assignees", assignees, most=ASSIGNEES_MAX)
+    for name in names:
+        if not name.startswith(ASSIGNEE_KINDS):
             raise InvalidInput(f"assignees has {shown(name)}: write user:NAME or role:NAME")
-    return tuple(assignees)
+    return names
 
 
 def _schema_json(schema: object) -> str:

@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 from holdfast.core import codec, once as once_flow
 from holdfast.core.callables import PLAIN_EFFECT, answer_of, check_plain, plain
-from holdfast.core.check import check_callable, check_number, check_text
+from holdfast.core.check import check_callable, check_name, check_number, check_text
 from holdfast.core.command import Instruction, Report
 from holdfast.core.decide import Refusal, Ruling, applied
 from holdfast.core.decision import Decision, DecisionState, Question, make_question
@@ -181,7 +181,7 @@ class Context:
     def _question(self, key: str | None, question: str, **fields: Any) -> Question:
         """A checked question, named by its position unless it has a key."""
         self._questions += 1
-        if key is not None and key.startswith(POSITION_MARK):
+        if key is not None and check_name("key", key).startswith(POSITION_MARK):
             raise InvalidInput(f"key {key!r} starts with {POSITION_MARK}, which names positions")
         name = f"{POSITION_MARK}{self._questions}" if key is None else key
         return make_question(question, key=name, **fields)

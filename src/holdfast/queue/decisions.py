@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from holdfast import errors
 from holdfast.bus.port import FEED, WORK
-from holdfast.core.check import check_choice, check_name, check_page
+from holdfast.core.check import check_choice, check_name, check_names, check_page
 from holdfast.core.decision import Choice, Decision, DecisionState, choice_json
 from holdfast.queue.by import By
 from holdfast.queue.session import Sessions
@@ -61,9 +61,9 @@ class Decisions:
         store = (await self._sessions.open()).store
         return await store.decisions.find(
             state=None if state is None else check_choice("state", state, DecisionState),
-            assignees=assignees,
-            projects=projects,
-            after=after,
+            assignees=None if assignees is None else check_names("assignees", assignees),
+            projects=None if projects is None else check_names("projects", projects),
+            after=None if after is None else check_name("after", after),
             limit=check_page(limit),
         )
 

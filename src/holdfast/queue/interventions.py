@@ -77,7 +77,7 @@ class Interventions:
         expires_seconds: float = rules.EXPIRES_SECONDS,
     ) -> Intervention:
         """Intervenes on behalf of an embedded caller."""
-        wish = make_wish(type, reason, None if args is None else dict(args))
+        wish = make_wish(type, reason, dict(args) if isinstance(args, Mapping) else args)
         by = By(actor, reason, expected_version)
         details = Details(id=id, expires_seconds=expires_seconds)
         return (await self.issue(task_id, wish, by, details)).intervention
