@@ -12,6 +12,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from holdfast import __version__
+from holdfast.bus.redis import client_for
 from holdfast.core.access import DenialReason, Denied
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError, NotFound
@@ -20,7 +21,8 @@ from holdfast.gateway.feed.directory import StoreDirectory
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
-from holdfast.gateway.feed.ports import Refused, Session
+from holdfast.gateway.feed.ports import FeedSource, Refused, Session
+from holdfast.gateway.feed.redis_cache import RedisCache
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.sse import StreamFull, open_stream
 from holdfast.gateway.feed.websocket import serve_websocket
@@ -34,7 +36,12 @@ class Live:
 
     def __init__(self, gateway: Gateway) -> None:
         hub, parts = gateway.hub, gateway.hub.parts
-        feed_hub = FeedHub(StoreSource(hub.store), hub.bus, hub.clock, meter=FeedMeter(hub.metrics))
+        source: FeedSource = StoreSource(hub.store)
+        self._cache: RedisCache | None = None
+        if gateway.settings.redis is not None:
+            client = client_for(gateway.settings.redis)
+            source = self._cache = RedisCache(source, client, hub.clock)
+        feed_hub = FeedHub(source, hub.bus, hub.clock, meter=FeedMeter(hub.metrics))
         self._request_id = hub.request_id
         self.feed = LiveFeed(
             feed_hub,
@@ -50,6 +57,8 @@ class Live:
             yield
         finally:
             await self.feed.stop()
+            if self._cache is not None:
+                await self._cache.close()
 
     def extend(self, app: FastAPI, _: Gateway) -> None:
         app.router.routes.append(WebSocketRoute(f"{PREFIX}/ws", self._websocket))
