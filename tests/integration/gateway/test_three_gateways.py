@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from redis.asyncio import Redis as Client
 from websockets.asyncio.client import connect
+from websockets.typing import Subprotocol
 
 from holdfast.app import TaskQueue
 from holdfast.bus.redis import client_for
@@ -61,7 +62,10 @@ class Site:
         process = self.gateways[gateway]
         url = process.url.replace("http://", "ws://") + "/api/v1/ws"
         async with connect(
-            url, additional_headers=process.auth, subprotocols=[SUBPROTOCOL], compression=None
+            url,
+            additional_headers=process.auth,
+            subprotocols=[Subprotocol(SUBPROTOCOL)],
+            compression=None,
         ) as socket:
             yield feed_support.Client(socket)
 

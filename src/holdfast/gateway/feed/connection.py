@@ -390,6 +390,6 @@ async def find_targets(
 
 
 def filter_for(principal: Principal, targets: Sequence[Target], like: StreamFilter) -> StreamFilter:
-    """The filter of a subscription to these targets, with the kinds and classes of another filter."""
+    """The filter of a subscription to these targets, with the rest of another filter."""
     topics = frozenset(topic for target in targets for topic in topics_for(principal, target.found))
-    return StreamFilter(topics, visible_projects(principal), like.kinds, like.classes)
+    return StreamFilter(topics, visible_projects(principal), like.kinds, like.classes, like.query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.requests import Request
@@ -17,18 +18,21 @@ from holdfast.core.access import DenialReason, Denied
 from holdfast.core.errors import Forbidden, RateLimited, Unauthenticated
 from holdfast.errors import HoldfastError, NotFound
 from holdfast.gateway.connections import Door
-from holdfast.gateway.feed.directory import StoreDirectory
+from holdfast.gateway.feed.directory import StoreDirectory, task_named
 from holdfast.gateway.feed.feed import FeedNames, LiveFeed
 from holdfast.gateway.feed.hub import Hub as FeedHub
 from holdfast.gateway.feed.metrics import FeedMeter
 from holdfast.gateway.feed.ports import FeedSource, Refused, Session
+from holdfast.gateway.feed.prepare import WithOutput
 from holdfast.gateway.feed.redis_cache import RedisCache
 from holdfast.gateway.feed.source import StoreSource
 from holdfast.gateway.feed.sse import StreamFull, open_stream
+from holdfast.gateway.feed.summary import StoreSummary
 from holdfast.gateway.feed.websocket import serve_websocket
 from holdfast.gateway.gateway import Gateway
 from holdfast.gateway.rest.problem import problem_response
 from holdfast.gateway.rest.v1 import PREFIX
+from holdfast.sync.live_reads import LiveReads
 
 
 class Live:
@@ -41,12 +45,26 @@ class Live:
         if gateway.settings.redis is not None:
             client = client_for(gateway.settings.redis)
             source = self._cache = RedisCache(source, client, hub.clock)
-        feed_hub = FeedHub(source, hub.bus, hub.clock, meter=FeedMeter(hub.metrics))
+        reads = LiveReads(hub.store)
+        feed_hub = FeedHub(
+            source,
+            hub.bus,
+            hub.clock,
+            prepare=WithOutput(reads),
+            meter=FeedMeter(hub.metrics),
+        )
         self._request_id = hub.request_id
         self.feed = LiveFeed(
             feed_hub,
             Door(gateway),
-            StoreDirectory(parts.tasks, parts.queues, parts.nodes),
+            StoreDirectory(
+                parts.tasks,
+                parts.queues,
+                parts.nodes,
+                task_by_client_id=partial(task_named, hub.store),
+                summary=StoreSummary(reads, parts.decisions, hub.now),
+                held=reads.held_by,
+            ),
             names=FeedNames(__version__, hub.ids.token()),
         )
 
