@@ -34,8 +34,8 @@ class TaskQueue(Queue):
     Settings may be given here or to `start`: max_workers, min_workers, default_max_attempts,
     base_retry_delay, max_retry_delay, task_timeout, shutdown_timeout, ... (docs/reference/settings.md).
     `meter` receives the metrics of the queue (docs/reference/metrics.md). With `create=False`, a store that
-    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway. `redis` is
-    the URL of a Redis that carries hints between processes, beside the bus of the store."""
+    does not exist is an error, and an old one is not upgraded. `token` is for the URL of a gateway. `redis`
+    is the URL of a Redis that carries hints between processes, beside the bus of the store."""
 
     def __init__(
         self,
